@@ -1,0 +1,43 @@
+# Everything a newcomer runs. Only python3 (3.11 or newer) is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 1
+FAULTS ?= 0
+export OMP_WAIT_POLICY ?= PASSIVE
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: help install check format test demo web clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+install: $(VENV)/.installed ## the virtual environment with everything in it
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[platform,gateways,trainer,examples,dev]'
+	@touch $@
+
+check: install ## formatting, lint, types, import contracts, architecture
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/architecture
+
+test: install ## every test
+	$(BIN)/python -m pytest -q tests
+
+format: install ## rewrite formatting and what lint can fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1
+	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS)
+
+web: ## rebuild the dashboard's assets (needs node 20 or newer)
+	cd web && npm ci && npm run build
+
+clean: ## remove what make made
+	rm -rf $(VENV) var

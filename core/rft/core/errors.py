@@ -1,0 +1,23 @@
+"""Python exceptions of our own. A failed rollout is not one of them: that is data (`failure`).
+
+RftError
+├── IllegalTransition    a job was asked to move where its state machine does not lead
+├── SamplerError         the engine could not answer; blame: platform
+└── RunAborted           a run stopped on purpose (signal); nothing is lost
+"""
+
+
+class RftError(Exception):
+    """Base of all our exceptions."""
+
+
+class IllegalTransition(RftError):
+    """A job cannot move from its current status to the one asked for."""
+
+
+class SamplerError(RftError):
+    """The sampler died or answered nonsense; whoever catches it blames the platform."""
+
+
+class RunAborted(RftError):
+    """The run was told to stop; the last complete checkpoint is where it goes on."""

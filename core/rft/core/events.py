@@ -1,0 +1,172 @@
+"""Train events: the append-only log from the trainer to the platform, one JSON object per line of `events.jsonl`.
+
+Each line is an `EventLine`; `seq` counts from 1 without gaps. The platform ingests each sequence number once.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rft.core.base import JsonObject, Record
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.messages import Message
+from rft.core.rollout import RolloutKey, StopReason
+
+
+class ToolStats(Record):
+    """One tool over one split of one step. Means are over calls unless the name says otherwise."""
+
+    name: str
+    calls: int
+    calls_per_rollout_mean: float
+    output_tokens_mean: float
+    execution_latency_mean_s: float
+    errors_by_code: dict[str, int]
+    """Model mistakes and endpoint failures by code."""
+
+
+class RolloutStats(Record):
+    """One split of one step: what the rollouts did. Rewards are over graded rollouts only."""
+
+    rollouts: int
+    graded: int
+    excluded: int
+    """Rollouts that ended in a failure."""
+    excluded_share: float
+    failures_by_code: dict[str, int]
+    replaced: int
+    """Failed rollouts for which another attempt was made."""
+    reward_mean: float | None
+    """None when nothing was graded."""
+    reward_std: float | None
+    reward_mean_if_failures_were_zero: float | None
+    grader_scores_mean: dict[str, float]
+    groups: int
+    zero_variance_groups: int
+    too_small_groups: int
+    """Groups with fewer than two graded rollouts."""
+    completion_tokens_mean: float | None
+    """Tokens the policy sampled, per rollout."""
+    completion_tokens_total: int
+    turns_mean: float | None
+    tool_calls_mean: float | None
+    stop_reasons: dict[str, int]
+    rollout_latency_p50_s: float | None
+    rollout_latency_p95_s: float | None
+    grader_latency_mean_s: float | None
+    tools: tuple[ToolStats, ...]
+
+
+class Timing(Record):
+    """Where a step's wall time went, in seconds. Rollouts overlap, so their parts are scaled to sum to wall time."""
+
+    sampling_s: float
+    tools_s: float
+    grading_s: float
+    training_s: float
+    eval_s: float
+    full_step_s: float
+
+
+class Optimization(Record):
+    """The update itself; None where the step had no signal."""
+
+    loss: float | None
+    grad_norm: float | None
+    entropy: float | None
+    learning_rate: float | None
+    trained_rollouts: int
+    """Rollouts that carried gradient."""
+    trained_tokens: int
+    sampling_logp_difference: float | None
+    """Mean absolute gap between trainer and sampler log-probabilities."""
+
+
+class CheckpointInfo(Record):
+    """The adapter saved at the end of a step."""
+
+    path: str
+    """Relative to the run directory."""
+    kept_steps: tuple[int, ...]
+    """Steps whose adapters are still on disk after pruning, best first."""
+
+
+class RunStarted(Record):
+    """A trainer process took over the run directory."""
+
+    type: Literal["run_started"] = "run_started"
+    resumed_from_step: int | None
+    """None on a fresh start. Everything recorded for later steps is void."""
+    total_steps: int
+    pid: int
+
+
+class RolloutDone(Record):
+    """One rollout ended."""
+
+    type: Literal["rollout_done"] = "rollout_done"
+    key: RolloutKey
+    trace_id: str
+    policy_version: int
+    outcome: Annotated[Grade | Failure, Field(union_mode="left_to_right")]
+    stop_reason: StopReason | None
+    messages: tuple[Message, ...]
+    tool_calls: dict[str, int]
+    """Calls by tool name."""
+    tool_errors: dict[str, int]
+    completion_tokens: int
+    turns: int
+    duration_s: float
+    sampling_s: float
+    tools_s: float
+    grading_s: float
+
+
+class StepDone(Record):
+    """One optimizer step is complete and its checkpoint is on disk. Step 0 is the baseline: evaluation only."""
+
+    type: Literal["step_done"] = "step_done"
+    step: int
+    total_steps: int
+    epoch: int
+    train: RolloutStats | None
+    """None for step 0."""
+    valid: RolloutStats | None
+    """None when the step was not evaluated."""
+    timing: Timing
+    optimization: Optimization | None
+    checkpoint: CheckpointInfo
+
+
+class Notice(Record):
+    """Something the customer should read."""
+
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warn", "error"]
+    message: str
+    code: str | None = None
+    data: JsonObject | None = None
+
+
+class RunEnded(Record):
+    """The run is over. After `stopped` the job can be resumed."""
+
+    type: Literal["run_ended"] = "run_ended"
+    outcome: Literal["succeeded", "failed", "stopped"]
+    best_step: int | None
+    error_code: str | None = None
+    error_message: str | None = None
+    error_param: str | None = None
+
+
+TrainEvent = Annotated[RunStarted | RolloutDone | StepDone | Notice | RunEnded, Field(discriminator="type")]
+
+
+class EventLine(Record):
+    """One line of the log."""
+
+    seq: int
+    at: float
+    """Unix time in seconds."""
+    event: TrainEvent

@@ -1,0 +1,43 @@
+"""Group: the rollouts of one row in one step, and what their rewards say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+from rft.core.rollout import Rollout
+
+STD_EPSILON = 1e-4
+"""Added to the group's standard deviation before dividing (as TRL does)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All rollouts of one row in one step, failed ones included."""
+
+    row_index: int
+    rollouts: tuple[Rollout, ...]
+
+    @property
+    def rewards_G(self) -> list[float | None]:
+        """One per rollout; None where it failed."""
+        return [rollout.reward for rollout in self.rollouts]
+
+    @property
+    def advantages_G(self) -> list[float | None]:
+        """See `advantages_G`."""
+        return advantages_G(self.rewards_G)
+
+
+def advantages_G(rewards_G: Sequence[float | None]) -> list[float | None]:
+    """GRPO advantages of one group; None where the rollout carries no gradient.
+
+    Failed rollouts (None) are in neither mean nor standard deviation. A group with fewer than two
+    graded rollouts, or whose rewards are all equal, has no signal: every entry is None.
+    Source: DeepSeekMath (arXiv 2402.03300), section 4.1, with Bessel's correction.
+    """
+    graded = [reward for reward in rewards_G if reward is not None]
+    if len(graded) < 2 or max(graded) - min(graded) < 1e-8:
+        return [None] * len(rewards_G)
+    mean = fsum(graded) / len(graded)
+    std = sqrt(fsum((reward - mean) ** 2 for reward in graded) / (len(graded) - 1))
+    return [None if reward is None else (reward - mean) / (std + STD_EPSILON) for reward in rewards_G]

@@ -1,0 +1,31 @@
+"""Shapes of public ids (contract section 1.7) and ids derived from content."""
+
+import hashlib
+import uuid
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def public_id(prefix: str, entropy: bytes, length: int = 24) -> str:
+    """`prefix` followed by `length` alphanumerics drawn from `entropy` (at least `length` bytes).
+
+    Raises ValueError when there is too little entropy.
+    """
+    if len(entropy) < length:
+        raise ValueError(f"an id of {length} characters needs {length} bytes of entropy, got {len(entropy)}")
+    return prefix + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in entropy[:length])
+
+
+def digest(*parts: str | int) -> bytes:
+    """SHA-256 over the parts, unambiguous about where one ends and the next begins."""
+    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).digest()
+
+
+def trace_id(*parts: str | int) -> str:
+    """`trace_` + UUID, the same for the same parts: a replayed rollout keeps its id."""
+    return f"trace_{uuid.UUID(bytes=digest(*parts)[:16], version=4)}"
+
+
+def seed_63(*parts: str | int) -> int:
+    """A seed in [0, 2**63) from the parts."""
+    return int.from_bytes(digest(*parts)[:8], "big") >> 1

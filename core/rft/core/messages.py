@@ -1,0 +1,66 @@
+"""Chat messages, tool calls and tool descriptions, in the shape the chat templates of open models read."""
+
+from enum import StrEnum
+
+from rft.core.base import JsonObject, Record
+from rft.core.failure import Failure
+
+
+class Role(StrEnum):
+    """Who speaks. `developer` is the contract's word for what templates call `system`."""
+
+    DEVELOPER = "developer"
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class ToolCall(Record):
+    """One call as the model wrote it."""
+
+    call_id: str
+    name: str
+    arguments: str
+    """The raw JSON text the model emitted: never parsed and written again."""
+
+
+class Message(Record):
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Only on assistant messages."""
+    tool_call_id: str | None = None
+    """Only on tool messages: the call this answers."""
+    name: str | None = None
+
+
+class ToolSchema(Record):
+    """One tool as a dataset row describes it (chat-completions function shape)."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject
+    """JSON Schema of the arguments."""
+
+
+class ToolResult(Record):
+    """What came of one tool call: an output the model reads, or a failure that ends the rollout."""
+
+    call_id: str
+    name: str
+    output: str | None
+    """What the model reads, error messages included; None exactly when `failure` is set."""
+    failure: Failure | None = None
+    """An endpoint or platform failure after all retries; the rollout ends here."""
+    is_model_error: bool = False
+    """The call was the model's mistake (bad arguments, unknown tool, 4xx, oversize reply, budget used up)."""
+    error_code: str | None = None
+    """Short code of the model's mistake, for metrics; None when the call went well."""
+    latency_s: float = 0.0
+    attempts: int = 0
+    """HTTP attempts made; 0 when the call never left the house."""
+    output_tokens: int = 0
+    """Length of `output` in policy tokens, filled by the rollout loop."""

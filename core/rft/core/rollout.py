@@ -1,0 +1,83 @@
+"""Rollout: one attempt at one row by one policy version, with its outcome."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rft.core.base import Record
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.ids import seed_63, trace_id
+from rft.core.messages import Message
+from rft.core.turns import Trace
+
+
+class Split(StrEnum):
+    """Which file the row came from."""
+
+    TRAIN = "train"
+    VALID = "valid"
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended normally; all of them are graded."""
+
+    COMPLETED = "completed"
+    """The model answered without a tool call."""
+    MAX_TURNS = "max_turns"
+    """Too many turns; guards against turns without progress."""
+    MAX_TOOL_CALLS = "max_tool_calls"
+    """Called a tool again on the last turn it was given after its budget was used up."""
+    MAX_TOKENS = "max_tokens"
+    """Its completion token budget ran out, in the middle of a turn or between two."""
+    CONTEXT_FULL = "context_full"
+    """The next turn would not fit into the model's context."""
+
+
+class RolloutKey(Record):
+    """What makes a rollout this one and no other; seed and id follow from it, so it can be replayed."""
+
+    job_id: str
+    job_seed: int
+    split: Split
+    step: int
+    """The step whose batch (or evaluation) it belongs to."""
+    epoch: int
+    """Pass over the training file, from 0; for validation the step of the evaluation."""
+    row_index: int
+    index: int
+    """Position in the group, from 0."""
+    attempt: int = 0
+    """Counts replacements after a failure."""
+
+    @property
+    def trace_id(self) -> str:
+        """The public id, the same on every tool call and the grade."""
+        return trace_id(self.job_id, self.split, self.step, self.epoch, self.row_index, self.index, self.attempt)
+
+    @property
+    def seed(self) -> int:
+        """Sampling seed in [0, 2**63)."""
+        return seed_63(self.job_seed, self.split, self.row_index, self.epoch, self.index, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The finished attempt. `outcome` is the spine: a grade, or the failure that took its place."""
+
+    key: RolloutKey
+    policy_version: int
+    trace: Trace
+    stop_reason: StopReason | None
+    """None exactly when the outcome is a failure that broke the conversation off."""
+    outcome: Grade | Failure
+    messages: tuple[Message, ...]
+    """The whole conversation, for reading: prompt, turns, tool outputs."""
+    duration_s: float
+    sampling_s: float
+    tools_s: float
+    grading_s: float
+
+    @property
+    def reward(self) -> float | None:
+        """The training reward; None means unscorable, never zero."""
+        return self.outcome.reward if isinstance(self.outcome, Grade) else None

@@ -1,0 +1,16 @@
+"""Names inside a run directory: the whole interface between platform and trainer."""
+
+SPEC = "spec.json"
+TRAIN_ROWS = "train.jsonl"
+VALID_ROWS = "valid.jsonl"
+EVENTS = "events.jsonl"
+LOG = "trainer.log"
+LOCK = "trainer.lock"
+CHECKPOINTS = "checkpoints"
+COMPLETE = "COMPLETE"
+"""Marker written last into a checkpoint directory; only marked ones are resumed from."""
+
+
+def checkpoint_dir(step: int) -> str:
+    """Relative path of the checkpoint of a step."""
+    return f"{CHECKPOINTS}/checkpoint-{step}"

@@ -1,0 +1,175 @@
+"""The run's specification: everything the trainer is told, in `spec.json`. No secrets: those come over a pipe."""
+
+from enum import StrEnum
+from math import ceil
+from typing import Annotated, Literal
+
+from pydantic import Field, FiniteFloat
+
+from rft.core.base import JsonObject, Record
+
+Auto = Literal["auto"]
+ROLLOUTS_PER_ROW = 8
+"""Group size at compute_multiplier 1."""
+
+
+class Hyperparameters(Record):
+    """As the customer wrote them (contract section 1.2); `auto` where the platform decides."""
+
+    n_epochs: Annotated[int, Field(ge=1, le=50)] | Auto = "auto"
+    batch_size: Annotated[int, Field(ge=1, le=256)] | Auto = "auto"
+    learning_rate_multiplier: Annotated[FiniteFloat, Field(gt=0)] | Auto = "auto"
+    compute_multiplier: Annotated[FiniteFloat, Field(gt=1e-5, le=10)] | Auto = "auto"
+    eval_interval: Annotated[int, Field(ge=1)] | Auto = "auto"
+    eval_samples: Annotated[int, Field(ge=1)] | Auto = "auto"
+    reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
+
+
+class ResolvedHyperparameters(Record):
+    """What the run really uses."""
+
+    n_epochs: int
+    batch_size: int
+    """Rows per step."""
+    learning_rate_multiplier: float
+    compute_multiplier: float
+    eval_interval: int
+    eval_samples: int
+    """Rollouts per validation row and evaluation."""
+    group_size: int
+    """Rollouts per row and step."""
+    steps: int
+    """Optimizer steps of the whole run; the last batch wraps around so that no row is dropped."""
+
+    @property
+    def burst(self) -> int:
+        """Rollouts that start at once at each step: what the customer's endpoints must bear."""
+        return self.batch_size * self.group_size
+
+
+def group_size(compute_multiplier: float) -> int:
+    """G = max(2, round(8 x compute_multiplier)), halves rounded up."""
+    return max(2, int(ROLLOUTS_PER_ROW * compute_multiplier + 0.5))
+
+
+def resolve(wanted: Hyperparameters, *, train_rows: int) -> ResolvedHyperparameters:
+    """Replace every `auto`; pure, so that what is reported at creation is what runs. Needs train_rows >= 1."""
+    batch_size = min(16, train_rows) if wanted.batch_size == "auto" else min(wanted.batch_size, train_rows)
+    steps_per_epoch = ceil(train_rows / batch_size)
+    n_epochs = max(1, min(50, ceil(30 / steps_per_epoch))) if wanted.n_epochs == "auto" else wanted.n_epochs
+    steps = ceil(train_rows * n_epochs / batch_size)
+    compute_multiplier = 1.0 if wanted.compute_multiplier == "auto" else wanted.compute_multiplier
+    return ResolvedHyperparameters(
+        n_epochs=n_epochs,
+        batch_size=batch_size,
+        learning_rate_multiplier=1.0 if wanted.learning_rate_multiplier == "auto" else wanted.learning_rate_multiplier,
+        compute_multiplier=compute_multiplier,
+        eval_interval=max(1, steps // 6) if wanted.eval_interval == "auto" else wanted.eval_interval,
+        eval_samples=1 if wanted.eval_samples == "auto" else wanted.eval_samples,
+        group_size=group_size(compute_multiplier),
+        steps=steps,
+    )
+
+
+class ToolServer(Record):
+    """Where one tool lives. Header values travel apart (`RunSecrets`)."""
+
+    name: str
+    server_url: str
+    header_names: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    """Deadline of one attempt."""
+    max_output_chars: int | None = None
+
+
+class EndpointGrader(Record):
+    """A customer's grader behind a URL."""
+
+    type: Literal["endpoint"] = "endpoint"
+    name: str
+    url: str
+    header_names: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    rate_limit: float | None = None
+    """Requests per second at most."""
+    pass_threshold: float | None = None
+
+
+class BuiltinGrader(Record):
+    """A grader of ours, as the customer configured it; interpreted by the grader gateway."""
+
+    type: Literal["builtin"] = "builtin"
+    name: str
+    config: JsonObject
+
+
+GraderSpec = Annotated[EndpointGrader | BuiltinGrader, Field(discriminator="type")]
+
+
+class Budgets(Record):
+    """What one rollout may use up."""
+
+    max_tool_calls: int = 50
+    """`max_episode_steps` of the contract. A call beyond it is answered "budget used up"; then one last turn."""
+    max_tokens: int = 4096
+    """Tokens the policy may sample over all turns."""
+    max_turns: int = 100
+    deadline_s: float = 3600.0
+
+
+class RetryBudget(Record):
+    """How long and how often one call to an endpoint is tried."""
+
+    max_retries: int = 3
+    total_s: float = 1800.0
+    """All attempts and waits together."""
+    first_wait_s: float = 0.5
+    max_wait_s: float = 30.0
+
+
+class LoraSpec(Record):
+    """Adapter shape. `learning_rate` is what learning_rate_multiplier 1 means."""
+
+    rank: int = 16
+    alpha: int = 32
+    learning_rate: float = 2e-3
+
+
+class Engine(StrEnum):
+    """What samples. `module:factory` names of shipped fakes are allowed beside these."""
+
+    TRANSFORMERS = "transformers"
+
+
+class RunSpec(Record):
+    """`spec.json`: one run of one job."""
+
+    version: Literal[1] = 1
+    job_id: str
+    seed: int
+    base_model: str
+    """Local directory (or hub name) of the base model."""
+    model_name: str
+    hyperparameters: ResolvedHyperparameters
+    tools: tuple[ToolServer, ...]
+    grader: GraderSpec
+    budgets: Budgets = Budgets()
+    retry: RetryBudget = RetryBudget()
+    lora: LoraSpec = LoraSpec()
+    loss_type: str = "dapo"
+    temperature: float = 1.0
+    engine: str = Engine.TRANSFORMERS
+    """An `Engine`, or `package.module:factory` of another sampler."""
+    max_calls_in_flight: int = 512
+    """Concurrent calls per endpoint."""
+    replacement_share: float = 0.1
+    """Failed rollouts replaced per step, as a share of the step's rollouts."""
+    allow_loopback: bool = True
+    torch_threads: int = 2
+
+
+class RunSecrets(Record):
+    """Header values by tool name and for the grader; the trainer reads them from standard input."""
+
+    tool_headers: dict[str, dict[str, str]] = Field(default_factory=dict)
+    grader_headers: dict[str, str] = Field(default_factory=dict)

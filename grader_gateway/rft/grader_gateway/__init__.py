@@ -1,0 +1,1 @@
+"""Asks the customer's grader for a verdict on a finished rollout."""

@@ -1,0 +1,1 @@
+"""Calls the customer's tools on behalf of a rollout."""

@@ -1,0 +1,93 @@
+"""What the agent loop asks of an engine and of a chat format; every engine implements these and nothing more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
+
+
+class FinishReason(StrEnum):
+    """Why a sample ended."""
+
+    STOP = "stop"
+    """A stop token was sampled; it is included in the sample."""
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """One turn to sample. Every sampling field is explicit: an engine fills nothing in by itself."""
+
+    request_id: str
+    prompt_ids: Sequence[int]
+    max_tokens: int
+    stop_token_ids: tuple[int, ...]
+    seed: int
+    """The same seed, prompt and policy give the same sample."""
+    temperature: float = 1.0
+    """0 means greedy. top_p 1, no top_k, no penalties: anything else would falsify the log-probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Tokens out, with the log-probability of each under the sampling distribution."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+
+
+class Sampler(Protocol):
+    """Token ids in, tokens and log-probabilities out. Concurrent calls are batched by the engine."""
+
+    @property
+    def policy_version(self) -> int:
+        """The step that produced the weights now sampling."""
+        ...
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Prompt plus completion at most."""
+        ...
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        """One sample. Cancelling the task frees the engine. Raises SamplerError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTurn:
+    """What the model wrote, read."""
+
+    content: str
+    """Text outside tool calls."""
+    raw_text: str
+    tool_calls: tuple[ToolCall, ...]
+    """In order. A call that cannot be read has an empty name and the raw text as arguments: the model's mistake."""
+
+
+class ChatFormat(Protocol):
+    """Turns messages into token ids once, and tool results into the ids that follow a sampled turn."""
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """Tokens that end a turn."""
+        ...
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        """The whole prompt, ready for the policy to answer."""
+        ...
+
+    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
+        """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
+        ...
+
+    def parse(self, token_ids: Sequence[int], *, call_id_prefix: str) -> ParsedTurn:
+        """Decode and read one sampled turn. Call ids are `call_id_prefix` plus a number."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Length of a text in policy tokens."""
+        ...

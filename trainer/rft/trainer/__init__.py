@@ -1,0 +1,1 @@
+"""The trainer: a program with one input (a run directory) and one output (events and checkpoints)."""

@@ -1,0 +1,21 @@
+"""What every engine is beyond a `Sampler`: it can be given new weights, and it can be stopped."""
+
+from pathlib import Path
+from typing import Protocol
+
+from rft.rollouts.sampler import Sampler
+
+
+class Engine(Sampler, Protocol):
+    """Samples from the policy of one run."""
+
+    async def publish(self, version: int, adapter_dir: Path) -> None:
+        """Sample from this adapter from now on. The directory is immutable and new for each version.
+
+        Called only between steps, with no sample in flight. Raises SamplerError.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free threads and memory; idempotent."""
+        ...
