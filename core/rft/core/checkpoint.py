@@ -15,7 +15,7 @@ class Checkpoint(Record):
 
 
 def best(checkpoints: "list[Checkpoint]", keep: int = 3) -> "list[Checkpoint]":
-    """The `keep` best by validation reward, best first, later wins ties; by training reward where nothing was evaluated."""
+    """The `keep` best, best first: by validation reward, else by training reward; later wins ties."""
     evaluated = [checkpoint for checkpoint in checkpoints if checkpoint.valid_reward is not None]
     pool = evaluated or checkpoints
     return sorted(pool, key=_rank, reverse=True)[:keep]

@@ -1,0 +1,103 @@
+"""Settings: the only reader of the environment. Every field is documented here and nowhere else."""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _default_home() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/rft")
+    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "rft"
+
+
+class Settings(BaseSettings):
+    """Read from `RFT_<NAME>`; `DATABASE_URL` and `BROKER_URL` also without the prefix."""
+
+    model_config = SettingsConfigDict(env_prefix="RFT_", frozen=True, extra="ignore")
+
+    home: Annotated[Path, Field(default_factory=_default_home)]
+    """Where all state lives: database, files, runs, the starter policy."""
+    database_url: Annotated[
+        str | None, Field(default=None, validation_alias=AliasChoices("DATABASE_URL", "RFT_DATABASE_URL"))
+    ]
+    """PostgreSQL 15 or newer. Unset: an embedded server under `home`."""
+    broker_url: Annotated[
+        str | None, Field(default=None, validation_alias=AliasChoices("BROKER_URL", "RFT_BROKER_URL"))
+    ]
+    """`redis://`, `rediss://`, `redis+socket://` or `amqp://`. Unset: an embedded Valkey under `home`."""
+    host: str = "127.0.0.1"
+    """Address the API and dashboard listen on."""
+    port: int = 8787
+    """Their port; 0 takes a free one."""
+    organization: str = "local"
+    """Shown in job objects and in the names of fine-tuned models."""
+
+    base_models: dict[str, str] = Field(default_factory=dict)
+    """Base models by name: a local directory with a Hugging Face causal LM and chat template, or a hub name. JSON."""
+    has_starter: bool = True
+    """Offer the built-in `starter` policy as a base model; it is built on first use."""
+
+    lease_ttl_s: float = 60.0
+    """How long a silent worker keeps a job. The embedded form sets 8."""
+    heartbeat_s: float = 15.0
+    """How often a worker renews its lease. The embedded form sets 2."""
+    reconcile_s: float = 5.0
+    """How often lost jobs are looked for. The embedded form sets 2."""
+    train_slots: int = 1
+    """Trainers running at once on one host."""
+    max_launches_without_progress: int = 4
+    """A job whose trainer died this often without finishing a step has failed."""
+
+    tool_timeout_s: float = 600.0
+    """Deadline of one attempt of a tool call."""
+    grader_timeout_s: float = 600.0
+    """Deadline of one attempt of a grade."""
+    max_retries: int = 3
+    """Retries of one call to an endpoint, after the first attempt."""
+    retry_total_s: float = 1800.0
+    """All attempts of one call and the waits between them."""
+    retry_first_wait_s: float = 0.5
+    """First wait between attempts; doubles each time, with full jitter."""
+    rollout_deadline_s: float = 3600.0
+    """Deadline of one rollout, sampling, tools and grading together."""
+    rollout_max_tokens: int = 4096
+    """Tokens the policy may sample in one rollout."""
+    max_calls_in_flight: int = 512
+    """Concurrent calls to one endpoint."""
+    probe_timeout_s: float = 5.0
+    """How long a tool or grader URL may take to answer when a job is created."""
+    allow_loopback: bool = True
+    """Whether tools and graders may live on this machine."""
+
+    engine: str = "transformers"
+    """What samples: `transformers`, or `package.module:factory`."""
+    torch_threads: int = 2
+    """Threads the trainer's tensor library uses."""
+    log_level: str = "INFO"
+    """Level of our own log lines."""
+
+    @property
+    def runs_dir(self) -> Path:
+        """One run directory per job."""
+        return self.home / "runs"
+
+    @property
+    def files_dir(self) -> Path:
+        """Uploaded and result files."""
+        return self.home / "files"
+
+    @property
+    def starter_dir(self) -> Path:
+        """The built starter policy, as a Hugging Face model directory."""
+        return self.home / "starter"
+
+
+@cache
+def settings() -> Settings:
+    """The process's settings, read once."""
+    return Settings()  # pyright: ignore[reportCallIssue]
