@@ -1,0 +1,34 @@
+"""Grades one number (or yes/no) against a FinQA answer, with partial credit."""
+
+import re
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\$?\s?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+
+
+def numbers_in(text: str) -> list[float]:
+    """Every number in the text: `$ 1,234.5`, `-3.2%`, `.5`, `1e-05`; `(12.5)` is minus 12.5, as accountants write."""
+    found: list[float] = []
+    for match in NUMBER.finditer(text):
+        digits = re.sub(r"[\s$,]", "", match.group())
+        if not re.search(r"\d", digits):
+            continue
+        is_bracketed = text[: match.start()].endswith("(") and text[match.end() :].lstrip("%").startswith(")")
+        found.append(-float(digits) if is_bracketed else float(digits))
+    return found
+
+
+def relative_error(answer: float, expected: float) -> float:
+    """Smallest relative error, reading the answer as it stands, as a percentage or as a fraction."""
+    gap = min(abs(answer - expected), abs(answer / 100 - expected), abs(answer * 100 - expected))
+    return gap / max(abs(expected), 1e-9)
+
+
+def credit(final_text: str, expected: float | str) -> float:
+    """1 within 0.2 %, 0.5 within 1 %, else 0. Several numbers in the answer are no answer."""
+    if isinstance(expected, str):
+        return float(re.sub(r"[^a-z]", "", final_text.lower().removeprefix("answer:")) == expected)
+    numbers = numbers_in(final_text)
+    if len(numbers) != 1:
+        return 0.0
+    error = relative_error(numbers[0], expected)
+    return 1.0 if error <= 0.002 else 0.5 if error <= 0.01 else 0.0

@@ -1,0 +1,23 @@
+"""Which checkpoints are kept."""
+
+from rft.core.checkpoint import Checkpoint, best
+
+
+def checkpoint(step: int, valid: float | None, train: float | None = None) -> Checkpoint:
+    return Checkpoint(step=step, path=f"checkpoints/checkpoint-{step}", train_reward=train, valid_reward=valid)
+
+
+def steps(checkpoints: list[Checkpoint]) -> list[int]:
+    return [c.step for c in best(checkpoints)]
+
+
+def test_the_three_best_by_validation_reward_best_first() -> None:
+    assert steps([checkpoint(i, r) for i, r in enumerate([0.3, 0.9, 0.1, 0.8, 0.85])]) == [1, 4, 3]
+
+
+def test_the_later_wins_a_tie_and_unevaluated_steps_do_not_count() -> None:
+    assert steps([checkpoint(1, 0.5), checkpoint(2, None, 0.99), checkpoint(3, 0.5)]) == [3, 1]
+
+
+def test_without_validation_the_training_reward_decides() -> None:
+    assert steps([checkpoint(1, None, 0.2), checkpoint(2, None, None), checkpoint(3, None, 0.7)]) == [3, 1, 2]

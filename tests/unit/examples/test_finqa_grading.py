@@ -1,0 +1,50 @@
+"""FinQA's grader: one number, read as it stands, as a percentage or as a fraction."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+FINQA = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "examples" / "finqa"
+sys.path.insert(0, str(FINQA))
+
+from grading import credit, numbers_in  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("Answer: 34.0%", [34.0]),
+        ("$ 1,234.5 million", [1234.5]),
+        ("(12.5)", [-12.5]),
+        ("-3.2%", [-3.2]),
+        (".5 and 1e-05", [0.5, 1e-05]),
+        ("It rose.", []),
+        ("page_72.pdf", []),
+        ("34.", [34.0]),
+        ("1,23", [1.0, 23.0]),
+    ],
+)
+def test_numbers_are_read_as_accountants_write_them(text: str, numbers: list[float]) -> None:
+    assert numbers_in(text) == numbers
+
+
+@given(st.floats(-1e6, 1e6).filter(lambda e: abs(e) > 1e-3))
+def test_credit_table(expected: float) -> None:
+    assert credit(f"Answer: {expected}", expected) == 1.0
+    assert credit(f"Answer: {expected * 100}", expected) == 1.0
+    assert credit(f"Answer: {expected / 100}", expected) == 1.0
+    assert credit(f"Answer: {expected * 1.0019:.12g}", expected) == 1.0
+    assert credit(f"Answer: {expected * 1.009:.12g}", expected) == 0.5
+    assert credit(f"Answer: {expected * 1.05:.12g}", expected) == 0.0
+    assert credit(f"{expected} or 2 or 3", expected) == 0.0
+    assert credit("", expected) == 0.0
+
+
+def test_yes_and_no_by_equality() -> None:
+    assert credit("Answer: yes", "yes") == 1.0
+    assert credit("Yes.", "yes") == 1.0
+    assert credit("no", "yes") == 0.0
+    assert credit("yes, probably", "yes") == 0.0
