@@ -15,13 +15,14 @@ from rft.core.rollout import RolloutKey, StopReason
 
 
 class ToolStats(Record):
-    """One tool over one split of one step. Means are over calls unless the name says otherwise."""
+    """One tool over one split of one step. Means are over calls unless the name says otherwise; None over nothing."""
 
     name: str
     calls: int
-    calls_per_rollout_mean: float
-    output_tokens_mean: float
-    execution_latency_mean_s: float
+    calls_per_rollout_mean: float | None
+    """Over graded rollouts, like every mean per rollout."""
+    output_tokens_mean: float | None
+    execution_latency_mean_s: float | None
     errors_by_code: dict[str, int]
     """Model mistakes and endpoint failures by code."""
 

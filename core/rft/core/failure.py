@@ -47,6 +47,8 @@ class FailureCode(StrEnum):
     """The grader answered NaN, infinity, text or nothing."""
     OVERSIZE_REPLY = "oversize_reply"
     """A grader's reply beyond the size cap (a tool's is shown to the model as 413)."""
+    OVERSIZE_REQUEST = "oversize_request"
+    """Our call would exceed the size cap: the dataset row or the trace is too large. Never sent."""
     BLOCKED_ADDRESS = "blocked_address"
     """The address guard refuses this endpoint; never retried."""
     DEADLINE_EXCEEDED = "deadline_exceeded"

@@ -80,6 +80,13 @@ class ToolServer(Record):
     timeout_s: float = 600.0
     """Deadline of one attempt."""
     max_output_chars: int | None = None
+    """Longer outputs are cut before the model reads them, with a visible marker; None for no cut."""
+    max_concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Calls in flight at most; None for the platform's own limit."""
+    rate_limit: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    """Calls started per second at most."""
+    retry: Literal["safe", "unsafe"] = "safe"
+    """Whether a call that may have arrived may be sent again."""
 
 
 class EndpointGrader(Record):
@@ -92,6 +99,8 @@ class EndpointGrader(Record):
     timeout_s: float = 600.0
     rate_limit: float | None = None
     """Requests per second at most."""
+    max_concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Calls in flight at most; None for the platform's own limit."""
     pass_threshold: float | None = None
 
 

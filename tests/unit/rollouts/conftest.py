@@ -1,0 +1,99 @@
+"""A rollout's surroundings without a model and without HTTP; time is virtual where it matters."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from rft.core.dataset import DatasetRow, parse_row
+from rft.core.failure import Failure
+from rft.core.messages import ToolCall, ToolResult
+from rft.core.rollout import RolloutKey, Split
+from rft.core.spec import Budgets
+from rft.rollouts.gateways import FinishedTrace, GraderGateway, ToolGateway
+from rft.rollouts.hermes import HermesChatFormat
+from rft.rollouts.loop import RolloutSetup
+from rft.rollouts.sampler import Sampler
+from rft.testing.samplers import ScriptedSampler
+from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
+from rft.testing.samplers_time import virtual_clock
+from rft.testing.samplers_tokenizer import ByteTokenizer
+
+
+@pytest.fixture
+def chat_format() -> HermesChatFormat:
+    return HermesChatFormat(ByteTokenizer())
+
+
+@pytest.fixture
+def row() -> DatasetRow:
+    return make_row(0)
+
+
+def make_row(index: int) -> DatasetRow:
+    search = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+    question = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": f"Question {index}?"}]
+    line = json.dumps({"messages": question, "tools": [search], "answer": index})
+    parsed = parse_row(line, line_number=index + 1, index=index)
+    assert isinstance(parsed, DatasetRow)
+    return parsed
+
+
+@pytest.fixture
+def rows() -> list[DatasetRow]:
+    return [make_row(index) for index in range(4)]
+
+
+@pytest.fixture
+def key() -> RolloutKey:
+    return RolloutKey(job_id="ftjob-1", job_seed=7, split=Split.TRAIN, step=3, epoch=0, row_index=0, index=2)
+
+
+MakeSetup = Callable[..., RolloutSetup]
+
+
+async def answer_with_arguments(call: ToolCall, trace_id: str) -> str | Failure | ToolResult:
+    del trace_id
+    return f"result of {call.arguments}"
+
+
+async def judge_one(trace: FinishedTrace, trace_id: str) -> float | Failure:
+    del trace, trace_id
+    return 1.0
+
+
+@pytest.fixture
+def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
+    """`make_setup([texts of the turns])`, or a whole sampler; every part can be replaced."""
+
+    def make(
+        turns: list[str] | Sampler,
+        *,
+        tools: ToolGateway | None = None,
+        grader: GraderGateway | None = None,
+        budgets: Budgets | None = None,
+        max_context_tokens: int = 8192,
+    ) -> RolloutSetup:
+        sampler = (
+            # Turns already written are counted in the prompt, so one script serves any number of rollouts at once.
+            ScriptedSampler(
+                chat_format.tokenizer,
+                lambda _, prompt: turns[prompt.count("<|im_start|>assistant\n") - 1],
+                max_context_tokens=max_context_tokens,
+            )
+            if isinstance(turns, list)
+            else turns
+        )
+        return RolloutSetup(
+            sampler=sampler,
+            chat_format=chat_format,
+            tools=tools or FunctionTools(answer_with_arguments),
+            grader=grader or FunctionGrader(judge_one),
+            grader_name="grader",
+            budgets=budgets or Budgets(),
+            temperature=1.0,
+            model_name="starter",
+            clock=virtual_clock,
+        )
+
+    return make

@@ -1,0 +1,220 @@
+"""What a step's rollouts did, in numbers. Pure. A mean over nothing is None, never 0."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import floor, fsum, sqrt
+
+from rft.core.events import RolloutDone, RolloutStats, ToolStats
+from rft.core.failure import Failure, Stage
+from rft.core.grade import Grade
+from rft.core.group import Group
+from rft.core.messages import ToolCall, ToolResult
+from rft.core.rollout import Rollout
+from rft.rollouts.tool_calls import BUDGET_USED_UP, UNREADABLE_CALL
+
+UNKNOWN_TOOL = "unknown_tool"
+"""The tool gateway's code for a name the row does not describe."""
+
+
+def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> RolloutStats:
+    """One split of one step.
+
+    `replaced` are failed rollouts whose seat in a group another attempt took: they count as rollouts and as excluded.
+    Rewards and all means per rollout are over graded rollouts, because a rollout that broke off says nothing about
+    the policy; total tokens, tool calls and their latencies and errors are over all. A group of one rollout (an
+    evaluation with one sample) is neither too small nor without variance: nothing is trained on it.
+    """
+    rollouts = [*(rollout for group in groups for rollout in group.rollouts), *replaced]
+    failures = [rollout.outcome for rollout in rollouts if isinstance(rollout.outcome, Failure)]
+    graded = [(rollout, rollout.outcome) for rollout in rollouts if isinstance(rollout.outcome, Grade)]
+    rewards = [grade.reward for _, grade in graded]
+    durations = [rollout.duration_s for rollout, _ in graded]
+    trained_on = [group for group in groups if len(group.rollouts) > 1]
+    too_small = sum(_graded_count(group) < 2 for group in trained_on)
+    return RolloutStats(
+        rollouts=len(rollouts),
+        graded=len(graded),
+        excluded=len(failures),
+        excluded_share=len(failures) / len(rollouts) if rollouts else 0.0,
+        failures_by_code=Counter(failure.code.value for failure in failures),
+        replaced=len(replaced),
+        reward_mean=mean(rewards),
+        reward_std=std(rewards),
+        reward_mean_if_failures_were_zero=fsum(rewards) / len(rollouts) if rollouts else None,
+        grader_scores_mean=_scores_mean(grade for _, grade in graded),
+        groups=len(groups),
+        zero_variance_groups=sum(not _has_signal(group) for group in trained_on) - too_small,
+        too_small_groups=too_small,
+        completion_tokens_mean=mean([rollout.trace.sampled_tokens for rollout, _ in graded]),
+        completion_tokens_total=sum(rollout.trace.sampled_tokens for rollout in rollouts),
+        turns_mean=mean([len(rollout.trace.turns) for rollout, _ in graded]),
+        tool_calls_mean=mean([sum(1 for _ in made_calls(rollout)) for rollout, _ in graded]),
+        stop_reasons=Counter(rollout.stop_reason.value for rollout, _ in graded if rollout.stop_reason is not None),
+        rollout_latency_p50_s=percentile(durations, 0.50),
+        rollout_latency_p95_s=percentile(durations, 0.95),
+        grader_latency_mean_s=mean([grade.latency_s for _, grade in graded]),
+        tools=_tool_stats(rollouts),
+    )
+
+
+def to_rollout_done(rollout: Rollout) -> RolloutDone:
+    """The event that tells of one ended rollout."""
+    calls = list(made_calls(rollout))
+    return RolloutDone(
+        key=rollout.key,
+        trace_id=rollout.key.trace_id,
+        policy_version=rollout.policy_version,
+        outcome=rollout.outcome,
+        stop_reason=rollout.stop_reason,
+        messages=rollout.messages,
+        tool_calls=Counter(call.label for call in calls),
+        tool_errors=Counter(call.label for call in calls if call.error_code is not None),
+        completion_tokens=rollout.trace.sampled_tokens,
+        turns=len(rollout.trace.turns),
+        duration_s=rollout.duration_s,
+        sampling_s=rollout.sampling_s,
+        tools_s=rollout.tools_s,
+        grading_s=rollout.grading_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WallShares:
+    """How a stretch of wall time divides over what its rollouts waited for, in seconds."""
+
+    sampling_s: float
+    tools_s: float
+    grading_s: float
+
+
+def wall_shares(rollouts: Iterable[Rollout], wall_s: float) -> WallShares:
+    """Scale the rollouts' own times, which overlap, so that they sum to `wall_s`; all of it is sampling if none ran."""
+    held = list(rollouts)
+    sampling = fsum(rollout.sampling_s for rollout in held)
+    tools = fsum(rollout.tools_s for rollout in held)
+    grading = fsum(rollout.grading_s for rollout in held)
+    total = sampling + tools + grading
+    if total <= 0.0:
+        return WallShares(wall_s, 0.0, 0.0)
+    return WallShares(wall_s * sampling / total, wall_s * tools / total, wall_s * grading / total)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """One tool call that was carried out, or refused as the model's mistake before it could be."""
+
+    label: str
+    """The tool's name; `(unknown)` and `(unreadable)` gather what the model made up, so that metrics stay finite."""
+    call: ToolCall
+    result: ToolResult | None
+    """None when the rollout broke off during this turn."""
+    error_code: str | None
+    """Of the model's mistake or of the endpoint's failure."""
+
+
+def made_calls(rollout: Rollout) -> Iterator[MadeCall]:
+    """All calls but those refused because the budget was used up and those of a last turn, which nobody made."""
+    for turn in rollout.trace.turns:
+        for call, result in zip(turn.tool_calls, turn.results, strict=False):
+            if result.error_code != BUDGET_USED_UP:
+                yield MadeCall(_label(call, result.error_code), call, result, result.error_code)
+    yield from _broken_calls(rollout)
+
+
+def _broken_calls(rollout: Rollout) -> Iterator[MadeCall]:
+    """The calls of the turn in which a tool ended the rollout; only the first of the tool that failed is blamed."""
+    failure = rollout.outcome
+    if not isinstance(failure, Failure) or failure.stage is not Stage.TOOL or not rollout.trace.turns:
+        return
+    is_blamed = False
+    for call in rollout.trace.turns[-1].tool_calls:
+        is_guilty = not is_blamed and call.name == failure.endpoint
+        is_blamed = is_blamed or is_guilty
+        yield MadeCall(_label(call, None), call, None, failure.code.value if is_guilty else None)
+
+
+def _label(call: ToolCall, error_code: str | None) -> str:
+    if not call.name or error_code == UNREADABLE_CALL:
+        return "(unreadable)"
+    return "(unknown)" if error_code == UNKNOWN_TOOL else call.name
+
+
+@dataclass(slots=True)
+class _ToolTally:
+    calls: int = 0
+    graded_calls: int = 0
+    output_tokens: list[int] = field(default_factory=list[int])
+    latencies_s: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, made: MadeCall, *, is_graded: bool) -> None:
+        self.calls += 1
+        self.graded_calls += is_graded
+        if made.error_code is not None:
+            self.errors[made.error_code] += 1
+        if made.result is None:
+            return
+        self.output_tokens.append(made.result.output_tokens)
+        if made.result.attempts > 0:
+            self.latencies_s.append(made.result.latency_s)
+
+
+def _tool_stats(rollouts: Sequence[Rollout]) -> tuple[ToolStats, ...]:
+    """By name, in alphabetical order. Latencies are of calls that left the house."""
+    tallies: dict[str, _ToolTally] = {}
+    graded = sum(isinstance(rollout.outcome, Grade) for rollout in rollouts)
+    for rollout in rollouts:
+        for made in made_calls(rollout):
+            tallies.setdefault(made.label, _ToolTally()).add(made, is_graded=isinstance(rollout.outcome, Grade))
+    return tuple(
+        ToolStats(
+            name=name,
+            calls=tally.calls,
+            calls_per_rollout_mean=tally.graded_calls / graded if graded else None,
+            output_tokens_mean=mean(tally.output_tokens),
+            execution_latency_mean_s=mean(tally.latencies_s),
+            errors_by_code=tally.errors,
+        )
+        for name, tally in sorted(tallies.items())
+    )
+
+
+def _graded_count(group: Group) -> int:
+    return sum(reward is not None for reward in group.rewards_G)
+
+
+def _has_signal(group: Group) -> bool:
+    return any(advantage is not None for advantage in group.advantages_G)
+
+
+def _scores_mean(grades: Iterable[Grade]) -> dict[str, float]:
+    scores: dict[str, list[float]] = {}
+    for grade in grades:
+        for name, score in grade.scores.items():
+            scores.setdefault(name, []).append(score)
+    return {name: fsum(values) / len(values) for name, values in sorted(scores.items())}
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Arithmetic mean."""
+    return fsum(values) / len(values) if values else None
+
+
+def std(values: Sequence[float]) -> float | None:
+    """Standard deviation with Bessel's correction; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    centre = fsum(values) / len(values)
+    return sqrt(fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The value below which `share` of the values lie, interpolated between neighbours."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    low = floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
