@@ -1,0 +1,141 @@
+"""The API's application factory."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from rft.platform.api import error_handlers
+from rft.platform.api.body_limit import BodyLimitMiddleware
+from rft.platform.api.dependencies import AppServices, Services, require_key
+from rft.platform.api.errors import ErrorEnvelope
+from rft.platform.api.request_id import RequestIdMiddleware
+from rft.platform.checkpoints.endpoints import router as checkpoints_router
+from rft.platform.files.endpoints import router as files_router
+from rft.platform.files.service import MAX_FILE_BYTES
+from rft.platform.files.storage import LocalFileStore
+from rft.platform.jobs.endpoints import router as jobs_router
+from rft.platform.models.endpoints import router as models_router
+from rft.platform.rollouts.endpoints import router as rollouts_router
+from rft.platform.settings import Settings, settings
+from rft.platform.store.bell import Ringer
+from rft.platform.store.database import Database
+from rft.platform.store.secret_box import SecretBox
+from rft.platform.stream.endpoints import router as stream_router
+from rft.platform.worker.reconciler import reconcile_forever
+
+_LOG = logging.getLogger(__name__)
+_MAX_BODY_BYTES = 8 << 20
+_MAX_UPLOAD_BYTES = MAX_FILE_BYTES + (1 << 20)
+"""A file, and what the form around it adds."""
+_SHIPPED_WEB_ASSETS = Path(str(files("rft.platform").joinpath("web_assets")))
+
+
+class Health(BaseModel):
+    """The API answers and its database does, too."""
+
+    status: str = "ok"
+
+
+def create_app(
+    wanted: Settings | None = None,
+    *,
+    ringer: Ringer | None = None,
+    has_reconciler: bool = True,
+    web_assets: Path | None = None,
+) -> FastAPI:
+    """The API and dashboard. Also what `uvicorn --factory` calls.
+
+    `wanted`: the process's settings by default. `ringer`: publishes bells, Celery by default.
+    `web_assets`: the built dashboard, the shipped one by default. Raises ValueError when no database is configured.
+    """
+    config = settings() if wanted is None else wanted
+    app = FastAPI(
+        title="Agent RFT",
+        summary="Fine-tuning API in OpenAI's wire format.",
+        version="1",
+        lifespan=_lifespan(config, ringer, has_reconciler=has_reconciler),
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+        docs_url="/docs",
+        redoc_url=None,
+    )
+    error_handlers.install(app)
+    app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
+    app.add_middleware(RequestIdMiddleware)
+    app.add_api_route("/health", _health, methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}})
+    app.include_router(_v1())
+    _serve_dashboard(app, web_assets or _SHIPPED_WEB_ASSETS)
+    return app
+
+
+def _v1() -> APIRouter:
+    # "4XX" also keeps FastAPI from announcing its own 422, which we never send. By reference and not by `model`,
+    # because that would announce downloads and streams to fail in their own media type.
+    envelope = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorEnvelope.__name__}"}}}
+    responses: dict[int | str, dict[str, object]] = {
+        "4XX": {"content": envelope, "description": "The request cannot be fulfilled as it is."},
+        "5XX": {"content": envelope, "description": "Ours; worth another try."},
+    }
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(require_key)], responses=responses)
+    for router in (files_router, jobs_router, checkpoints_router, models_router, rollouts_router, stream_router):
+        v1.include_router(router)
+    return v1
+
+
+def _limit_bytes(method: str, path: str) -> int:
+    return _MAX_UPLOAD_BYTES if (method, path) == ("POST", "/v1/files") else _MAX_BODY_BYTES
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
+    url = config.database_url
+    if url is None:
+        raise ValueError("DATABASE_URL is not set: `rft up` starts an embedded database and sets it")
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with Database(url) as database:
+            app.state.services = Services(
+                settings=config,
+                database=database,
+                file_store=LocalFileStore(config.files_dir),
+                secret_box=SecretBox.at(config.home),
+                ringer=ringer,
+            )
+            reconciler = (
+                asyncio.create_task(reconcile_forever(database, settings=config, ringer=ringer))
+                if has_reconciler
+                else None
+            )
+            yield
+            if reconciler is not None:
+                reconciler.cancel()
+                with suppress(asyncio.CancelledError):
+                    await reconciler
+
+    return lifespan
+
+
+async def _health(services: AppServices) -> Health:
+    """Whether the API and its database answer; needs no key."""
+    async with services.database.transaction() as connection:
+        await connection.execute("select 1")
+    return Health()
+
+
+def _serve_dashboard(app: FastAPI, folder: Path) -> None:
+    """The built assets, if this installation has them; unknown paths lead a browser to the dashboard's own routing."""
+    if (folder / "index.html").is_file():
+        app.frontend("/", directory=folder, fallback="index.html")
+    else:
+        _LOG.info("no dashboard in this installation: %s is missing", folder.name)

@@ -1,0 +1,125 @@
+"""Renders every failure of a request as the contract's envelope, validation errors included."""
+
+import logging
+from collections.abc import Sequence
+from typing import cast
+
+import psycopg
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import JsonValue
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+
+from rft.platform.api.errors import ApiError, BadRequest, NotFound, TooLarge, Unavailable
+
+_LOG = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Replace FastAPI's own renderings."""
+    app.add_exception_handler(ApiError, _on_api_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(psycopg.OperationalError, _on_database_down)
+    app.add_exception_handler(psycopg.DataError, _on_unstorable)
+
+
+def render(error: ApiError, headers: dict[str, str] | None = None) -> JSONResponse:
+    """The reply of an error."""
+    extra = dict(headers or {})
+    if error.status < 500:
+        # The SDK repeats some 4xx by itself; ours never change by asking again.
+        extra["x-should-retry"] = "false"
+    return JSONResponse(error.envelope.model_dump(), status_code=error.status, headers=extra)
+
+
+async def _on_api_error(_request: Request, error: Exception) -> JSONResponse:
+    return render(cast(ApiError, error))
+
+
+async def _on_database_down(_request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("the database does not answer: %r", error)
+    return render(Unavailable("The database does not answer; try again.", code="database_unavailable"))
+
+
+async def _on_unstorable(_request: Request, error: Exception) -> JSONResponse:
+    _LOG.info("a request holds what cannot be stored: %r", error)
+    return render(BadRequest("The request holds a character or number that cannot be stored.", code="invalid_value"))
+
+
+async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    raised = cast(HTTPException, error)
+    return render(_to_api_error(request, raised), dict(raised.headers or {}))
+
+
+def _to_api_error(request: Request, raised: HTTPException) -> ApiError:
+    match raised.status_code:
+        case 404:
+            return NotFound(f"Invalid URL ({request.method} {request.url.path})", code="unknown_url")
+        case 405:
+            return MethodNotAllowed(
+                f"Method {request.method} is not allowed for {request.url.path}", code="method_not_allowed"
+            )
+        case 413:
+            return TooLarge("The request's body is too large.", code="request_too_large")
+        case status if 400 <= status < 500:
+            return BadRequest(str(raised.detail))
+        case _:
+            return ApiError("The server had an error while processing your request.")
+
+
+class MethodNotAllowed(ApiError):
+    """The URL exists, this method does not."""
+
+    status = 405
+    type = "invalid_request_error"
+
+
+async def _on_validation_error(_request: Request, error: Exception) -> JSONResponse:
+    invalid = cast(RequestValidationError, error)
+    return render(to_bad_request(cast(Sequence[ErrorDetails], invalid.errors()), cast(JsonValue, invalid.body)))
+
+
+def to_bad_request(errors: Sequence[ErrorDetails], body: JsonValue) -> BadRequest:
+    """The first problem, with the path of its field; problems of the same field are told together."""
+    first = errors[0]
+    param = _param(first["loc"], body)
+    if first["type"] == "json_invalid":
+        return BadRequest(f"We could not parse the JSON body of your request: {first['msg']}.", code="invalid_json")
+    if first["type"] == "missing":
+        subject = f"parameter: '{param}'" if param else "request body"
+        return BadRequest(f"Missing required {subject}.", param=param, code="missing_required_parameter")
+    reasons = dict.fromkeys(_reason(error) for error in errors if _param(error["loc"], body) == param)
+    subject = f"'{param}'" if param else "the request body"
+    return BadRequest(f"Invalid {subject}: {'; or '.join(reasons)}.", param=param, code=_code(first["type"]))
+
+
+def _code(kind: str) -> str:
+    return "unknown_parameter" if kind == "extra_forbidden" else "invalid_value"
+
+
+def _reason(error: ErrorDetails) -> str:
+    return error["msg"].removeprefix("Value error, ").removesuffix(".")
+
+
+def _param(location: Sequence[int | str], body: JsonValue) -> str | None:
+    """`('body', 'a', 0, 'b', 'int')` as `a[0].b`: names that are not in the body, but for the last, are pydantic's."""
+    if not location:
+        return None
+    # A form's body is no JSON, and neither are queries and paths: there every name counts.
+    here: JsonValue = body if location[0] == "body" and isinstance(body, dict | list) else {}
+    path = ""
+    for part in location[1:]:
+        if isinstance(part, int):
+            if not isinstance(here, list):
+                break
+            path += f"[{part}]"
+            here = here[part] if part < len(here) else None
+        elif isinstance(here, dict):
+            path += f".{part}" if path else part
+            here = here.get(part)
+        else:
+            break
+    return path or None

@@ -1,0 +1,81 @@
+"""Rows of `checkpoints`; runners write them, here they are read."""
+
+from datetime import datetime
+from typing import LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, class_row
+
+from rft.core.base import JsonObject, Record
+
+_COLUMNS: LiteralString = "id, job_id, step, created_at, path, metrics, is_kept"
+
+
+class CheckpointRow(Record):
+    """One row."""
+
+    id: str
+    job_id: str
+    step: int
+    created_at: datetime
+    path: str
+    """Relative to the run directory."""
+    metrics: JsonObject
+    is_kept: bool
+    """False: the adapter is no longer on disk."""
+
+
+class CheckpointRepository:
+    """Reads `checkpoints` inside the caller's transaction."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    async def page(self, job_id: str, *, after: str | None, limit: int) -> list[CheckpointRow]:
+        """Up to `limit` kept checkpoints of a job, newest first."""
+        return await self._fetch(_PAGE, {"job_id": job_id, "after": after, "limit": limit})
+
+    async def exists(self, job_id: str, checkpoint_id: str) -> bool:
+        """Whether this job has such a checkpoint, kept or not."""
+        rows = await self._fetch(
+            "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and id = %(id)s",
+            {"job_id": job_id, "id": checkpoint_id},
+        )
+        return bool(rows)
+
+    async def kept(self) -> list[CheckpointRow]:
+        """Kept checkpoints of all jobs, newest first."""
+        return await self._fetch("select " + _COLUMNS + " from checkpoints where is_kept order by step desc", {})
+
+    async def at_step(self, job_id: str, step: int) -> CheckpointRow | None:
+        """The kept checkpoint of one step."""
+        rows = await self._fetch(
+            "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and step = %(step)s and is_kept",
+            {"job_id": job_id, "step": step},
+        )
+        return rows[0] if rows else None
+
+    async def path_at_step(self, job_id: str, step: int) -> str | None:
+        """Where the adapter of a step lies or lay, kept or not."""
+        rows = await self._fetch(
+            "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and step = %(step)s",
+            {"job_id": job_id, "step": step},
+        )
+        return rows[0].path if rows else None
+
+    async def drop(self, checkpoint_id: str) -> None:
+        """It is no longer offered."""
+        await self._connection.execute("update checkpoints set is_kept = false where id = %s", (checkpoint_id,))
+
+    async def _fetch(self, query: LiteralString, values: dict[str, object]) -> list[CheckpointRow]:
+        async with self._connection.cursor(row_factory=class_row(CheckpointRow)) as cursor:
+            await cursor.execute(query, values)
+            return await cursor.fetchall()
+
+
+_PAGE: LiteralString = (
+    "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s and is_kept"
+    " and (%(after)s::text is null"
+    " or step < (select step from checkpoints where id = %(after)s and job_id = %(job_id)s))"
+    " order by step desc limit %(limit)s"
+)

@@ -1,0 +1,107 @@
+"""Rows of `files`. A file past its expiry is gone for every reader."""
+
+from datetime import datetime
+from typing import Literal
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, class_row
+
+from rft.core.base import Record
+
+_COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at"
+_ALIVE = "(expires_at is null or expires_at > now())"
+
+
+class FileRow(Record):
+    """One row."""
+
+    id: str
+    filename: str
+    purpose: str
+    bytes: int
+    status: Literal["uploaded", "processed", "error"]
+    status_details: str | None
+    storage_key: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class FileRepository:
+    """Reads and writes `files` inside the caller's transaction."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    async def insert(
+        self, *, id: str, filename: str, purpose: str, bytes: int, storage_key: str, expires_after_s: int | None = None
+    ) -> FileRow:
+        """A file whose bytes are stored: it is `processed` at once, rows are checked when a job starts."""
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute(
+                "insert into files (id, filename, purpose, bytes, status, storage_key, created_at, expires_at)"
+                " values (%(id)s, %(filename)s, %(purpose)s, %(bytes)s, 'processed', %(storage_key)s,"
+                " clock_timestamp(), clock_timestamp() + make_interval(secs => %(expires_after_s)s))"
+                " returning " + _COLUMNS,
+                {
+                    "id": id,
+                    "filename": filename,
+                    "purpose": purpose,
+                    "bytes": bytes,
+                    "storage_key": storage_key,
+                    "expires_after_s": expires_after_s,
+                },
+            )
+            row = await cursor.fetchone()
+        assert row is not None, "insert returning gives the row"
+        return row
+
+    async def get(self, file_id: str) -> FileRow | None:
+        """One file; it cannot be deleted before the caller's transaction ends."""
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute(
+                "select " + _COLUMNS + " from files where id = %s and " + _ALIVE + " for key share", (file_id,)
+            )
+            return await cursor.fetchone()
+
+    async def page(
+        self, *, after: str | None, limit: int, purpose: str | None, order: Literal["asc", "desc"]
+    ) -> list[FileRow]:
+        """Up to `limit` files, by age."""
+        query = _NEWEST_FIRST if order == "desc" else _OLDEST_FIRST
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute(query, {"after": after, "limit": limit, "purpose": purpose})
+            return await cursor.fetchall()
+
+    async def delete(self, file_id: str) -> bool:
+        """False when there was no such file."""
+        return (await self._connection.execute("delete from files where id = %s", (file_id,))).rowcount > 0
+
+    async def lock(self, file_id: str) -> bool:
+        """Wait for jobs that are being created with this file, and keep new ones out. False: no such file."""
+        cursor = await self._connection.execute("select 1 from files where id = %s for update", (file_id,))
+        return await cursor.fetchone() is not None
+
+    async def unfinished_job_using(self, file_id: str) -> str | None:
+        """A job that still needs this file."""
+        cursor = await self._connection.execute(
+            "select id from jobs where status in ('validating_files', 'queued', 'running', 'paused')"
+            " and %s in (training_file, validation_file) limit 1",
+            (file_id,),
+        )
+        row = await cursor.fetchone()
+        return None if row is None else str(row[0])
+
+
+_PAGE = (
+    "select " + _COLUMNS + " from files where " + _ALIVE + " and (%(purpose)s::text is null or purpose = %(purpose)s)"
+)
+_NEWEST_FIRST = (
+    _PAGE
+    + " and (%(after)s::text is null or (created_at, id) < (select created_at, id from files where id = %(after)s))"
+    " order by created_at desc, id desc limit %(limit)s"
+)
+_OLDEST_FIRST = (
+    _PAGE
+    + " and (%(after)s::text is null or (created_at, id) > (select created_at, id from files where id = %(after)s))"
+    " order by created_at, id limit %(limit)s"
+)

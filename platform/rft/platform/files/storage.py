@@ -1,0 +1,94 @@
+"""Bytes of files, by key. Small enough a protocol for any object storage."""
+
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import obstore
+from obstore.store import LocalStore
+
+from rft.core.errors import RftError
+from rft.platform.settings import settings
+
+if TYPE_CHECKING:
+    from obstore import GetResult
+
+_CHUNK_BYTES = 1 << 20
+
+
+class BytesMissing(RftError):
+    """The row knows a file whose bytes are gone."""
+
+
+class FileStore(Protocol):
+    """Streams in, streams out; nothing is ever whole in memory."""
+
+    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> int:
+        """Store the chunks and count their bytes; when the iterator raises, nothing is left behind."""
+        ...
+
+    async def open(self, key: str) -> AsyncIterator[bytes]:
+        """The bytes in chunks. Raises BytesMissing here already, not while streaming."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Forget the bytes; fine when there are none."""
+        ...
+
+
+class LocalFileStore:
+    """A directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._store = LocalStore(directory, mkdir=True)
+
+    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> int:
+        """See `FileStore.put`."""
+        size = 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for chunk in chunks:
+                size += len(chunk)
+                yield chunk
+
+        await obstore.put_async(self._store, key, counted())
+        return size
+
+    async def open(self, key: str) -> AsyncIterator[bytes]:
+        """See `FileStore.open`."""
+        try:
+            found = await obstore.get_async(self._store, key)
+        except FileNotFoundError as error:
+            raise BytesMissing(f"the bytes of {key} are gone") from error
+        return _bytes_of(found)
+
+    async def delete(self, key: str) -> None:
+        """See `FileStore.delete`."""
+        try:
+            await obstore.delete_async(self._store, key)
+        except FileNotFoundError:
+            return
+
+
+async def _bytes_of(found: "GetResult") -> AsyncIterator[bytes]:
+    async for chunk in found.stream(min_chunk_size=_CHUNK_BYTES):
+        yield bytes(chunk)
+
+
+@cache
+def default_store() -> FileStore:
+    """This process's store, as configured."""
+    return LocalFileStore(settings().files_dir)
+
+
+async def read_lines(storage_key: str, store: FileStore | None = None) -> AsyncIterator[bytes]:
+    """The lines of a stored file without their newline, one after the other. Raises BytesMissing."""
+    rest = b""
+    async for chunk in await (store or default_store()).open(storage_key):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest

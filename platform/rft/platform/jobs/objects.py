@@ -1,0 +1,127 @@
+"""Fine-tuning jobs and their events on the wire: what a customer is shown."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.job import JobStatus
+from rft.core.spec import ResolvedHyperparameters
+from rft.platform.api.pagination import Listed
+from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.schemas import JobCreate
+from rft.platform.settings import Settings
+
+
+class JobErrorObject(BaseModel):
+    """Why a job failed."""
+
+    code: str
+    message: str
+    param: str | None
+
+
+class ResolvedObject(BaseModel):
+    """Ours: what the run really uses, once the rows are counted."""
+
+    n_epochs: int
+    batch_size: int
+    learning_rate_multiplier: float
+    compute_multiplier: float
+    eval_interval: int
+    eval_samples: int
+    group_size: int
+    """Rollouts per row and step."""
+    steps: int
+    burst: int
+    """Rollouts that start at once at each step: what the customer's endpoints must bear."""
+
+
+class JobObject(Listed):
+    """A job as the contract shows it; unknown fields of the order are echoed beside these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    object: Literal["fine_tuning.job"] = "fine_tuning.job"
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    estimated_finish: None
+    """Not guessed here: the steps' times are in the metrics events."""
+    model: str
+    fine_tuned_model: str | None
+    organization_id: str
+    status: JobStatus
+    training_file: str
+    validation_file: str | None
+    result_files: list[str]
+    trained_tokens: int | None
+    seed: int
+    method: JsonObject
+    """As ordered, header values masked, hyperparameters filled with `auto`."""
+    metadata: dict[str, str] | None
+    integrations: list[JsonValue] | None
+    error: JobErrorObject | None
+    user_provided_suffix: str | None
+    resolved_hyperparameters: ResolvedObject | None
+    current_step: int | None
+    total_steps: int | None
+    best_step: int | None
+    is_cancel_requested: bool
+
+
+class EventObject(Listed):
+    """One event of a job."""
+
+    object: Literal["fine_tuning.job.event"] = "fine_tuning.job.event"
+    created_at: int
+    level: Literal["info", "warn", "error"]
+    message: str
+    data: JsonObject | None
+    type: Literal["message", "metrics"]
+
+
+_KNOWN = frozenset(JobObject.model_fields) | frozenset(JobCreate.model_fields)
+
+
+def to_job_object(job: JobRow, settings: Settings) -> JobObject:
+    """The row as the contract shows it."""
+    integrations = job.request.get("integrations")
+    known = JobObject(
+        id=job.id,
+        created_at=int(job.created_at.timestamp()),
+        started_at=_unix(job.started_at),
+        finished_at=_unix(job.finished_at),
+        estimated_finish=None,
+        model=job.model,
+        fine_tuned_model=job.fine_tuned_model,
+        organization_id=settings.organization,
+        status=job.status,
+        training_file=job.training_file,
+        validation_file=job.validation_file,
+        result_files=list(job.result_files),
+        trained_tokens=job.trained_tokens,
+        seed=job.seed,
+        method=job.method,
+        metadata=job.metadata,
+        integrations=integrations if isinstance(integrations, list) else None,
+        error=None if job.error is None else JobErrorObject.model_validate(job.error.model_dump()),
+        user_provided_suffix=job.suffix,
+        resolved_hyperparameters=None if job.resolved is None else to_resolved_object(job.resolved),
+        current_step=job.current_step,
+        total_steps=job.total_steps,
+        best_step=job.best_step,
+        is_cancel_requested=job.is_cancel_requested,
+    )
+    echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
+    return known.model_copy(update=echoed) if echoed else known
+
+
+def to_resolved_object(resolved: ResolvedHyperparameters) -> ResolvedObject:
+    """With the burst spelled out."""
+    return ResolvedObject(**resolved.model_dump(), burst=resolved.burst)
+
+
+def _unix(at: datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp())

@@ -1,0 +1,145 @@
+"""Rows of `jobs`. Runners write through their lease (`rft.platform.worker`); here is what everybody reads."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, class_row
+from psycopg.types.json import Jsonb
+
+from rft.core.base import JsonObject, Record
+from rft.core.job import JobStatus
+from rft.core.spec import ResolvedHyperparameters
+
+_COLUMNS: LiteralString = (
+    "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
+    " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
+    " result_files, current_step, total_steps, best_step, is_cancel_requested, model_deleted_at"
+)
+
+
+class JobError(Record):
+    """Why a job failed."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+class NewJob(Record):
+    """An order that passed every check."""
+
+    id: str
+    model: str
+    base_model_path: str
+    training_file: str
+    validation_file: str | None
+    suffix: str | None
+    seed: int
+    metadata: dict[str, str] | None
+    method: JsonObject
+    """As the customer wrote it, header values masked."""
+    request: JsonObject
+    """The whole body, header values masked."""
+    secrets: bytes | None
+    """Sealed RunSecrets."""
+
+
+class JobRow(NewJob):
+    """One row, but for the lease."""
+
+    status: JobStatus
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    resolved: ResolvedHyperparameters | None
+    error: JobError | None
+    fine_tuned_model: str | None
+    trained_tokens: int | None
+    result_files: tuple[str, ...]
+    current_step: int | None
+    total_steps: int | None
+    best_step: int | None
+    is_cancel_requested: bool
+    model_deleted_at: datetime | None
+
+
+class JobRepository:
+    """Reads and writes `jobs` inside the caller's transaction."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    async def insert(self, job: NewJob) -> JobRow:
+        """A new job, `validating_files`; its bell counts as rung now."""
+        values: Mapping[str, object] = job.model_dump() | {
+            "metadata": None if job.metadata is None else Jsonb(job.metadata),
+            "method": Jsonb(job.method),
+            "request": Jsonb(job.request),
+        }
+        rows = await self._fetch(_INSERT, values)
+        return rows[0]
+
+    async def get(self, job_id: str) -> JobRow | None:
+        """One job."""
+        rows = await self._fetch("select " + _COLUMNS + " from jobs where id = %(id)s", {"id": job_id})
+        return rows[0] if rows else None
+
+    async def lock(self, job_id: str) -> JobRow | None:
+        """One job, which nobody else changes until the caller's transaction ends."""
+        rows = await self._fetch("select " + _COLUMNS + " from jobs where id = %(id)s for update", {"id": job_id})
+        return rows[0] if rows else None
+
+    async def page(
+        self,
+        *,
+        after: str | None,
+        limit: int,
+        metadata: dict[str, str] | None = None,
+        is_metadata_null: bool = False,
+    ) -> list[JobRow]:
+        """Up to `limit` jobs, newest first; `metadata`: jobs that have all these pairs."""
+        wanted = None if metadata is None else Jsonb(metadata)
+        return await self._fetch(
+            _PAGE, {"after": after, "limit": limit, "metadata": wanted, "is_metadata_null": is_metadata_null}
+        )
+
+    async def with_models(self) -> list[JobRow]:
+        """Jobs that have a fine-tuned model or kept checkpoints, newest first."""
+        return await self._fetch(_WITH_MODELS, {})
+
+    async def by_tail(self, tail: str) -> list[JobRow]:
+        """Jobs whose id ends like this: how a model's name finds its job."""
+        query = "select " + _COLUMNS + " from jobs where right(id, length(%(tail)s)) = %(tail)s"
+        return await self._fetch(query, {"tail": tail})
+
+    async def mark_model_deleted(self, job_id: str) -> None:
+        """The final model is gone; the job keeps its history."""
+        await self._connection.execute("update jobs set model_deleted_at = now() where id = %s", (job_id,))
+
+    async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[JobRow]:
+        async with self._connection.cursor(row_factory=class_row(JobRow)) as cursor:
+            await cursor.execute(query, values)
+            return await cursor.fetchall()
+
+
+_INSERT: LiteralString = (
+    "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, suffix, seed,"
+    " metadata, method, request, secrets, rung_at)"
+    " values (%(id)s, 'validating_files', clock_timestamp(), %(model)s, %(base_model_path)s, %(training_file)s,"
+    " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, clock_timestamp())"
+    " returning " + _COLUMNS
+)
+_PAGE: LiteralString = (
+    "select " + _COLUMNS + " from jobs"
+    " where (%(after)s::text is null"
+    " or (created_at, id) < (select created_at, id from jobs where id = %(after)s))"
+    " and (%(metadata)s::jsonb is null or metadata @> %(metadata)s::jsonb)"
+    " and (not %(is_metadata_null)s or metadata is null)"
+    " order by created_at desc, id desc limit %(limit)s"
+)
+_WITH_MODELS: LiteralString = (
+    "select " + _COLUMNS + " from jobs where (fine_tuned_model is not null and model_deleted_at is null)"
+    " or exists (select 1 from checkpoints where job_id = jobs.id and is_kept) order by created_at desc, id desc"
+)

@@ -1,0 +1,84 @@
+"""From the customer's order to the run's specification."""
+
+from rft.core.spec import (
+    Budgets,
+    EndpointGrader,
+    LoraSpec,
+    ResolvedHyperparameters,
+    RetryBudget,
+    RunSpec,
+    ToolServer,
+)
+from rft.platform.graders.schemas import Grader
+from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.schemas import Method, Reinforcement
+from rft.platform.settings import Settings
+from rft.platform.tools.schemas import Tool
+
+_TURNS_BEYOND_TOOL_CALLS = 2
+"""The turn that learns of the used-up budget, and the last one."""
+
+
+def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settings, base_model_path: str) -> RunSpec:
+    """Everything the trainer is told; the header values travel apart."""
+    order = Method.model_validate(job.method).reinforcement
+    return RunSpec(
+        job_id=job.id,
+        seed=job.seed,
+        base_model=base_model_path,
+        model_name=job.model,
+        hyperparameters=resolved,
+        tools=tuple(_to_tool_server(tool, settings) for tool in order.tools or []),
+        grader=_to_grader_spec(order.grader, settings),
+        budgets=_to_budgets(order, settings),
+        retry=RetryBudget(
+            max_retries=settings.max_retries,
+            total_s=settings.retry_total_s,
+            first_wait_s=settings.retry_first_wait_s,
+        ),
+        lora=_to_lora(order),
+        loss_type=order.loss_type or "dapo",
+        engine=settings.engine,
+        max_calls_in_flight=settings.max_calls_in_flight,
+        allow_loopback=settings.allow_loopback,
+        torch_threads=settings.torch_threads,
+    )
+
+
+def _to_tool_server(tool: Tool, settings: Settings) -> ToolServer:
+    return ToolServer(
+        name=tool.name,
+        server_url=tool.server_url,
+        header_names=tuple(tool.headers or ()),
+        timeout_s=tool.timeout_s or settings.tool_timeout_s,
+        max_output_chars=tool.max_output_chars,
+    )
+
+
+def _to_grader_spec(grader: Grader, settings: Settings) -> EndpointGrader:
+    return EndpointGrader(
+        name=grader.name or "grader",
+        url=grader.url,
+        header_names=tuple(grader.headers or ()),
+        timeout_s=grader.timeout_s or settings.grader_timeout_s,
+        rate_limit=grader.rate_limit,
+        pass_threshold=grader.pass_threshold,
+    )
+
+
+def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
+    default = Budgets()
+    max_tool_calls = order.max_episode_steps or default.max_tool_calls
+    wanted = order.budgets
+    return Budgets(
+        max_tool_calls=max_tool_calls,
+        max_tokens=(wanted and wanted.max_tokens) or settings.rollout_max_tokens,
+        max_turns=max(default.max_turns, max_tool_calls + _TURNS_BEYOND_TOOL_CALLS),
+        deadline_s=(wanted and wanted.deadline_s) or settings.rollout_deadline_s,
+    )
+
+
+def _to_lora(order: Reinforcement) -> LoraSpec:
+    if order.lora is None:
+        return LoraSpec()
+    return LoraSpec.model_validate(order.lora.model_dump(include=set(LoraSpec.model_fields), exclude_none=True))

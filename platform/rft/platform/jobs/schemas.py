@@ -1,0 +1,194 @@
+"""Fine-tuning jobs on the wire: what a customer orders."""
+
+import re
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
+from rft.platform.graders.schemas import Grader
+from rft.platform.tools.schemas import Tool
+
+MAX_SEED = 2**63 - 1
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_AUTO = Literal["auto"]
+
+Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+
+
+class Hyperparameters(OpenBody):
+    """Contract section 1.2; every `auto` is resolved once the rows are counted."""
+
+    n_epochs: Annotated[
+        Annotated[int, Field(ge=1, le=50, strict=True)] | _AUTO, must_be("a whole number from 1 to 50, or 'auto'")
+    ] = "auto"
+    batch_size: Annotated[
+        Annotated[int, Field(ge=1, le=256, strict=True)] | _AUTO, must_be("a whole number from 1 to 256, or 'auto'")
+    ] = "auto"
+    learning_rate_multiplier: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
+    compute_multiplier: Annotated[
+        Annotated[float, Field(gt=1e-5, le=10, allow_inf_nan=False, strict=True)] | _AUTO,
+        must_be("a number above 0.00001, 10 at most, or 'auto'"),
+    ] = "auto"
+    eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
+    eval_samples: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
+    reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
+
+
+class BudgetsWanted(OpenBody):
+    """Ours: what one rollout may use up."""
+
+    max_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
+    """Tokens the policy may sample over all turns."""
+    deadline_s: PositiveSeconds | None = None
+
+
+class LoraWanted(OpenBody):
+    """Ours: the adapter's shape."""
+
+    rank: (
+        Annotated[Annotated[int, Field(ge=1, le=512, strict=True)], must_be("a whole number from 1 to 512")] | None
+    ) = None
+    alpha: Annotated[Count, must_be("a whole number from 1")] | None = None
+    learning_rate: Annotated[Positive, must_be("a number above 0")] | None = None
+    """What learning_rate_multiplier 1 means."""
+
+
+def _known_response_format(value: Any) -> Any:
+    if value is None:
+        return value
+    if not isinstance(value, dict) or value.get("type") not in ("text", "json_schema"):
+        raise PydanticCustomError("invalid_value", "must be null, or an object of type 'text' or 'json_schema'")
+    nested = value.get("json_schema", value)
+    if value["type"] == "json_schema" and not (isinstance(nested, dict) and isinstance(nested.get("schema"), dict)):
+        raise PydanticCustomError("invalid_value", "of type 'json_schema' needs a schema")
+    return value
+
+
+class Reinforcement(OpenBody):
+    """`method.reinforcement`."""
+
+    grader: Grader
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    max_episode_steps: (
+        Annotated[Annotated[int, Field(ge=1, le=10_000, strict=True)], must_be("a whole number from 1 to 10000")] | None
+    ) = None
+    """Tool calls one rollout may make. A call beyond it is answered "budget used up", then comes one last turn."""
+    hyperparameters: Hyperparameters = Hyperparameters()
+    response_format: Annotated[dict[str, JsonValue] | None, BeforeValidator(_known_response_format)] = None
+    budgets: BudgetsWanted | None = None
+    loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] | None = None
+    """Ours: how token losses are normalised; `dapo` when absent."""
+    lora: LoraWanted | None = None
+
+    @field_validator("hyperparameters", mode="before")
+    @classmethod
+    def _absent_is_auto(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+    @field_validator("tools", mode="after")
+    @classmethod
+    def _names_differ(cls, tools: list[Tool] | None) -> list[Tool] | None:
+        names = [tool.name for tool in tools or []]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                twice = PydanticCustomError(
+                    "duplicate_tool", "tool names must differ; '{name}' appears twice", {"name": name}
+                )
+                # Raised this way it carries its own place in the list.
+                raise ValidationError.from_exception_data(
+                    "tools", [{"type": twice, "loc": (index, "name"), "input": name}]
+                )
+        return tools
+
+
+def _only_reinforcement(value: Any) -> Any:
+    if value != "reinforcement":
+        raise PydanticCustomError("unsupported_method", "must be 'reinforcement'; other methods are not offered here")
+    return value
+
+
+class Method(OpenBody):
+    """How the model is to learn."""
+
+    type: Annotated[Literal["reinforcement"], BeforeValidator(_only_reinforcement)]
+    reinforcement: Reinforcement
+
+
+def _short_pairs(metadata: dict[str, str]) -> dict[str, str]:
+    if len(metadata) > 16 or any(len(key) > 64 or len(value) > 512 for key, value in metadata.items()):
+        raise PydanticCustomError("invalid_value", "16 pairs at most, keys of 64 and values of 512 characters at most")
+    return metadata
+
+
+Metadata: TypeAlias = Annotated[
+    dict[str, str], must_be("an object of text keys and text values"), AfterValidator(_short_pairs)
+]
+
+
+def _holds_only_text(value: Any) -> bool:
+    """Whether every string can be written as UTF-8 and stored."""
+    match value:
+        case str():
+            return "\x00" not in value and not _SURROGATE.search(value)
+        case dict():
+            return all(_holds_only_text(key) and _holds_only_text(entry) for key, entry in value.items())
+        case list():
+            return all(_holds_only_text(entry) for entry in value)
+        case _:
+            return True
+
+
+def _refuse_at(field: str, problem: str) -> NoReturn:
+    error = PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
+    raise ValidationError.from_exception_data("order", [{"type": error, "loc": (field,), "input": None}])
+
+
+class JobCreate(OpenBody):
+    """The order of a fine-tuning job."""
+
+    model: Annotated[Annotated[str, Field(min_length=1, max_length=512)], must_be("the name of a base model")]
+    training_file: Annotated[str, must_be("the id of an uploaded file")]
+    validation_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
+    method: Method
+    suffix: (
+        Annotated[Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")] | None
+    ) = None
+    seed: (
+        Annotated[
+            Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)], must_be(f"a whole number from 0 to {MAX_SEED}")
+        ]
+        | None
+    ) = None
+    metadata: Metadata | None = None
+    integrations: list[JsonValue] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_storable(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            if value.get("hyperparameters") is not None:
+                _refuse_at("hyperparameters", "belongs to other methods; use method.reinforcement.hyperparameters")
+            for key, entry in value.items():
+                if not _holds_only_text(key) or not _holds_only_text(entry):
+                    _refuse_at(str(key), "contains a NUL or half a surrogate pair, which cannot be stored")
+        return value
+
+    @field_validator("integrations", mode="after")
+    @classmethod
+    def _no_integrations(cls, integrations: list[JsonValue] | None) -> list[JsonValue] | None:
+        if integrations:
+            raise PydanticCustomError(
+                "unsupported_integration", "integrations are not offered: this platform keeps metrics on your machines"
+            )
+        return integrations

@@ -1,0 +1,146 @@
+"""Which models there are: base models by configuration, fine-tuned ones by the jobs that made them."""
+
+import asyncio
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+from rft.core.job import TERMINAL, JobStatus
+from rft.platform.api.errors import BadRequest, NotFound
+from rft.platform.checkpoints.repository import CheckpointRepository, CheckpointRow
+from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
+from rft.platform.models.schemas import ModelObject
+from rft.platform.settings import Settings
+from rft.platform.store.unit_of_work import UnitOfWork
+
+STARTER = "starter"
+
+
+def base_models(settings: Settings) -> dict[str, str]:
+    """Local directory or hub name of every base model, by name."""
+    starter = {STARTER: str(settings.starter_dir)} if settings.has_starter else {}
+    return starter | settings.base_models
+
+
+def resolve_base(name: str, settings: Settings) -> str:
+    """Where a base model lives. Raises BadRequest, which lists the models that exist."""
+    known = base_models(settings)
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none is registered"
+        raise BadRequest(
+            f"The model '{name}' does not exist or cannot be fine-tuned. Base models here: {names}.",
+            param="model",
+            code="model_not_found",
+        )
+    path = known[name]
+    if name != STARTER and path.startswith(("/", "~", ".")) and not Path(path).expanduser().is_dir():
+        raise BadRequest(
+            f"The model '{name}' is registered, but its directory is missing on this machine.",
+            param="model",
+            code="model_not_found",
+        )
+    return path
+
+
+def fine_tuned_model_name(job: JobRow, settings: Settings) -> str:
+    """The name of a job's model: the one it got, or the one it will get."""
+    return job.fine_tuned_model or final_model_name(
+        base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
+    )
+
+
+async def list_models(uow: UnitOfWork, settings: Settings) -> list[ModelObject]:
+    """Base models by name, then fine-tuned ones and their checkpoints, newest first."""
+    checkpoints: dict[str, list[CheckpointRow]] = defaultdict(list)
+    for checkpoint in await CheckpointRepository(uow.connection).kept():
+        checkpoints[checkpoint.job_id].append(checkpoint)
+    models = [_base_object(name, path) for name, path in sorted(base_models(settings).items())]
+    for job in await JobRepository(uow.connection).with_models():
+        if _has_final_model(job):
+            models.append(_final_object(job, settings))
+        models.extend(_checkpoint_object(job, checkpoint, settings) for checkpoint in checkpoints[job.id])
+    return models
+
+
+async def find_model(uow: UnitOfWork, settings: Settings, name: str) -> ModelObject:
+    """One model, or NotFound."""
+    known = base_models(settings)
+    if name in known:
+        return _base_object(name, known[name])
+    job, checkpoint = await _find_fine_tuned(uow, settings, name)
+    return _final_object(job, settings) if checkpoint is None else _checkpoint_object(job, checkpoint, settings)
+
+
+async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:
+    """Delete a fine-tuned model; its adapter goes once neither the job nor a checkpoint offers it any more."""
+    if name in base_models(settings):
+        raise BadRequest(
+            f"'{name}' is a base model; take it out of the settings instead.", param="model", code="invalid_model"
+        )
+    job, checkpoint = await _find_fine_tuned(uow, settings, name)
+    if job.status not in TERMINAL:
+        raise BadRequest(
+            f"Job {job.id} is {job.status} and still needs its checkpoints; cancel it first.",
+            param="model",
+            code="model_in_use",
+        )
+    checkpoints = CheckpointRepository(uow.connection)
+    if checkpoint is None:
+        await JobRepository(uow.connection).mark_model_deleted(job.id)
+        is_kept_as_checkpoint = await checkpoints.at_step(job.id, job.best_step or 0) is not None
+        unused = None if is_kept_as_checkpoint else await checkpoints.path_at_step(job.id, job.best_step or 0)
+    else:
+        await checkpoints.drop(checkpoint.id)
+        is_final_model = _has_final_model(job) and job.best_step == checkpoint.step
+        unused = None if is_final_model else checkpoint.path
+    if unused is not None:
+        directory = settings.runs_dir / job.id / unused
+        uow.after_commit(lambda: _remove_tree(directory))
+
+
+async def _remove_tree(directory: Path) -> None:
+    await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+async def _find_fine_tuned(uow: UnitOfWork, settings: Settings, name: str) -> tuple[JobRow, CheckpointRow | None]:
+    parsed = parse(name)
+    jobs = [] if parsed is None else await JobRepository(uow.connection).by_tail(parsed.job_tail)
+    for job in jobs:
+        if parsed is None or fine_tuned_model_name(job, settings) != parsed.final:
+            continue
+        if parsed.step is None and _has_final_model(job):
+            return job, None
+        if parsed.step is not None:
+            checkpoint = await CheckpointRepository(uow.connection).at_step(job.id, parsed.step)
+            if checkpoint is not None:
+                return job, checkpoint
+    raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
+
+
+def _has_final_model(job: JobRow) -> bool:
+    return job.status is JobStatus.SUCCEEDED and job.fine_tuned_model is not None and job.model_deleted_at is None
+
+
+def _base_object(name: str, path: str) -> ModelObject:
+    directory = Path(path).expanduser()
+    created = int(directory.stat().st_mtime) if directory.is_dir() else 0
+    return ModelObject(id=name, created=created, owned_by="system")
+
+
+def _final_object(job: JobRow, settings: Settings) -> ModelObject:
+    return ModelObject(
+        id=fine_tuned_model_name(job, settings),
+        created=int((job.finished_at or job.created_at).timestamp()),
+        owned_by=settings.organization,
+        fine_tuning_job_id=job.id,
+    )
+
+
+def _checkpoint_object(job: JobRow, checkpoint: CheckpointRow, settings: Settings) -> ModelObject:
+    return ModelObject(
+        id=checkpoint_model_name(fine_tuned_model_name(job, settings), checkpoint.step),
+        created=int(checkpoint.created_at.timestamp()),
+        owned_by=settings.organization,
+        fine_tuning_job_id=job.id,
+    )

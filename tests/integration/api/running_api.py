@@ -1,0 +1,82 @@
+"""The API on a real socket, the official SDK's shortcuts, and the orders tests send."""
+
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from openai import AsyncOpenAI
+from openai.types import FileObject
+
+from rft.platform.api.app import create_app
+from rft.platform.settings import Settings
+from rft.platform.store.bell import Bell
+
+START_DEADLINE_S = 60.0
+ROW = json.dumps({"messages": [{"role": "user", "content": "How much?"}], "answer": 7}).encode() + b"\n"
+
+
+@dataclass(slots=True)
+class BellTower:
+    """Hears every bell; refuses to ring while it is broken."""
+
+    heard: list[Bell] = field(default_factory=list[Bell])
+    is_broken: bool = False
+
+    def __call__(self, bell: Bell) -> None:
+        if self.is_broken:
+            raise ConnectionRefusedError("no broker here")
+        self.heard.append(bell)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A running API."""
+
+    url: str
+    """Without `/v1`."""
+    key: str
+    settings: Settings
+    bells: BellTower
+
+
+class Served:
+    """uvicorn in a thread of its own, so that it takes no signals and no loop from the test."""
+
+    def __init__(self, settings: Settings, ring: Callable[[Bell], None], *, web_assets: Path | None = None) -> None:
+        app = create_app(settings, ringer=ring, has_reconciler=False, web_assets=web_assets)
+        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not self._server.started:
+            assert self._thread.is_alive(), "the server did not start"
+            assert time.monotonic() < deadline, "the server did not start in time"
+            time.sleep(0.01)
+        return self._socket.getsockname()[1]
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        self._socket.close()
+        assert not self._thread.is_alive()
+
+
+async def upload(client: AsyncOpenAI, content: bytes = ROW, *, name: str = "train.jsonl") -> FileObject:
+    """A file for fine-tuning."""
+    return await client.files.create(file=(name, io.BytesIO(content)), purpose="fine-tune")
+
+
+async def collect(pages: Any) -> list[Any]:
+    """All objects of all pages, as the SDK iterates them."""
+    return [entry async for entry in pages]

@@ -1,0 +1,223 @@
+"""Orders that must be refused, each with the class, code and parameter that says why."""
+
+import json
+import socket
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+from tests.integration.api.running_api import Api, collect
+
+from rft.testing.loopback import LoopbackEndpoint
+
+Path = tuple[str | int, ...]
+_R: Path = ("method", "reinforcement")
+_T: Path = (*_R, "tools", 0)
+_G: Path = (*_R, "grader")
+_H: Path = (*_R, "hyperparameters")
+
+
+def put(path: Path, value: object) -> Callable[[dict[str, Any]], None]:
+    """Set one field of the order, wherever it lies."""
+
+    def change(order: dict[str, Any]) -> None:
+        here: Any = order
+        for part in path[:-1]:
+            here = here[part]
+        here[path[-1]] = value
+
+    return change
+
+
+def drop(path: Path) -> Callable[[dict[str, Any]], None]:
+    """Leave one field out."""
+
+    def change(order: dict[str, Any]) -> None:
+        here: Any = order
+        for part in path[:-1]:
+            here = here[part]
+        del here[path[-1]]
+
+    return change
+
+
+def dotted(path: Path) -> str:
+    """As `param` shows it."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+MISSING = "missing_required_parameter"
+INVALID = "invalid_value"
+CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
+    (drop(("model",)), ("model",), MISSING, "model"),
+    (put(("model",), "gpt-5"), ("model",), "model_not_found", "lab/tiny, lost, starter, tiny"),
+    (put(("model",), "lost"), ("model",), "model_not_found", "directory is missing"),
+    (put(("model",), 7), ("model",), INVALID, "name of a base model"),
+    (drop(("training_file",)), ("training_file",), MISSING, "training_file"),
+    (put(("training_file",), "file-none"), ("training_file",), "file_not_found", "file-none"),
+    (put(("validation_file",), "file-none"), ("validation_file",), "file_not_found", "file-none"),
+    (put(("training_file",), None), ("training_file",), INVALID, "id of an uploaded file"),
+    (drop(("method",)), ("method",), MISSING, "method"),
+    (put(("method",), {"type": "supervised"}), ("method", "type"), INVALID, "reinforcement"),
+    (drop(("method", "reinforcement")), _R, MISSING, "reinforcement"),
+    (drop(_G), _G, MISSING, "grader"),
+    (put(_G, None), _G, INVALID, ""),
+    (drop((*_G, "type")), (*_G, "type"), MISSING, "type"),
+    (put((*_G, "type"), "python"), (*_G, "type"), INVALID, "not available in this release"),
+    (put((*_G, "type"), "multi"), (*_G, "type"), INVALID, "not available in this release"),
+    (put((*_G, "type"), ["endpoint"]), (*_G, "type"), INVALID, "endpoint"),
+    (drop((*_G, "url")), (*_G, "url"), MISSING, "url"),
+    (put((*_G, "url"), "ftp://host/grade"), (*_G, "url"), INVALID, "http"),
+    (put((*_G, "rate_limit"), 0), (*_G, "rate_limit"), INVALID, "above 0"),
+    (put((*_G, "pass_threshold"), "high"), (*_G, "pass_threshold"), INVALID, "number"),
+    (put((*_G, "headers"), {"A": "b\r\nX-Injected: 1"}), (*_G, "headers"), INVALID, "'A'"),
+    (drop((*_T, "server_url")), (*_T, "server_url"), MISSING, "server_url"),
+    (drop((*_T, "name")), (*_T, "name"), MISSING, "name"),
+    (put((*_T, "name"), "cat"), (*_R, "tools", 1, "name"), INVALID, "'cat' appears twice"),
+    (put((*_T, "name"), "two words"), (*_T, "name"), INVALID, "letters"),
+    (put((*_T, "server_url"), "localhost:8080"), (*_T, "server_url"), INVALID, "http"),
+    (put((*_T, "server_url"), "http://me:pw@127.0.0.1/"), (*_T, "server_url"), INVALID, "headers"),
+    (put((*_T, "server_url"), "http://"), (*_T, "server_url"), INVALID, "host"),
+    (put((*_T, "server_url"), "http://a b/"), (*_T, "server_url"), INVALID, "spaces"),
+    (put((*_T, "server_url"), "http://host:99999/"), (*_T, "server_url"), INVALID, "URL"),
+    (put((*_T, "server_url"), "http://h/" + "x" * 3000), (*_T, "server_url"), INVALID, "2048"),
+    (put((*_T, "url"), "http://127.0.0.1:1/other"), _T, INVALID, "two different"),
+    (put((*_T, "headers"), {"Content-Length": "5"}), (*_T, "headers"), INVALID, "set by the platform"),
+    (put((*_T, "headers"), {"bad name": "x"}), (*_T, "headers"), INVALID, "header name"),
+    (put((*_T, "headers"), {"a": "1", "A": "2"}), (*_T, "headers"), INVALID, "twice"),
+    (put((*_T, "headers"), {"a": 1}), (*_T, "headers"), INVALID, "text values"),
+    (put((*_T, "timeout_s"), -1), (*_T, "timeout_s"), INVALID, "seconds"),
+    (put((*_T, "max_output_chars"), 0), (*_T, "max_output_chars"), INVALID, "1"),
+    (put((*_R, "tools"), {"name": "search"}), (*_R, "tools"), INVALID, "list"),
+    (put((*_R, "tools", 1), "search"), (*_R, "tools", 1), INVALID, ""),
+    (put((*_R, "max_episode_steps"), 0), (*_R, "max_episode_steps"), INVALID, "1 to 10000"),
+    (put((*_R, "max_episode_steps"), "ten"), (*_R, "max_episode_steps"), INVALID, "1 to 10000"),
+    (put((*_R, "response_format"), {"type": "xml"}), (*_R, "response_format"), INVALID, "json_schema"),
+    (put((*_R, "response_format"), {"type": "json_schema"}), (*_R, "response_format"), INVALID, "schema"),
+    (put((*_R, "loss_type"), "magic"), (*_R, "loss_type"), INVALID, "dapo"),
+    (put((*_R, "lora"), {"rank": 0}), (*_R, "lora", "rank"), INVALID, "1 to 512"),
+    (put((*_R, "budgets"), {"max_tokens": 0}), (*_R, "budgets", "max_tokens"), INVALID, "from 1"),
+    (put((*_H, "n_epochs"), 0), (*_H, "n_epochs"), INVALID, "1 to 50"),
+    (put((*_H, "n_epochs"), 2.5), (*_H, "n_epochs"), INVALID, "1 to 50"),
+    (put((*_H, "n_epochs"), True), (*_H, "n_epochs"), INVALID, "1 to 50"),
+    (put((*_H, "batch_size"), 257), (*_H, "batch_size"), INVALID, "1 to 256"),
+    (put((*_H, "learning_rate_multiplier"), 0), (*_H, "learning_rate_multiplier"), INVALID, "above 0"),
+    (put((*_H, "compute_multiplier"), 1e-5), (*_H, "compute_multiplier"), INVALID, "0.00001"),
+    (put((*_H, "compute_multiplier"), 10.5), (*_H, "compute_multiplier"), INVALID, "10 at most"),
+    (put((*_H, "eval_interval"), "often"), (*_H, "eval_interval"), INVALID, "auto"),
+    (put((*_H, "eval_samples"), 0), (*_H, "eval_samples"), INVALID, "from 1"),
+    (put((*_H, "reasoning_effort"), "extreme"), (*_H, "reasoning_effort"), INVALID, "low"),
+    (put(("suffix",), ""), ("suffix",), INVALID, "1 to 64"),
+    (put(("suffix",), "x" * 65), ("suffix",), INVALID, "1 to 64"),
+    (put(("seed",), -1), ("seed",), INVALID, "0"),
+    (put(("seed",), 2**63), ("seed",), INVALID, "0"),
+    (put(("metadata",), {"n": 1}), ("metadata",), INVALID, "text"),
+    (put(("metadata",), {"k" * 65: "v"}), ("metadata",), INVALID, "64"),
+    (put(("metadata",), {str(n): "v" for n in range(17)}), ("metadata",), INVALID, "16"),
+    (put(("integrations",), [{"type": "wandb"}]), ("integrations",), INVALID, "not offered"),
+    (put(("hyperparameters",), {"n_epochs": 3}), ("hyperparameters",), INVALID, "method.reinforcement"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code", "words"), CASES, ids=[f"{dotted(case[1])}-{n}" for n, case in enumerate(CASES)]
+)
+async def test_a_bad_order_is_refused_with_its_parameter(
+    client: AsyncOpenAI,
+    order: dict[str, Any],
+    change: Callable[[dict[str, Any]], None],
+    param: Path,
+    code: str,
+    words: str,
+) -> None:
+    change(order)
+    with pytest.raises(BadRequestError) as raised:
+        await client.post("/fine_tuning/jobs", body=order, cast_to=object)
+    error = raised.value
+    assert (error.param, error.code, error.type) == (dotted(param), code, "invalid_request_error")
+    assert words in error.message
+    assert "-secret" not in error.message
+    assert "X-Injected" not in error.message
+
+
+async def test_a_file_of_another_purpose(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    notes = await client.files.create(file=("notes.jsonl", b"{}\n"), purpose="user_data")
+    order["training_file"] = notes.id
+    with pytest.raises(BadRequestError, match="user_data") as raised:
+        await client.fine_tuning.jobs.create(**order)
+    assert (raised.value.param, raised.value.code) == ("training_file", "invalid_file_purpose")
+
+
+async def test_an_unreachable_tool_is_named(client: AsyncOpenAI, order: dict[str, Any], refused_url: str) -> None:
+    order["method"]["reinforcement"]["tools"][1]["server_url"] = refused_url
+    with pytest.raises(BadRequestError, match="'cat'") as raised:
+        await client.fine_tuning.jobs.create(**order)
+    assert raised.value.param == "method.reinforcement.tools[1].server_url"
+    assert raised.value.code == "tool_unreachable"
+
+
+async def test_an_unreachable_grader_is_named(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    order["method"]["reinforcement"]["grader"]["url"] = "http://no-such-host.invalid/grade"
+    with pytest.raises(BadRequestError, match="'judge'") as raised:
+        await client.fine_tuning.jobs.create(**order)
+    assert (raised.value.param, raised.value.code) == ("method.reinforcement.grader.url", "grader_unreachable")
+
+
+async def test_a_tool_that_never_answers_is_unreachable(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        order["method"]["reinforcement"]["tools"][0]["server_url"] = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(BadRequestError, match="'search'") as raised:
+            await client.fine_tuning.jobs.create(**order)
+    assert raised.value.code == "tool_unreachable"
+
+
+async def test_any_answer_is_reachable_and_each_url_is_knocked_at_once(
+    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint
+) -> None:
+    reinforcement = order["method"]["reinforcement"]
+    reinforcement["tools"] = [{"name": f"tool_{n}", "server_url": f"{customer.base_url}/nowhere"} for n in range(20)]
+    job = await client.fine_tuning.jobs.create(**order)
+    assert job.status == "validating_files"
+    assert sorted(call.path for call in customer.endpoint.calls) == ["/grade", "/nowhere"]
+
+
+async def test_bodies_that_are_no_orders(client: AsyncOpenAI, api: Api) -> None:
+    bodies = [b"{", b"[]", b'"job"', b"", b'{"model": NaN', b'{"model":"\\ud800"}', b'{"model":"\\u0000"}', b"\xff"]
+    for body in bodies:
+        with pytest.raises(BadRequestError) as raised:
+            await client.post(
+                "/fine_tuning/jobs",
+                content=body,
+                cast_to=object,
+                options={"headers": {"content-type": "application/json"}},
+            )
+        assert raised.value.type == "invalid_request_error", body
+    assert await collect(client.fine_tuning.jobs.list()) == []
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+@pytest.mark.parametrize("field", ["suffix", "metadata", "extra", "header"])
+async def test_text_that_no_database_holds_is_refused(
+    client: AsyncOpenAI, order: dict[str, Any], text: str, field: str
+) -> None:
+    broken = deepcopy(order)
+    match field:
+        case "metadata":
+            broken["metadata"] = {"note": text}
+        case "header":
+            broken["method"]["reinforcement"]["tools"][0]["headers"] = {"x-note": text}
+        case _:
+            broken[field] = text
+    with pytest.raises(BadRequestError) as raised:
+        await client.post(
+            "/fine_tuning/jobs",
+            content=json.dumps(broken).encode(),
+            cast_to=object,
+            options={"headers": {"content-type": "application/json"}},
+        )
+    assert raised.value.code == "invalid_value"

@@ -1,0 +1,130 @@
+"""Models and checkpoints through the official SDK, with rows as a runner writes them."""
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from openai import AsyncOpenAI, BadRequestError, NotFoundError
+from psycopg.types.json import Jsonb
+from tests.integration.api.running_api import Api, collect
+
+STEPS = {0: True, 2: True, 4: False, 6: True}
+"""Steps that have a checkpoint, and whether it was kept."""
+
+
+@pytest.fixture
+async def job_id(client: AsyncOpenAI, order: dict[str, Any], migrated_url: str, api: Api) -> str:
+    """A job that trained and succeeded."""
+    job = await client.fine_tuning.jobs.create(**order, suffix="my run")
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        for step, is_kept in STEPS.items():
+            path = f"checkpoints/checkpoint-{step}/adapter"
+            await connection.execute(
+                "insert into checkpoints (id, job_id, step, path, metrics, is_kept) values (%s, %s, %s, %s, %s, %s)",
+                (
+                    f"ftckpt_{step}",
+                    job.id,
+                    step,
+                    path,
+                    Jsonb({"step": step, "full_valid_mean_reward": step / 10}),
+                    is_kept,
+                ),
+            )
+            (api.settings.runs_dir / job.id / path).mkdir(parents=True)
+        await connection.execute(
+            "update jobs set status = 'succeeded', best_step = 6, finished_at = now(), fine_tuned_model = %s",
+            (f"ft:tiny:local:my-run:{job.id[-8:]}",),
+        )
+    return job.id
+
+
+def adapter(api: Api, job_id: str, step: int) -> Path:
+    """Where the adapter of a step lies."""
+    return api.settings.runs_dir / job_id / f"checkpoints/checkpoint-{step}/adapter"
+
+
+async def test_kept_checkpoints_are_listed_newest_first(client: AsyncOpenAI, job_id: str) -> None:
+    checkpoints = client.fine_tuning.jobs.checkpoints
+    listed = await collect(checkpoints.list(job_id, limit=1))
+    assert [checkpoint.step_number for checkpoint in listed] == [6, 2, 0]
+    newest = listed[0]
+    assert newest.object == "fine_tuning.job.checkpoint"
+    assert newest.fine_tuning_job_id == job_id
+    assert newest.fine_tuned_model_checkpoint == f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-6"
+    assert newest.metrics.full_valid_mean_reward == 0.6
+    page = (await checkpoints.list(job_id, limit=2)).to_dict()
+    assert (page["first_id"], page["last_id"], page["has_more"]) == ("ftckpt_6", "ftckpt_2", True)
+    with pytest.raises(BadRequestError) as raised:
+        await checkpoints.list(job_id, after="ftckpt_none")
+    assert raised.value.param == "after"
+
+
+async def test_base_models_are_listed_and_found(client: AsyncOpenAI) -> None:
+    models = await collect(client.models.list())
+    assert [model.id for model in models] == ["lab/tiny", "lost", "starter", "tiny"]
+    assert {model.owned_by for model in models} == {"system"}
+    found = await client.models.retrieve("lab/tiny")
+    assert (found.id, found.object) == ("lab/tiny", "model")
+    assert found.created > 0
+
+
+async def test_fine_tuned_models_are_listed_and_found(client: AsyncOpenAI, job_id: str) -> None:
+    final = f"ft:tiny:local:my-run:{job_id[-8:]}"
+    names = [model.id for model in await collect(client.models.list())]
+    assert names[4:] == [final, f"{final}:ckpt-step-6", f"{final}:ckpt-step-2", f"{final}:ckpt-step-0"]
+    for name in names[4:]:
+        model = await client.models.retrieve(name)
+        assert (model.id, model.owned_by) == (name, "local")
+    assert (await client.fine_tuning.jobs.retrieve(job_id)).fine_tuned_model == final
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-5",
+        "ft:tiny:local:my-run:AAAAAAAA",
+        "ft:other:local:my-run:{tail}",
+        "ft:tiny:local:my-run:{tail}:ckpt-step-4",
+    ],
+)
+async def test_unknown_models_are_not_found(client: AsyncOpenAI, job_id: str, name: str) -> None:
+    name = name.format(tail=job_id[-8:])
+    for call in (client.models.retrieve, client.models.delete):
+        with pytest.raises(NotFoundError) as raised:
+            await call(name)
+        assert (raised.value.code, raised.value.param) == ("model_not_found", "model")
+
+
+async def test_a_deleted_checkpoint_is_gone_with_its_adapter(client: AsyncOpenAI, job_id: str, api: Api) -> None:
+    name = f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-2"
+    deleted = await client.models.delete(name)
+    assert (deleted.id, deleted.deleted) == (name, True)
+    assert not adapter(api, job_id, 2).exists()
+    with pytest.raises(NotFoundError):
+        await client.models.retrieve(name)
+    listed = await collect(client.fine_tuning.jobs.checkpoints.list(job_id))
+    assert [checkpoint.step_number for checkpoint in listed] == [6, 0]
+
+
+@pytest.mark.parametrize("parts", [("", ":ckpt-step-6"), (":ckpt-step-6", "")])
+async def test_the_best_adapter_goes_with_its_last_name(
+    client: AsyncOpenAI, job_id: str, api: Api, parts: tuple[str, str]
+) -> None:
+    final = f"ft:tiny:local:my-run:{job_id[-8:]}"
+    await client.models.delete(final + parts[0])
+    assert adapter(api, job_id, 6).exists()
+    await client.models.delete(final + parts[1])
+    assert not adapter(api, job_id, 6).exists()
+    assert (await client.fine_tuning.jobs.retrieve(job_id)).fine_tuned_model == final, "history stays"
+
+
+async def test_base_models_and_models_in_the_making_stay(client: AsyncOpenAI, job_id: str, migrated_url: str) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        await client.models.delete("lab/tiny")
+    assert raised.value.code == "invalid_model"
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute("update jobs set status = 'running'")
+    with pytest.raises(BadRequestError, match="running") as raised:
+        await client.models.delete(f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-2")
+    assert raised.value.code == "model_in_use"

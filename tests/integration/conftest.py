@@ -1,0 +1,77 @@
+"""One embedded Postgres and one embedded Valkey for all integration tests; a fresh, empty database per test."""
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from rft.platform.embedded.home import Home
+from rft.platform.embedded.postgres import EmbeddedPostgres
+from rft.platform.embedded.valkey import EmbeddedValkey
+
+_numbers = itertools.count(1)
+_WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@pytest.fixture(scope="session")
+def servers_home() -> Iterator[Home]:
+    """A held home outside pytest's own folder, which root's service user could not enter."""
+    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
+    folder.chmod(0o711)
+    home = Home(folder)
+    with home.hold():
+        yield home
+        shutil.rmtree(home.socket_dir(), ignore_errors=True)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres(servers_home: Home) -> Iterator[EmbeddedPostgres]:
+    """The running server."""
+    server = EmbeddedPostgres(servers_home, options=_WITHOUT_DISK_WAITS)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(server.start())
+        yield server
+        runner.run(server.stop())
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: EmbeddedPostgres) -> str:
+    """libpq URL of a superuser in the server's own database `postgres`."""
+    return postgres.url("postgres")
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """libpq URL of a new, empty database that goes away after the test."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
+        yield postgres.url(name)
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def valkey(servers_home: Home) -> Iterator[EmbeddedValkey]:
+    """The running broker."""
+    server = EmbeddedValkey(servers_home)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(server.start())
+        yield server
+        runner.run(server.stop())
+
+
+@pytest.fixture
+def broker_url(valkey: EmbeddedValkey) -> str:
+    """URL for Celery; emptied before each test."""
+    from redis import Redis
+
+    with Redis(unix_socket_path=str(valkey.socket)) as client:
+        client.flushall()
+    return valkey.url()

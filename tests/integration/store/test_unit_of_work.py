@@ -1,0 +1,135 @@
+"""One transaction, bells after the commit, nothing on rollback."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from redis import Redis
+
+from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
+from rft.platform.store.database import Database
+from rft.platform.store.unit_of_work import unit_of_work
+
+RING = """
+import asyncio, logging
+from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, ring_all
+logging.basicConfig(level="WARNING")
+asyncio.run(ring_all([Bell(VALIDATE_JOB, "ftjob-1"), Bell(RUN_JOB, "ftjob-2"), Bell(RUN_JOB, "ftjob-3")]))
+"""
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A pool on a database with one table."""
+    async with Database(database_url, max_connections=2) as opened:
+        async with opened.connection() as connection:
+            await connection.execute("create table notes (text text)")
+        yield opened
+
+
+async def notes(database: Database) -> list[str]:
+    """What was committed."""
+    async with database.transaction() as connection:
+        return [text for (text,) in await (await connection.execute("select text from notes")).fetchall()]
+
+
+async def test_bells_ring_after_the_commit(database: Database) -> None:
+    seen: list[tuple[Bell, int]] = []
+
+    def ring(bell: Bell) -> None:
+        with psycopg.connect(database.url) as other:
+            row = other.execute("select count(*) from notes").fetchone()
+        assert row is not None
+        seen.append((bell, row[0]))
+
+    async with unit_of_work(database, ring) as uow:
+        await uow.connection.execute("insert into notes values ('a')")
+        uow.ring(VALIDATE_JOB, "ftjob-1")
+        uow.ring(RUN_JOB, "ftjob-1")
+        assert seen == []
+    assert seen == [(Bell(VALIDATE_JOB, "ftjob-1"), 1), (Bell(RUN_JOB, "ftjob-1"), 1)]
+
+
+async def test_a_rollback_drops_rows_bells_and_actions(database: Database) -> None:
+    rung: list[Bell] = []
+    done: list[str] = []
+
+    async def act() -> None:
+        done.append("deleted")
+
+    async def fail() -> None:
+        async with unit_of_work(database, rung.append) as uow:
+            await uow.connection.execute("insert into notes values ('a')")
+            uow.ring(VALIDATE_JOB, "ftjob-1")
+            uow.after_commit(act)
+            raise KeyError("broken")
+
+    with pytest.raises(KeyError):
+        await fail()
+    assert (await notes(database), rung, done) == ([], [], [])
+
+
+async def test_a_commit_that_fails_drops_the_bells(database: Database) -> None:
+    rung: list[Bell] = []
+    async with database.connection() as connection:
+        await connection.execute("alter table notes add unique (text) deferrable initially deferred")
+
+    async def insert_twice() -> None:
+        async with unit_of_work(database, rung.append) as uow:
+            await uow.connection.execute("insert into notes values ('a'), ('a')")
+            uow.ring(VALIDATE_JOB, "ftjob-1")
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await insert_twice()
+    assert (await notes(database), rung) == ([], [])
+
+
+async def test_a_silent_broker_is_only_a_warning(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    rung: list[Bell] = []
+
+    def ring(bell: Bell) -> None:
+        rung.append(bell)
+        raise ConnectionRefusedError
+
+    with caplog.at_level(logging.WARNING):
+        async with unit_of_work(database, ring) as uow:
+            await uow.connection.execute("insert into notes values ('a')")
+            uow.ring(VALIDATE_JOB, "ftjob-1")
+            uow.ring(VALIDATE_JOB, "ftjob-2")
+    assert await notes(database) == ["a"]
+    assert len(rung) == 2, "one failure does not silence the next bell"
+    assert "ftjob-1" in caplog.text
+
+
+async def test_a_pool_survives_the_loss_of_its_connections(database: Database) -> None:
+    async with await psycopg.AsyncConnection.connect(database.url, autocommit=True) as other:
+        await other.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+    assert await notes(database) == []
+
+
+def ring_in_a_process(broker_url: str, database_url: str) -> subprocess.CompletedProcess[str]:
+    """Rings three bells over Celery, in a process with settings of its own."""
+    environment = os.environ | {"BROKER_URL": broker_url, "DATABASE_URL": database_url}
+    return subprocess.run(
+        [sys.executable, "-c", RING], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+
+
+def test_bells_reach_the_queues_of_a_real_broker(broker_url: str, database_url: str) -> None:
+    done = ring_in_a_process(broker_url, database_url)
+    assert "was not published" not in done.stderr
+    path = broker_url.removeprefix("redis+socket://").split("?")[0]
+    with Redis(unix_socket_path=path) as client:
+        assert (client.llen("control"), client.llen("train")) == (1, 2)
+
+
+def test_a_dead_broker_is_noticed_at_once_and_raises_nothing(database_url: str, refused_port: int) -> None:
+    done = ring_in_a_process(f"redis://127.0.0.1:{refused_port}/0", database_url)
+    assert done.stderr.count("was not published") == 3

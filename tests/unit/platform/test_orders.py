@@ -1,0 +1,161 @@
+"""Orders: what is masked, what is sealed, what the trainer is told, how models are named."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.job import JobStatus
+from rft.core.spec import Budgets, EndpointGrader, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
+from rft.platform.jobs.masking import masked, masked_method, masked_request, secrets_of
+from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.jobs.schemas import JobCreate
+from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
+from rft.platform.settings import Settings
+from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
+from rft.platform.tools.fields import MASK
+
+RESOLVED = resolve(Hyperparameters(), train_rows=10)
+
+
+def an_order(**reinforcement: Any) -> JobCreate:
+    """An order with a tool that has a secret."""
+    method: dict[str, Any] = {
+        "type": "reinforcement",
+        "reinforcement": {
+            "grader": {"type": "endpoint", "name": "judge", "url": "http://127.0.0.1/g", "headers": {"A": "s3cret"}},
+            "tools": [{"name": "cat", "server_url": "http://127.0.0.1/t", "headers": {"K": "s3cret", "L": "s3cret"}}],
+            **reinforcement,
+        },
+    }
+    return JobCreate.model_validate(
+        {"model": "tiny", "training_file": "file-1", "method": method, "future": {"headers": {"Z": "s3cret"}}}
+    )
+
+
+def a_job(order: JobCreate) -> JobRow:
+    """The row of an order."""
+    return JobRow(
+        id="ftjob-ABCDEFGHIJKLMNOPQRSTUVWX",
+        status=JobStatus.QUEUED,
+        created_at=datetime.now(UTC),
+        started_at=None,
+        finished_at=None,
+        model=order.model,
+        base_model_path="/models/tiny",
+        training_file=order.training_file,
+        validation_file=None,
+        suffix=None,
+        seed=7,
+        metadata=None,
+        method=masked_method(order.method),
+        request=masked_request(order),
+        secrets=None,
+        resolved=RESOLVED,
+        error=None,
+        fine_tuned_model=None,
+        trained_tokens=None,
+        result_files=(),
+        current_step=None,
+        total_steps=None,
+        best_step=None,
+        is_cancel_requested=False,
+        model_deleted_at=None,
+    )
+
+
+def settings(tmp_path: Path, **values: Any) -> Settings:
+    """Settings of no environment in particular."""
+    return Settings.model_validate({"home": tmp_path, **values})
+
+
+def test_no_header_value_is_stored_in_the_clear() -> None:
+    order = an_order()
+    for document in (masked_method(order.method), masked_request(order)):
+        assert "s3cret" not in json.dumps(document)
+        assert MASK in json.dumps(document)
+    assert masked_request(order)["future"] == {"headers": {"Z": MASK}}
+    assert secrets_of(order.method) == RunSecrets(
+        tool_headers={"cat": {"K": "s3cret", "L": "s3cret"}}, grader_headers={"A": "s3cret"}
+    )
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_masking_changes_nothing_but_headers(document: Any) -> None:
+    assert masked(document) == document or "headers" in json.dumps(document)
+
+
+def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
+    order = an_order(
+        max_episode_steps=200,
+        budgets={"max_tokens": 99, "deadline_s": 5},
+        loss_type="grpo",
+        lora={"rank": 4, "learning_rate": 0.01, "note": "kept"},
+    )
+    spec = to_run_spec(a_job(order), RESOLVED, settings(tmp_path, max_retries=1, allow_loopback=False), "/models/tiny")
+    assert spec.tools == (
+        ToolServer(name="cat", server_url="http://127.0.0.1/t", header_names=("K", "L"), timeout_s=600.0),
+    )
+    assert spec.grader == EndpointGrader(name="judge", url="http://127.0.0.1/g", header_names=("A",))
+    assert spec.budgets == Budgets(max_tool_calls=200, max_tokens=99, max_turns=202, deadline_s=5.0)
+    assert spec.lora == LoraSpec(rank=4, alpha=32, learning_rate=0.01)
+    assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
+    assert (spec.retry.max_retries, spec.allow_loopback) == (1, False)
+    assert "s3cret" not in spec.model_dump_json()
+
+
+def test_the_trainer_is_told_the_settings_where_the_order_is_silent(tmp_path: Path) -> None:
+    order = an_order(tools=None)
+    wanted = settings(tmp_path, rollout_max_tokens=123, rollout_deadline_s=60, grader_timeout_s=9)
+    spec = to_run_spec(a_job(order), RESOLVED, wanted, "/models/tiny")
+    assert spec.tools == ()
+    assert spec.budgets == Budgets(max_tokens=123, deadline_s=60.0)
+    assert isinstance(spec.grader, EndpointGrader)
+    assert spec.grader.timeout_s == 9.0
+    assert (spec.lora, spec.loss_type) == (LoraSpec(), "dapo")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"),
+    [
+        (None, "ft:org/base:7b:local::QRSTUVWX"),
+        ("my run: 2/ä", "ft:org/base:7b:local:my-run-2:QRSTUVWX"),
+        ("--x--", "ft:org/base:7b:local:x:QRSTUVWX"),
+    ],
+)
+def test_names_of_models_can_be_taken_apart_again(suffix: str | None, name: str) -> None:
+    job_id = "ftjob-ABCDEFGHIJKLMNOPQRSTUVWX"
+    final = final_model_name(base_model="org/base:7b", organization="local", suffix=suffix, job_id=job_id)
+    assert final == name
+    parsed = parse(checkpoint_model_name(final, 12))
+    assert parsed is not None
+    assert (parsed.final, parsed.job_tail, parsed.step) == (name, job_id[-8:], 12)
+    assert parse(final) == type(parsed)(final=name, job_tail=job_id[-8:], step=None)
+
+
+@pytest.mark.parametrize("text", ["", "gpt-5", "ft:", "ft:a:b:c", "ft:a:b:c:short", "ft:a:b:c:ABCDEFGH:ckpt-step-x"])
+def test_other_names_are_no_fine_tuned_models(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_secrets_are_sealed_with_a_key_of_our_eyes_only(tmp_path: Path) -> None:
+    secrets = RunSecrets(tool_headers={"cat": {"K": "s3cret"}})
+    box = SecretBox.at(tmp_path / "home")
+    sealed = box.seal(secrets)
+    assert b"s3cret" not in sealed
+    assert SecretBox.at(tmp_path / "home").unseal(sealed) == secrets
+    key_file = tmp_path / "home" / "secret.key"
+    assert key_file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in key_file.parent.iterdir()] == ["secret.key"]
+    with pytest.raises(SecretsUnreadable):
+        SecretBox.at(tmp_path / "elsewhere").unseal(sealed)
