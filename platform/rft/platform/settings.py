@@ -52,6 +52,12 @@ class Settings(BaseSettings):
     """Trainers running at once on one host."""
     max_launches_without_progress: int = 4
     """A job whose trainer died this often without finishing a step has failed."""
+    trainer_grace_s: float = 10.0
+    """How long a trainer that is asked to stop may take before it is killed."""
+    trainer_command: tuple[str, ...] = ()
+    """What is started with a run directory as its last argument. JSON. Unset: our own trainer."""
+    starter_command: tuple[str, ...] = ()
+    """What builds the starter policy into the directory given as its last argument. JSON. Unset: our own builder."""
 
     tool_timeout_s: float = 600.0
     """Deadline of one attempt of a tool call."""

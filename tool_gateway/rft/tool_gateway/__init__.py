@@ -1,1 +1,1 @@
-"""Calls the customer's tools on behalf of a rollout."""
+"""Calls the customer's tools for the agent loop: arguments checked, limits kept, failures told apart from mistakes."""

@@ -1,0 +1,133 @@
+"""Circuit breaker: when an endpoint is down, calls wait instead of running through their retries. Pure, no clock.
+
+closed -> (so many failures in a row) -> open -> (a probe finds it answering) -> half open -> (a trial call succeeds) ->
+closed, or -> (the trial fails) -> open, with a longer pause before the next probe.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rft.core.failure import FailureCode
+from rft.egress.reply import AttemptFailure
+
+
+class BreakerState(StrEnum):
+    """Whether calls go out."""
+
+    CLOSED = "closed"
+    """They do."""
+    OPEN = "open"
+    """They wait; only probes go out."""
+    HALF_OPEN = "half_open"
+    """One at a time."""
+
+
+DOWN_CODES = frozenset(
+    {
+        FailureCode.CONNECT_ERROR,
+        FailureCode.TLS_ERROR,
+        FailureCode.CONNECTION_RESET,
+        FailureCode.TIMEOUT,
+        FailureCode.SERVER_ERROR,
+        FailureCode.INVALID_REPLY,
+    }
+)
+"""What an endpoint that is down answers. A refusal (429, 4xx) or a wrong score comes from one that is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When it opens, and how often it probes."""
+
+    failures_in_a_row: int = 10
+    first_pause_s: float = 0.5
+    max_pause_s: float = 15.0
+    max_open_s: float = 1800.0
+    """Calls that would wait at an endpoint that has been down for longer fail at once."""
+
+
+@dataclass(slots=True)
+class Breaker:
+    """One endpoint's breaker."""
+
+    settings: BreakerSettings = field(default_factory=BreakerSettings)
+    state: BreakerState = BreakerState.CLOSED
+    last_failure: AttemptFailure | None = None
+    """What the endpoint ended its latest failed attempt with."""
+    down_since_s: float | None = None
+    """When it opened first, through all half-open spells; None while closed."""
+    next_probe_s: float = 0.0
+    _failures: int = 0
+    _pauses: int = 0
+    _changed_s: float = 0.0
+
+    def on_end(self, failure: AttemptFailure | None, *, began_s: float, now_s: float) -> None:
+        """One attempt ended."""
+        if failure is None or failure.code not in DOWN_CODES:
+            self._close(now_s)
+            return
+        self.last_failure = failure
+        self._failures += 1
+        is_tripped = self.state is BreakerState.CLOSED and self._failures >= self.settings.failures_in_a_row
+        is_failed_trial = self.state is BreakerState.HALF_OPEN and began_s >= self._changed_s
+        if is_tripped or is_failed_trial:
+            self._open(now_s)
+
+    def on_probe(self, *, is_alive: bool, now_s: float) -> None:
+        """A probe ended, while open."""
+        if self.state is not BreakerState.OPEN:
+            return
+        if is_alive:
+            self.state, self._changed_s = BreakerState.HALF_OPEN, now_s
+        else:
+            self._open(now_s)
+
+    def is_beyond_hope(self, now_s: float) -> bool:
+        """Whether it has been down for longer than calls may wait."""
+        return self.down_since_s is not None and now_s - self.down_since_s > self.settings.max_open_s
+
+    def _open(self, now_s: float) -> None:
+        self.down_since_s = now_s if self.down_since_s is None else self.down_since_s
+        self.state, self._changed_s = BreakerState.OPEN, now_s
+        pause_s = min(self.settings.first_pause_s * 2.0 ** min(self._pauses, 30), self.settings.max_pause_s)
+        self._pauses += 1
+        self.next_probe_s = now_s + pause_s
+
+    def _close(self, now_s: float) -> None:
+        self._failures = self._pauses = 0
+        if self.state is not BreakerState.CLOSED:
+            self.state, self._changed_s, self.down_since_s = BreakerState.CLOSED, now_s, None
+
+
+@dataclass(slots=True)
+class RetryShare:
+    """Keeps failing retries to a share of the traffic: a retry waits until it is covered, it is never denied.
+
+    Each ended attempt earns `share` of a retry; a retry that fails costs one, a retry that succeeds nothing. So after
+    an outage the first retries that succeed make way for the rest; against a broken endpoint they stay a share.
+    """
+
+    share: float = 0.2
+    most: float = 100.0
+    per_s: float = 1.0
+    """Earned by waiting, so that nothing waits forever."""
+    _tokens: float = 10.0
+    _earned_s: float | None = None
+    in_flight: int = 0
+    """Retries inside now."""
+
+    def covers(self, now_s: float) -> bool:
+        """Whether one more retry may start."""
+        if self._earned_s is not None:
+            self._earn((now_s - self._earned_s) * self.per_s)
+        self._earned_s = now_s
+        return self._tokens - self.in_flight >= 1.0
+
+    def on_end(self, *, is_retry: bool, has_failed: bool) -> None:
+        """One attempt ended."""
+        self._earn(self.share)
+        if is_retry and has_failed:
+            self._tokens -= 1.0
+
+    def _earn(self, tokens: float) -> None:
+        self._tokens = min(self.most, self._tokens + tokens)

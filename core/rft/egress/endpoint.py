@@ -1,0 +1,107 @@
+"""Endpoint: one customer URL as we call it, and how its secrets stay out of every message."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from rft.core.failure import Stage
+
+HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+OUR_HEADERS: dict[str, str] = {
+    "Accept": "application/json",
+    "Accept-Encoding": "gzip, deflate",
+    "Content-Type": "application/json",
+    "User-Agent": "agent-rft",
+}
+"""Sent with every call unless the customer set them."""
+
+RESERVED_HEADERS = frozenset(
+    {
+        "accept-encoding", "connection", "content-encoding", "content-length", "expect", "host", "idempotency-key",
+        "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+        "x-rft-attempt",
+    }
+)  # fmt: skip
+"""Headers that are ours or the protocol's, not the customer's."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_SHORTEST_SECRET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One tool or grader as its owner registered it."""
+
+    name: str
+    stage: Stage
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Sent as they are; the values are secrets."""
+    timeout_s: float = 600.0
+    """Deadline of one attempt, from sending to the last byte."""
+    max_concurrency: int | None = None
+    """The owner's cap on calls in flight; None for the platform's own."""
+    rate_limit: float | None = None
+    """Calls started per second at most."""
+    is_safe_to_repeat: bool = True
+    """Whether a call that may have arrived may be sent again."""
+    header_list: HeaderList = field(init=False, repr=False, compare=False)
+    """`headers` and ours, ready to be sent."""
+
+    def __post_init__(self) -> None:
+        if (problem := header_problem(self.headers)) is not None:
+            raise ValueError(problem)
+        object.__setattr__(self, "header_list", to_header_list(self.headers))
+
+
+def to_header_list(headers: Mapping[str, str]) -> HeaderList:
+    """The customer's headers over ours, as bytes."""
+    theirs = {name.lower() for name in headers}
+    ours = {name: value for name, value in OUR_HEADERS.items() if name.lower() not in theirs}
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in (ours | dict(headers)).items()]
+
+
+@lru_cache(maxsize=4096)
+def endpoint_key(url: str) -> str:
+    """Scheme, host, port and path: what shares one limit and one health. Tools behind one URL share them."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{parts.hostname}:{port}{parts.path or '/'}"
+
+
+def public_url(url: str) -> str:
+    """The URL without user name, password, query and fragment, fit for a message."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def header_problem(headers: Mapping[str, str]) -> str | None:
+    """Why these headers cannot be sent, or None. Never repeats a value."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            return f"{name!r} is not a header name"
+        if name.lower() in RESERVED_HEADERS:
+            return f"the header {name!r} is set by the platform"
+        if not _HEADER_VALUE.fullmatch(value):
+            return f"the value of header {name!r} contains characters that HTTP does not allow"
+    return None
+
+
+def mask(text: str, headers: Mapping[str, str]) -> str:
+    """The text with every header value, and every word of one such as a bearer token, blotted out."""
+    secrets = {secret for value in headers.values() for secret in (value, *value.split())}
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET and secret.lower() not in _HARMLESS:
+            text = text.replace(secret, "***")
+    return text
+
+
+_HARMLESS = frozenset({"basic", "bearer", "token", "application/json", "json", "true", "false"})

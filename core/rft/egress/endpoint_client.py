@@ -1,0 +1,280 @@
+"""One call to one endpoint as the gateways make it: limits, attempts, retries; an answer or one failure at the end."""
+
+import asyncio
+import json
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from rft.core.failure import Failure, FailureCode
+from rft.core.spec import RetryBudget
+from rft.egress.client import HttpClient
+from rft.egress.endpoint import Endpoint, HeaderList, mask, public_url
+from rft.egress.guard import AddressPolicy
+from rft.egress.limiter import EndpointDown, Limiter
+from rft.egress.limits import Limits
+from rft.egress.reply import AttemptFailure, Reply
+from rft.egress.retry import decide, drive
+from rft.egress.signing import Signer
+
+T = TypeVar("T")
+
+PROBE_TIMEOUT_S = 5.0
+"""How long an endpoint that is down may take to show a sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What the endpoint said, read, and what it took to get it."""
+
+    value: T
+    attempts: int
+    elapsed_s: float
+    """All attempts and the waits between them, without waiting in our own queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One attempt of one call, for whoever keeps the ledger."""
+
+    endpoint: str
+    trace_id: str
+    call_id: str
+    attempt: int
+    code: FailureCode | None
+    """None for a usable reply."""
+    status: int | None
+    latency_s: float
+    queued_s: float
+    """Waited in our own queue before it was sent."""
+    sent_bytes: int
+    received_bytes: int
+
+
+class EndpointClient:
+    """Calls customer endpoints for the gateways of one process and event loop. Use as an async context manager."""
+
+    def __init__(
+        self,
+        http: HttpClient,
+        *,
+        limits: Limits,
+        retry: RetryBudget | None = None,
+        signer: Signer | None = None,
+        on_attempt: Callable[[AttemptRecord], None] | None = None,
+        jitter: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.http, self.limits, self.retry = http, limits, retry or RetryBudget()
+        self.signer, self.on_attempt, self.wall_clock = signer, on_attempt, wall_clock
+        self.jitter, self.sleep, self.now = jitter, sleep, now
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        retry: RetryBudget | None = None,
+        max_calls_in_flight: int = 512,
+        allow_loopback: bool = True,
+        allow_cidrs: tuple[str, ...] = (),
+        limits: Limits | None = None,
+        signer: Signer | None = None,
+        on_attempt: Callable[[AttemptRecord], None] | None = None,
+    ) -> "EndpointClient":
+        """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
+        http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs))
+        return cls(
+            http, limits=limits or Limits.fixed(max_calls_in_flight), retry=retry, signer=signer, on_attempt=on_attempt
+        )
+
+    async def __aenter__(self) -> "EndpointClient":
+        await self.http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections and stop probing."""
+        await self.limits.aclose()
+        await self.http.aclose()
+
+    async def post_json(
+        self,
+        endpoint: Endpoint,
+        payload: Mapping[str, JsonValue] | bytes,
+        *,
+        trace_id: str,
+        call_id: str,
+        read: Callable[[Reply], T | AttemptFailure],
+        owner: str = "",
+    ) -> Answer[T] | Failure:
+        """POST until `read` accepts a reply or the retry budget is spent.
+
+        `payload` is a JSON object, encoded or not; `read` judges replies of status 2xx and 4xx (but 429); `owner` is
+        the job, for fairness between jobs.
+        """
+        body = payload if isinstance(payload, bytes) else encode_json(payload)
+        call = _Call(self, endpoint, body, read, trace_id, call_id, owner)
+        try:
+            outcome = await drive(call.attempt, wait_after=call.wait_after, sleep=call.sleep)
+        except EndpointDown as down:
+            return call.gave_up(down)
+        if isinstance(outcome, AttemptFailure):
+            return call.failure(outcome)
+        return Answer(outcome, call.attempts, call.elapsed_s)
+
+
+class _Call(Generic[T]):
+    """The state of one call over its attempts."""
+
+    __slots__ = (
+        "_body", "_call_id", "_client", "_endpoint", "_key", "_limiter", "_owner", "_read", "_trace_id",
+        "attempts", "elapsed_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        client: EndpointClient,
+        endpoint: Endpoint,
+        body: bytes,
+        read: Callable[[Reply], T | AttemptFailure],
+        trace_id: str,
+        call_id: str,
+        owner: str,
+    ) -> None:
+        self._client, self._endpoint, self._body, self._read = client, endpoint, body, read
+        self._trace_id, self._call_id, self._owner = trace_id, call_id, owner
+        self._key = idempotency_key(trace_id, call_id)
+        # A URL that the guard refuses may not even have a host to limit.
+        self._limiter: Limiter | None = (
+            client.limits.limiter(endpoint) if client.http.url_problem(endpoint.url) is None else None
+        )
+        self.attempts = 0
+        self.elapsed_s = 0.0
+
+    async def attempt(self) -> T | AttemptFailure:
+        self.attempts += 1
+        if self._limiter is None:
+            return await self._send(0.0, None)
+        asked_s = self._client.now()
+        is_retry = self.attempts > 1
+        await self._limiter.enter(self._owner, is_retry=is_retry, probe=self._probe)
+        try:
+            return await self._send(self._client.now() - asked_s, self._limiter)
+        finally:
+            self._limiter.leave(self._owner, is_retry=is_retry)
+
+    async def _send(self, queued_s: float, limiter: Limiter | None) -> T | AttemptFailure:
+        client, started_s = self._client, self._client.now()
+        reply = await client.http.post(
+            self._endpoint.url,
+            self._body,
+            headers=self._headers(),
+            timeout_s=max(0.001, min(self._endpoint.timeout_s, client.retry.total_s - self.elapsed_s)),
+        )
+        latency_s = client.now() - started_s
+        self.elapsed_s += latency_s
+        outcome = self._judge(reply) if isinstance(reply, Reply) else reply
+        failure = outcome if isinstance(outcome, AttemptFailure) else None
+        if limiter is not None:
+            limiter.learn(failure, latency_s=latency_s, is_retry=self.attempts > 1)
+        if client.on_attempt is not None:
+            client.on_attempt(self._record(reply, failure, latency_s, queued_s))
+        return outcome
+
+    def _headers(self) -> HeaderList:
+        ours = [(b"Idempotency-Key", self._key), (b"X-RFT-Attempt", b"%d" % self.attempts)]
+        signer = self._client.signer
+        signed = [] if signer is None else signer.headers(self._key, self._body, now_s=self._client.wall_clock())
+        return [*self._endpoint.header_list, *ours, *signed]
+
+    async def _probe(self) -> bool:
+        endpoint = self._endpoint
+        timeout_s = min(endpoint.timeout_s, PROBE_TIMEOUT_S)
+        reply = await self._client.http.knock(endpoint.url, headers=endpoint.header_list, timeout_s=timeout_s)
+        return isinstance(reply, Reply) and reply.status < 500
+
+    def _judge(self, reply: Reply) -> T | AttemptFailure:
+        failure = self._client.http.status_failure(reply)
+        return self._read(reply) if failure is None or failure.code is FailureCode.REJECTED else failure
+
+    def _record(
+        self, reply: Reply | AttemptFailure, failure: AttemptFailure | None, latency_s: float, queued_s: float
+    ) -> AttemptRecord:
+        return AttemptRecord(
+            endpoint=self._endpoint.name,
+            trace_id=self._trace_id,
+            call_id=self._call_id,
+            attempt=self.attempts,
+            code=failure.code if failure else None,
+            status=reply.status,
+            latency_s=latency_s,
+            queued_s=queued_s,
+            sent_bytes=len(self._body),
+            received_bytes=len(reply.body) if isinstance(reply, Reply) else 0,
+        )
+
+    def wait_after(self, failure: AttemptFailure, attempt: int) -> float | None:
+        return decide(
+            failure,
+            attempt=attempt,
+            elapsed_s=self.elapsed_s,
+            budget=self._client.retry,
+            jitter_draw=self._client.jitter(),
+            is_safe=self._endpoint.is_safe_to_repeat,
+        )
+
+    async def sleep(self, wait_s: float) -> None:
+        await self._client.sleep(wait_s)
+        self.elapsed_s += wait_s
+
+    def gave_up(self, down: EndpointDown) -> Failure:
+        self.attempts -= 1  # the one that waited for the endpoint was never made
+        last = down.last_failure
+        return self.failure(replace(last, message=f"{last.message}; it has been down for {down.down_s:.0f} s"))
+
+    def failure(self, last: AttemptFailure) -> Failure:
+        endpoint = self._endpoint
+        tries = f" (after {self.attempts} attempts)" if self.attempts > 1 else ""
+        message = f"{endpoint.stage} {endpoint.name!r} at {public_url(endpoint.url)} {last.message}{tries}"
+        return Failure(
+            stage=endpoint.stage,
+            code=last.code,
+            message=mask(message, endpoint.headers),
+            endpoint=endpoint.name,
+            status=last.status,
+            attempts=self.attempts,
+            elapsed_s=self.elapsed_s,
+        )
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode_json(payload: Mapping[str, JsonValue]) -> bytes:
+    """Compact UTF-8 JSON; text that UTF-8 cannot hold (lone surrogates) is escaped."""
+    try:
+        return _encode(payload).encode()
+    except UnicodeEncodeError:
+        return json.dumps(payload, separators=(",", ":")).encode()
+
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]+")
+
+
+def idempotency_key(trace_id: str, call_id: str) -> bytes:
+    """`<trace_id>/<call_id>`, the same on every attempt of a call."""
+    plain = call_id if _PLAIN_ID.fullmatch(call_id) else quote(call_id, safe="")
+    return f"{trace_id}/{plain}".encode()

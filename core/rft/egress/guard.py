@@ -1,0 +1,161 @@
+"""Address guard: where our calls may go. A name is resolved once, judged, and connected to as judged.
+
+Names are judged in the resolver hook of the transport; IP literals never reach a resolver: they are judged before.
+"""
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class BlockedAddress(OSError):
+    """The guard refuses an address. Permanent: never retried."""
+
+
+def _networks(*cidrs: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(cidr) for cidr in cidrs)
+
+
+METADATA = _networks(
+    "169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "fd00:ec2::254/128", "fd00:ec2::23/128",
+    "fd20:ce::254/128", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32",
+)  # fmt: skip
+"""Where clouds hand out credentials of the machine; refused whatever is allowed."""
+
+NEVER = _networks(
+    "0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "::/128", "fe80::/10", "ff00::/8",
+    "2002::/16", "2001::/32", "::/96",
+)  # fmt: skip
+"""Unspecified, link-local, multicast, reserved, and the retired tunnels that hide an IPv4 address."""
+
+PRIVATE = _networks(
+    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+    "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "fc00::/7", "fec0::/10", "100::/64", "2001:db8::/32",
+    "64:ff9b:1::/48", "5f00::/16", "3fff::/20", "2001::/23",
+)  # fmt: skip
+"""Not on the public internet; open only through the allow-list. `is_global` alone forgets several of them."""
+
+_LOOPBACK = _networks("127.0.0.0/8", "::1/128")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_HOST = re.compile(r"[A-Za-z0-9_.:-]+")
+_CANONICAL_IPV4 = re.compile(r"(\d{1,3})(\.\d{1,3}){3}")
+
+
+@dataclass(frozen=True)
+class AddressPolicy:
+    """What the guard lets through."""
+
+    allow_loopback: bool = True
+    """Whether endpoints may live on this machine."""
+    allow_cidrs: tuple[str, ...] = ()
+    """Private networks that endpoints may live in, e.g. `10.1.0.0/16`."""
+    require_https: bool = True
+    """Whether addresses outside the allow-list need https."""
+    ports: frozenset[int] | None = None
+    """Ports endpoints may listen on; None for all."""
+
+    @cached_property
+    def allowed(self) -> tuple[Network, ...]:
+        """The allow-list as networks. Raises ValueError for a malformed entry."""
+        return _networks(*self.allow_cidrs) + (_LOOPBACK if self.allow_loopback else ())
+
+
+def judge(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | None:
+    """Why this address is refused, or None when it is fine."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return judge(address.ipv4_mapped, policy, is_https=is_https)
+        if address in _NAT64:
+            return judge(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), _PUBLIC_ONLY, is_https=is_https)
+    if _is_in(address, METADATA):
+        return f"{address} is a cloud metadata address; these are never called"
+    if _is_in(address, policy.allowed):
+        return None
+    if _is_in(address, _LOOPBACK):
+        return f"{address} is this machine itself, which is not on the allow-list"
+    if _is_in(address, NEVER):
+        return f"{address} is not an address that a server can have"
+    if _is_in(address, PRIVATE) or not address.is_global:
+        return f"{address} is a private address; add its network to the allow-list to call it"
+    if policy.require_https and not is_https:
+        return f"{address} is outside the allow-list and needs https"
+    return None
+
+
+_PUBLIC_ONLY = AddressPolicy(allow_loopback=False)
+
+
+def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
+    return any(address in network for network in networks if network.version == address.version)
+
+
+def url_problem(url: str, policy: AddressPolicy) -> str | None:
+    """Why this URL may not be called, as far as it can be known without resolving its name; None when it is fine."""
+    try:
+        # As the client will read it: parsed by httpx, written out again, parsed by aiohttp's own parser.
+        parsed = URL(str(httpx.URL(url)))
+        host, port = parsed.raw_host, parsed.port
+    except (ValueError, httpx.InvalidURL) as error:
+        return f"not a valid URL ({error})"
+    if parsed.scheme not in ("http", "https"):
+        return "the URL must begin with http:// or https://"
+    if not host:
+        return "the URL names no host"
+    if parsed.raw_user is not None or parsed.raw_password is not None:
+        return "the URL must not carry a user name or password; use headers"
+    if policy.ports is not None and port not in policy.ports:
+        return f"port {port} is not on the list of allowed ports"
+    if not _HOST.fullmatch(host):
+        return "the URL's host contains characters that no host name has"
+    return _literal_problem(host, policy, is_https=parsed.scheme == "https")
+
+
+def _literal_problem(host: str, policy: AddressPolicy, *, is_https: bool) -> str | None:
+    if ":" not in host and not _CANONICAL_IPV4.fullmatch(host):
+        return "write the IPv4 address as four decimal numbers" if _is_legacy_ipv4(host) else None
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError as error:
+        return f"not a valid address ({error})"
+    return judge(address, policy, is_https=is_https)
+
+
+def _is_legacy_ipv4(host: str) -> bool:
+    """Whether the system's resolver would read this as an address: 2130706433, 0x7f.1, 127.1, 0177.0.0.1."""
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return host.replace(".", "").isdigit()
+    return True
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolver hook: hands out addresses only when every one of them passes. Mixed answers are refused whole."""
+
+    def __init__(self, inner: AbstractResolver, policy: AddressPolicy, *, is_https: bool) -> None:
+        self._inner, self._policy, self._is_https = inner, policy, is_https
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Addresses of a host. Raises BlockedAddress, or OSError when the name does not resolve."""
+        results = await self._inner.resolve(host, port, family)
+        for result in results:
+            problem = judge(ipaddress.ip_address(result["host"]), self._policy, is_https=self._is_https)
+            if problem is not None:
+                raise BlockedAddress(f"{host} leads to a blocked address: {problem}")
+        return results
+
+    async def close(self) -> None:
+        """Free the inner resolver."""
+        await self._inner.close()

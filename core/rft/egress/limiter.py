@@ -1,0 +1,257 @@
+"""One endpoint's turnstile: calls in flight, calls started per second, fairness, retries, and the breaker's word.
+
+The queue is ours, never a connection pool's.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from rft.egress.breaker import Breaker, BreakerState, RetryShare
+from rft.egress.reply import AttemptFailure
+
+Probe: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether the endpoint answers at all."""
+
+
+class Window(Protocol):
+    """How many calls may be in flight; learns from how they end."""
+
+    @property
+    def limit(self) -> int:
+        """Calls in flight at most, at least 1."""
+        ...
+
+    def on_start(self, idle_s: float) -> None:
+        """A call starts after nothing was inside for `idle_s`."""
+        ...
+
+    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
+        """One attempt ended: None for a usable reply. `in_flight` includes it."""
+        ...
+
+
+@dataclass(slots=True)
+class FixedWindow:
+    """A limit that learns nothing."""
+
+    limit: int
+
+    def on_start(self, idle_s: float) -> None:
+        """Nothing to learn."""
+
+    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
+        """Nothing to learn."""
+
+
+class EndpointDown(Exception):
+    """The endpoint has been down for longer than calls may wait for it."""
+
+    def __init__(self, last_failure: AttemptFailure, down_s: float) -> None:
+        super().__init__(f"down for {down_s:.0f} s")
+        self.last_failure, self.down_s = last_failure, down_s
+
+
+_Lines: TypeAlias = dict[str, deque["asyncio.Future[None]"]]
+
+
+class Limiter:
+    """One endpoint's turnstile: at most `window.limit` calls inside, `rate_limit` entries per second, fair to owners.
+
+    Waiting calls are served by owner (a job): the owner with the fewest calls inside goes first, and within one owner
+    first come, first served. Retries go before first attempts while the retry share covers them. While the breaker is
+    open nobody enters.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        *,
+        rate_limit: float | None = None,
+        breaker: Breaker | None = None,
+        retries: RetryShare | None = None,
+        on_change: Callable[[BreakerState], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._window, self._breaker, self._retries, self._now = window, breaker, retries, now
+        self._on_change = on_change
+        self._cap: int | None = None
+        self._interval_s = 1.0 / rate_limit if rate_limit else 0.0
+        self._next_start_s = 0.0
+        self._empty_since_s = now()
+        self._timer: asyncio.TimerHandle | None = None
+        self._probe: Probe | None = None
+        self._prober: asyncio.Task[None] | None = None
+        self._inside: dict[str, int] = {}
+        self._firsts: _Lines = {}
+        self._again: _Lines = {}
+        self.in_flight = 0
+        """Calls inside now."""
+        self.queued = 0
+        """Calls waiting now, given-up ones included until their turn comes."""
+
+    @property
+    def limit(self) -> int:
+        """Calls inside at most, now."""
+        if self._breaker is not None and self._breaker.state is not BreakerState.CLOSED:
+            return 1 if self._breaker.state is BreakerState.HALF_OPEN else 0
+        return self._window.limit if self._cap is None else max(1, min(self._cap, self._window.limit))
+
+    @property
+    def state(self) -> BreakerState:
+        """The breaker's state; closed where there is none."""
+        return BreakerState.CLOSED if self._breaker is None else self._breaker.state
+
+    def tighten(self, *, max_concurrency: int | None, rate_limit: float | None) -> None:
+        """Take over an owner's caps; of several owners' caps on one endpoint the strictest holds."""
+        if max_concurrency is not None and (self._cap is None or max_concurrency < self._cap):
+            self._cap = max_concurrency
+        if rate_limit is not None:
+            self._interval_s = max(self._interval_s, 1.0 / rate_limit)
+
+    async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> None:
+        """Wait for a place inside. Each `enter` needs one `leave`; none when it raised.
+
+        `probe` is how to ask for life while the breaker is open. Raises EndpointDown when that has taken too long.
+        """
+        self._probe = probe or self._probe
+        self._start_prober()
+        self._refuse_when_hopeless()
+        if not self.queued and self._may_start() and (not is_retry or self._is_retry_covered()):
+            self._admit(owner, is_retry=is_retry)
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(place)
+        self.queued += 1
+        self._pump()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                self.leave(owner, is_retry=is_retry)
+            else:
+                self._pump()
+            raise
+
+    def leave(self, owner: str = "", *, is_retry: bool = False) -> None:
+        """Give the place back."""
+        self.in_flight -= 1
+        if self.in_flight == 0:
+            self._empty_since_s = self._now()
+        if is_retry and self._retries is not None:
+            self._retries.in_flight -= 1
+        left = self._inside[owner] - 1
+        if left:
+            self._inside[owner] = left
+        else:
+            del self._inside[owner]
+        self._pump()
+
+    def learn(self, failure: AttemptFailure | None, *, latency_s: float, is_retry: bool = False) -> None:
+        """Say how an attempt ended, before leaving."""
+        now_s = self._now()
+        self._window.on_end(failure, latency_s=latency_s, in_flight=self.in_flight, now_s=now_s)
+        if self._retries is not None:
+            self._retries.on_end(is_retry=is_retry, has_failed=failure is not None)
+        if self._breaker is not None:
+            before = self._breaker.state
+            self._breaker.on_end(failure, began_s=now_s - latency_s, now_s=now_s)
+            self._announce(before)
+
+    async def aclose(self) -> None:
+        """Stop probing."""
+        if self._prober is not None:
+            self._prober.cancel()
+            await asyncio.gather(self._prober, return_exceptions=True)
+
+    def _may_start(self) -> bool:
+        return self.in_flight < self.limit and (not self._interval_s or self._now() >= self._next_start_s)
+
+    def _is_retry_covered(self) -> bool:
+        return self._retries is None or self._retries.covers(self._now())
+
+    def _admit(self, owner: str, *, is_retry: bool) -> None:
+        if self.in_flight == 0:
+            self._window.on_start(self._now() - self._empty_since_s)
+        self.in_flight += 1
+        self._inside[owner] = self._inside.get(owner, 0) + 1
+        if is_retry and self._retries is not None:
+            self._retries.in_flight += 1
+        if self._interval_s:
+            self._next_start_s = self._now() + self._interval_s
+
+    def _pump(self) -> None:
+        while self.queued and self.in_flight < self.limit:
+            if self._interval_s and (wait_s := self._next_start_s - self._now()) > 0:
+                self._wake_in(wait_s)
+                return
+            is_retry = bool(self._again) and self._is_retry_covered()
+            lines = self._again if is_retry else self._firsts
+            if not lines:
+                self._wake_in(0.1)  # retries only, none of them covered yet
+                return
+            owner = min(lines, key=lambda waiting: self._inside.get(waiting, 0))
+            place = lines[owner].popleft()
+            self.queued -= 1
+            if not lines[owner]:
+                del lines[owner]
+            if not place.done():
+                self._admit(owner, is_retry=is_retry)
+                place.set_result(None)
+
+    def _wake_in(self, wait_s: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._pump()
+
+    def _announce(self, before: BreakerState) -> None:
+        state = self.state
+        if state is before:
+            return
+        if self._on_change is not None:
+            self._on_change(state)
+        self._start_prober()
+        self._pump()
+
+    def _refuse_when_hopeless(self) -> None:
+        breaker, now_s = self._breaker, self._now()
+        if breaker is None or breaker.last_failure is None or breaker.down_since_s is None:
+            return
+        if breaker.state is BreakerState.OPEN and breaker.is_beyond_hope(now_s):
+            raise EndpointDown(breaker.last_failure, now_s - breaker.down_since_s)
+
+    def _start_prober(self) -> None:
+        if self._breaker is None or self._probe is None or self._breaker.state is not BreakerState.OPEN:
+            return
+        if self._prober is None or self._prober.done():
+            self._prober = asyncio.create_task(self._keep_probing(self._breaker, self._probe))
+
+    async def _keep_probing(self, breaker: Breaker, probe: Probe) -> None:
+        """Probe after each of the open breaker's pauses, until it answers or nobody may wait for it any longer."""
+        while breaker.state is BreakerState.OPEN:
+            await asyncio.sleep(max(0.0, breaker.next_probe_s - self._now()))
+            is_alive = await probe()
+            breaker.on_probe(is_alive=is_alive, now_s=self._now())
+            if breaker.is_beyond_hope(self._now()):
+                self._send_hopeless_home()
+                break
+        # Not from within: the breaker may open again at once, and then needs a new prober.
+        self._prober = None
+        self._announce(BreakerState.OPEN)
+
+    def _send_hopeless_home(self) -> None:
+        try:
+            self._refuse_when_hopeless()
+        except EndpointDown as error:
+            # One exception each: a traceback grows with every place it is raised at.
+            for lines in (self._firsts, self._again):
+                for place in (place for line in lines.values() for place in line if not place.done()):
+                    place.set_exception(EndpointDown(error.last_failure, error.down_s))
+                lines.clear()
+            self.queued = 0

@@ -1,0 +1,74 @@
+"""The limiters of a process: one per endpoint, shared by all jobs on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
+from rft.egress.breaker import Breaker, BreakerSettings, BreakerState, RetryShare
+from rft.egress.endpoint import Endpoint, endpoint_key
+from rft.egress.limiter import FixedWindow, Limiter
+from rft.egress.reply import AttemptFailure
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChange:
+    """An endpoint's breaker changed its state, for whoever holds jobs or shows health."""
+
+    endpoint: str
+    """The endpoint's key."""
+    state: BreakerState
+    last_failure: AttemptFailure | None
+
+
+class Limits:
+    """The limiters of one process, one per endpoint key, shared by all jobs on that endpoint."""
+
+    def __init__(self, make: Callable[[str], Limiter]) -> None:
+        self._make = make
+        self._limiters: dict[str, Limiter] = {}
+
+    @classmethod
+    def fixed(cls, max_in_flight: int) -> "Limits":
+        """The same fixed cap for every endpoint; no breaker."""
+        return cls(lambda key: Limiter(FixedWindow(max_in_flight)))
+
+    @classmethod
+    def adaptive(
+        cls,
+        max_in_flight: int,
+        *,
+        window: AdaptiveSettings | None = None,
+        breaker: BreakerSettings | None = None,
+        on_change: Callable[[BreakerChange], None] | None = None,
+    ) -> "Limits":
+        """Limits that follow each endpoint, with a breaker and a retry share; `max_in_flight` stays the ceiling."""
+
+        def make(key: str) -> Limiter:
+            state = Breaker(breaker or BreakerSettings())
+
+            def tell(new: BreakerState) -> None:
+                if on_change is not None:
+                    on_change(BreakerChange(key, new, state.last_failure))
+
+            limiter = Limiter(
+                AdaptiveWindow(window or AdaptiveSettings()), breaker=state, retries=RetryShare(), on_change=tell
+            )
+            limiter.tighten(max_concurrency=max_in_flight, rate_limit=None)
+            return limiter
+
+        return cls(make)
+
+    def limiter(self, endpoint: Endpoint) -> Limiter:
+        """The endpoint's limiter, with the endpoint's own caps taken over."""
+        key = endpoint_key(endpoint.url)
+        limiter = self._limiters.get(key)
+        if limiter is None:
+            limiter = self._limiters[key] = self._make(key)
+        if endpoint.max_concurrency is not None or endpoint.rate_limit is not None:
+            limiter.tighten(max_concurrency=endpoint.max_concurrency, rate_limit=endpoint.rate_limit)
+        return limiter
+
+    async def aclose(self) -> None:
+        """Stop everything that runs in the background."""
+        for limiter in self._limiters.values():
+            await limiter.aclose()

@@ -1,0 +1,156 @@
+"""The wire between us and an endpoint grader: the `sample` it judges, and the score it answers."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, cast
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.failure import FailureCode
+from rft.core.messages import Message, Role, ToolCall
+from rft.egress.reply import AttemptFailure, Reply
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_EXPECTED = 'expected JSON like {"score": 0.5}'
+_SHOWN_CHARS = 80
+
+
+class GradedTrace(Protocol):
+    """What of a finished rollout a grader may judge."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The whole conversation: the row's messages, then the rollout's turns and tool outputs."""
+        ...
+
+    @property
+    def prompt_messages(self) -> int:
+        """How many of them are the row's own."""
+        ...
+
+    @property
+    def finish_reason(self) -> str:
+        """`stop` or `length`."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Name of the model that answered."""
+        ...
+
+
+def to_wire(trace: GradedTrace, *, item: JsonObject, trace_id: str) -> JsonObject:
+    """The body of the POST."""
+    return {"sample": to_sample(trace), "item": item, "trace_id": trace_id}
+
+
+def to_sample(trace: GradedTrace) -> JsonObject:
+    """The `sample` of the contract, plus `trace`: every message with tool outputs.
+
+    `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
+    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original.
+    """
+    produced = trace.messages[trace.prompt_messages :]
+    answer = produced[-1] if produced and produced[-1].role is Role.ASSISTANT else None
+    text = answer.content if answer is not None else ""
+    return {
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": trace.finish_reason,
+                "message": {"role": "assistant", "content": text, "tool_calls": []},
+            }
+        ],
+        "finish_reason": trace.finish_reason,
+        "output_text": text,
+        "output_json": _as_json(text),
+        "output_tools": [_to_tool_call(call) for message in produced for call in message.tool_calls],
+        "output_reasoning_summary": None,
+        "model": trace.model,
+        "trace": {
+            "prompt_messages": trace.prompt_messages,
+            "messages": [_to_message(message) for message in trace.messages],
+        },
+    }
+
+
+def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
+    """The same body with each tool output in the trace cut to `max_chars`, for traces beyond the size cap."""
+    sample = cast("JsonObject", body["sample"])
+    trace = cast("JsonObject", sample["trace"])
+    messages = [
+        _shorten(cast("JsonObject", message), max_chars) for message in cast("list[JsonValue]", trace["messages"])
+    ]
+    return {**body, "sample": {**sample, "trace": {**trace, "messages": messages, "is_shortened": True}}}
+
+
+def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
+    content = message["content"]
+    if message["role"] != Role.TOOL or not isinstance(content, str) or len(content) <= max_chars:
+        return message
+    return {**message, "content": f"{content[:max_chars]}\n[cut: {len(content):,} characters]"}
+
+
+def _to_message(message: Message) -> JsonObject:
+    wire: JsonObject = {"role": str(message.role), "content": message.content}
+    if message.tool_calls:
+        wire["tool_calls"] = [_to_tool_call(call) for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        wire["name"] = message.name
+    return wire
+
+
+def _to_tool_call(call: ToolCall) -> JsonObject:
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _as_json(text: str) -> JsonValue:
+    """The answer as JSON when it is an object or a list, otherwise None."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return cast("JsonValue", json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_score(reply: Reply) -> float | AttemptFailure:
+    """The finite number that a 2xx reply holds, or what is wrong in words that its author can act on."""
+    body = reply.body.removeprefix(_BYTE_ORDER_MARK)
+    if not body.strip():
+        return _invalid(reply, f"an empty body; {_EXPECTED}")
+    try:
+        parsed = cast("JsonValue", json.loads(body))
+    except (ValueError, RecursionError):
+        return _invalid(reply, f"{_show(body.decode(errors='replace'))}, which is not JSON; {_EXPECTED}")
+    if not isinstance(parsed, dict):
+        return _invalid(reply, f"{_show(parsed)}; {_EXPECTED}")
+    if "score" not in parsed:
+        return _invalid(reply, f"an object without `score`; {_EXPECTED}")
+    score = parsed["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return _invalid(reply, f"the score {_show(score)}, which is not a number")
+    try:
+        number = float(score)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        return _invalid(reply, f"the score {number}, which is not finite")
+    return number
+
+
+def _invalid(reply: Reply, words: str) -> AttemptFailure:
+    return AttemptFailure(FailureCode.INVALID_SCORE, f"answered {words}", status=reply.status)
+
+
+def _show(value: JsonValue) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

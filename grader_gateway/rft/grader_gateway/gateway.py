@@ -1,0 +1,90 @@
+"""Grades over HTTP. A score is a finite number or the grade does not exist: nothing else ever becomes a reward."""
+
+import logging
+from collections.abc import Mapping
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.spec import EndpointGrader
+from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint_client import EndpointClient, encode_json
+from rft.egress.reply import AttemptFailure, Reply
+from rft.grader_gateway.contract import GradedTrace, read_score, shorten_outputs, to_wire
+
+_log = logging.getLogger(__name__)
+_OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
+_CALL_ID = "grade"
+
+
+class HttpGraderGateway:
+    """The endpoint grader of one job. `headers` are its secret header values."""
+
+    def __init__(
+        self,
+        client: EndpointClient,
+        grader: EndpointGrader,
+        *,
+        headers: Mapping[str, str] | None = None,
+        job_id: str = "",
+    ) -> None:
+        self._client, self._job_id = client, job_id
+        self._endpoint = Endpoint(
+            name=grader.name,
+            stage=Stage.GRADER,
+            url=grader.url,
+            headers=headers or {},
+            timeout_s=grader.timeout_s,
+            max_concurrency=grader.max_concurrency,
+            rate_limit=grader.rate_limit,
+        )
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
+        try:
+            return await self._grade(trace, item, trace_id)
+        except Exception as error:
+            _log.exception("the grade of %s broke on our side", trace_id)
+            message = f"grader {self._endpoint.name!r} could not be called by us ({type(error).__name__}: {error})"
+            return Failure(
+                stage=Stage.GRADER,
+                code=FailureCode.INTERNAL_ERROR,
+                message=message,
+                endpoint=self._endpoint.name,
+                attempts=0,
+            )
+
+    async def _grade(self, trace: GradedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
+        answer = await self._client.post_json(
+            self._endpoint,
+            self._fitting(to_wire(trace, item=item, trace_id=trace_id)),
+            trace_id=trace_id,
+            call_id=_CALL_ID,
+            read=self._read,
+            owner=self._job_id,
+        )
+        if isinstance(answer, Failure):
+            return answer
+        return Grade(
+            reward=answer.value,
+            scores={self._endpoint.name: answer.value},
+            grader=self._endpoint.name,
+            latency_s=answer.elapsed_s,
+            attempts=answer.attempts,
+        )
+
+    def _fitting(self, body: JsonObject) -> bytes:
+        """The encoded body within the size cap, tool outputs cut where that is what it takes."""
+        encoded = encode_json(body)
+        for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
+            if len(encoded) <= self._client.http.caps.request_bytes:
+                break
+            encoded = encode_json(shorten_outputs(body, max_chars=max_chars))
+        return encoded
+
+    def _read(self, reply: Reply) -> float | AttemptFailure:
+        if reply.status >= 400:
+            failure = self._client.http.status_failure(reply)
+            assert failure is not None
+            return failure
+        return read_score(reply)

@@ -1,0 +1,48 @@
+"""What can be read of a job's steps and rollouts."""
+
+from rft.platform.api.errors import NotFound
+from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
+from rft.platform.jobs.service import find_job
+from rft.platform.rollouts.objects import (
+    RolloutDetail,
+    RolloutSummary,
+    StepObject,
+    to_rollout_detail,
+    to_rollout_summary,
+    to_step_object,
+)
+from rft.platform.rollouts.repository import RolloutFilter, RolloutRepository, StepRepository
+from rft.platform.store.unit_of_work import UnitOfWork
+
+
+async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[StepObject]:
+    """One page of steps, oldest first. Raises NotFound, BadRequest."""
+    await find_job(uow, job_id)
+    if after is not None and not after.isdecimal():
+        raise unknown_cursor(after)
+    rows = await StepRepository(uow.connection).page(
+        job_id, after=None if after is None else int(after), limit=limit + 1
+    )
+    return to_page([to_step_object(row) for row in rows], limit=limit)
+
+
+async def list_rollouts(
+    uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int
+) -> ListPage[RolloutSummary]:
+    """One page of rollouts. Raises NotFound, BadRequest."""
+    await find_job(uow, job_id)
+    rollouts = RolloutRepository(uow.connection)
+    if after is not None and await rollouts.get(job_id, after) is None:
+        raise unknown_cursor(after)
+    rows = await rollouts.page(job_id, wanted, after=after, limit=limit + 1)
+    return to_page([to_rollout_summary(row) for row in rows], limit=limit)
+
+
+async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDetail:
+    """One rollout with its messages. Raises NotFound."""
+    await find_job(uow, job_id)
+    rollouts = RolloutRepository(uow.connection)
+    row, record = await rollouts.get(job_id, trace_id), await rollouts.record(job_id, trace_id)
+    if row is None or record is None:
+        raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
+    return to_rollout_detail(row, record)

@@ -1,0 +1,64 @@
+"""`/v1/fine_tuning/jobs/{id}/stream`: a job as it happens, as server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from rft.platform.api.dependencies import AppDatabase, AppSettings
+from rft.platform.jobs.service import find_job
+from rft.platform.store.unit_of_work import UnitOfWork
+from rft.platform.stream.feed import JobFeed
+from rft.platform.stream.messages import JobStream
+
+router = APIRouter(prefix="/fine_tuning/jobs", tags=["stream"])
+_MAX_SEQ = 2**63 - 1
+_LOOK_ANYWAY_S = 1.0
+"""How long a watcher trusts the feed before it looks for itself."""
+
+
+def get_feed(request: Request, database: AppDatabase) -> JobFeed:
+    """This process's feed, made for the first watcher."""
+    state = request.app.state
+    if not hasattr(state, "job_feed"):
+        state.job_feed = JobFeed(database.url)
+    return state.job_feed
+
+
+async def existing_job_id(database: AppDatabase, fine_tuning_job_id: str) -> str:
+    """The job's id once it is known to exist: a stream that has begun cannot say 404. Raises NotFound."""
+    async with database.transaction() as connection:
+        return (await find_job(UnitOfWork(connection), fine_tuning_job_id)).id
+
+
+@router.get("/{fine_tuning_job_id}/stream", response_class=EventSourceResponse)
+async def stream_job(
+    database: AppDatabase,
+    settings: AppSettings,
+    job_id: Annotated[str, Depends(existing_job_id)],
+    feed: Annotated[JobFeed, Depends(get_feed)],
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Messages `job` (the job's object), `event` (one of its events) and `step` (a finished step with its record).
+
+    Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told.
+    """
+    seen = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else 0
+    stream = JobStream(database, settings, job_id, last_seq=min(seen, _MAX_SEQ))
+    async with feed.watch(job_id) as changed:
+        while not stream.is_over:
+            changed.clear()
+            async for message in stream.news():
+                yield message
+            if not stream.is_over:
+                await _wait(changed)
+
+
+async def _wait(changed: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(_LOOK_ANYWAY_S):
+            await changed.wait()
+    except TimeoutError:
+        return

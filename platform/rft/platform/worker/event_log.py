@@ -1,0 +1,92 @@
+"""The trainer's event log as a file: read as it grows, repaired before a trainer takes it over."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rft.core.errors import RftError
+from rft.core.events import EventLine
+
+_SEQ = re.compile(rb'^\{"seq":\s*(\d+)\s*,')
+
+
+class CorruptLog(RftError):
+    """A complete line of the log is not an event: the rest of the file cannot be trusted."""
+
+
+@dataclass(slots=True)
+class EventLog:
+    """Reads `events.jsonl` from where it stopped; lines count only once their newline is there."""
+
+    path: Path
+    offset: int = 0
+    """Bytes already taken."""
+
+    def read(self, *, after_seq: int, max_lines: int = 500, max_bytes: int = 8 << 20) -> tuple[list[EventLine], int]:
+        """Up to `max_lines` events beyond `after_seq`, and the offset behind them.
+
+        The offset is not moved: set it once the events are stored. Raises CorruptLog.
+        """
+        lines: list[EventLine] = []
+        offset = self.offset
+        if not self.path.exists():
+            return lines, offset
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                if (_seq(line) or after_seq + 1) > after_seq:
+                    lines.append(_parse(line))
+                offset += len(line)
+                if len(lines) >= max_lines or offset - self.offset >= max_bytes:
+                    break
+        return lines, offset
+
+    def forget_beyond_end(self) -> None:
+        """The file was cut: go on at its new end."""
+        self.offset = min(self.offset, self.path.stat().st_size if self.path.exists() else 0)
+
+
+def repair(path: Path) -> int:
+    """Cut the log after its last good line and return that line's number (0 for none).
+
+    Only while no trainer runs. Good means: complete, an event, numbered one more than the line before.
+    """
+    if not path.exists():
+        return 0
+    good_bytes = last_seq = 0
+    with path.open("rb") as file:
+        for line, seq in _numbered(file):
+            if seq != last_seq + 1:
+                break
+            last_seq, good_bytes = seq, good_bytes + len(line)
+    if path.stat().st_size > good_bytes:
+        os.truncate(path, good_bytes)
+    return last_seq
+
+
+def _numbered(file: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        try:
+            yield line, _parse(line).seq
+        except CorruptLog:
+            return
+
+
+def _seq(line: bytes) -> int | None:
+    match = _SEQ.match(line)
+    return int(match[1]) if match else None
+
+
+def _parse(line: bytes) -> EventLine:
+    try:
+        return EventLine.model_validate_json(line)
+    except ValidationError as error:
+        raise CorruptLog(f"a line of the event log cannot be read: {error.errors()[0]['msg']}") from error

@@ -1,0 +1,99 @@
+"""Keeping a lease alive, and knowing in time when that failed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.platform.store.database import Database
+from rft.platform.worker.lease import Lease, LeaseLost, heartbeat
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S = 0.5
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Beats while it is entered. When the lease is gone, or may be gone soon, `on_lost` is called at once."""
+
+    database: Database
+    lease: Lease
+    ttl_s: float
+    every_s: float
+    confirmed_at: float
+    """`time.monotonic()` before the lease was asked for: the lease stands at least `ttl_s` from here."""
+    on_lost: Callable[[], None]
+    is_lost: bool = False
+    is_over: bool = False
+    """The job has ended under this lease: no more beats are due."""
+    is_cancel_requested: bool = False
+    _task: "asyncio.Task[None] | None" = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def check(self) -> None:
+        """Raises LeaseLost when nothing may be written any more."""
+        if self.is_lost:
+            raise LeaseLost(f"the lease {self.lease.token} of {self.lease.job_id} could not be kept")
+
+    async def write(self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]]) -> T:
+        """`work` in one transaction, tried again for as long as a lost database leaves us the lease.
+
+        Raises LeaseLost. `work` must be safe to repeat.
+        """
+        while True:
+            self.check()
+            try:
+                async with self.database.transaction() as connection:
+                    return await work(connection)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.job_id, error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _run(self) -> None:
+        wait_s = self.every_s
+        while True:
+            await asyncio.sleep(max(0.0, min(wait_s, self._left_s())))
+            if self._left_s() <= 0:
+                return self._lose("the database could not be reached for too long")
+            asked_at = time.monotonic()
+            try:
+                async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
+                    self.is_cancel_requested = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
+            except LeaseLost as error:
+                return self._lose(str(error))
+            except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:
+                _LOG.warning("%s: heartbeat failed: %r", self.lease.job_id, error)
+                wait_s = min(_RETRY_S, self.every_s)
+            else:
+                self.confirmed_at, wait_s = asked_at, self.every_s
+
+    def _left_s(self) -> float:
+        """Until which we may go on without word from the database: short of the lease's end, on our own clock."""
+        return self.confirmed_at + self.ttl_s - min(self.every_s, self.ttl_s / 4) - time.monotonic()
+
+    def _lose(self, reason: str) -> None:
+        if self.is_over:
+            return
+        _LOG.error("%s: lease lost: %s", self.lease.job_id, reason)
+        self.is_lost = True
+        self.on_lost()

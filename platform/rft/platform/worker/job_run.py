@@ -1,0 +1,288 @@
+"""One held lease and what is done under it: attempt after attempt, until there is nothing left to attempt."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core import run_layout
+from rft.core.errors import RftError
+from rft.core.job import JobStatus
+from rft.core.spec import RunSecrets
+from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.files.storage import BytesMissing, read_lines
+from rft.platform.jobs.repository import JobError, JobRepository, JobRow
+from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.models.naming import final_model_name
+from rft.platform.store.secret_box import SecretsUnreadable
+from rft.platform.worker import run_directory
+from rft.platform.worker.ending import CANCELLED, fail
+from rft.platform.worker.event_log import EventLog
+from rft.platform.worker.heartbeat import Heartbeat
+from rft.platform.worker.ingest import Ingest
+from rft.platform.worker.job_events import add_event
+from rft.platform.worker.lease import Lease, LeaseLost, hold_row, notify, release
+from rft.platform.worker.metrics_event import grader_labels
+from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
+from rft.platform.worker.workplace import Workplace
+
+_LOG = logging.getLogger(__name__)
+_FIRST_BACKOFF_S = 0.5
+_MAX_BACKOFF_S = 30.0
+
+
+class CannotRun(RftError):
+    """The job can never run as it is; carries the error its object will show."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.error = JobError(code=code, message=message, param=param)
+
+
+@dataclass(slots=True)
+class JobRun:
+    """Runs one job under one lease."""
+
+    place: Workplace
+    lease: Lease
+    asked_at: float
+    """`time.monotonic()` before the lease was asked for."""
+    beat: Heartbeat = field(init=False)
+    run: TrainerRun | None = None
+
+    async def execute(self) -> str:
+        """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost."""
+        settings = self.place.settings
+        self.beat = Heartbeat(
+            database=self.place.database,
+            lease=self.lease,
+            ttl_s=settings.lease_ttl_s,
+            every_s=settings.heartbeat_s,
+            confirmed_at=self.asked_at,
+            on_lost=self._kill_trainer,
+        )
+        async with self.beat:
+            try:
+                while True:
+                    outcome = await self._one_launch()
+                    if outcome is not None:
+                        return outcome
+            except CannotRun as cannot:
+                await self._fail(cannot.error)
+                return "failed"
+
+    async def _one_launch(self) -> str | None:
+        """None when the trainer died and may be launched again."""
+        launches = await self.beat.write(self._count_launch)
+        if launches > self.place.settings.max_launches_without_progress:
+            await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
+            return "failed"
+        try:
+            ending = await self._back_off(launches) or await self._attempt()
+            words = self.run.last_words() if self.run is not None and ending is Ending.DIED else ""
+        except (LeaseLost, CannotRun):
+            raise
+        except Exception as error:
+            # Whatever broke here (a full disk, a torn log, a bug of ours) must neither end the job at once nor hide.
+            _LOG.exception("%s: launch %d broke", self.lease.job_id, launches)
+            ending, words = Ending.DIED, f"could not be kept running: {type(error).__name__}: {error}"
+        match ending:
+            case Ending.OVER:
+                return "over"
+            case Ending.CANCELLED:
+                await self.beat.write(self._cancel)
+                return "cancelled"
+            case Ending.STOPPED:
+                await self.beat.write(self._give_back)
+                return "given back"
+            case Ending.DIED:
+                return await self._after_death(words)
+
+    async def _attempt(self) -> Ending:
+        if self.run is None:
+            self.run = await self._prepare()
+        run, starter = self.run, self._missing_starter()
+        if starter is not None:
+            await self.beat.write(self._announce_starter)
+            ending = await run.build_starter(starter)
+            if ending is not None:
+                return ending
+        run.last_seq = await self._take_over_log(run)
+        return await run.attempt()
+
+    async def _prepare(self) -> TrainerRun:
+        settings = self.place.settings
+        loaded = await self.beat.write(self._load)
+        job, resolved = loaded.job, loaded.job.resolved
+        if resolved is None:
+            raise CannotRun("not_validated", "The job's files were never validated.")
+        spec = to_run_spec(job, resolved, settings, job.base_model_path)
+        folder = settings.runs_dir / job.id
+        run_directory.make(folder)
+        run_directory.write_spec(folder, spec)
+        if not run_directory.has_rows(folder):
+            await self._write_rows(folder, loaded)
+        name = final_model_name(
+            base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
+        )
+        return TrainerRun(
+            settings=settings,
+            folder=folder,
+            base_model=Path(spec.base_model),
+            secrets=self._secrets(job),
+            beat=self.beat,
+            ingest=Ingest(self.lease, grader_labels(spec.grader), name),
+            log=EventLog(folder / run_layout.EVENTS),
+            is_stopping=self.place.is_stopping,
+            highest_step=-1 if job.current_step is None else job.current_step,
+        )
+
+    async def _load(self, connection: AsyncConnection[TupleRow]) -> "_Loaded":
+        await hold_row(connection, self.lease)
+        job = await JobRepository(connection).get(self.lease.job_id)
+        assert job is not None, "its row is held"
+        files = FileRepository(connection)
+        validation = None if job.validation_file is None else await files.get(job.validation_file)
+        return _Loaded(job, await files.get(job.training_file), validation)
+
+    async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
+        job, store = loaded.job, self.place.file_store
+        for name, file, file_id in (
+            ("training_file", loaded.training, job.training_file),
+            ("validation_file", loaded.validation, job.validation_file),
+        ):
+            if file is None and file_id is not None:
+                raise CannotRun("file_not_found", f"File {file_id} was deleted or has expired.", name)
+        assert loaded.training is not None
+        validation = None if loaded.validation is None else read_lines(loaded.validation.storage_key, store)
+        try:
+            await run_directory.write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
+        except BytesMissing as error:
+            raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
+
+    def _secrets(self, job: JobRow) -> RunSecrets:
+        try:
+            return RunSecrets() if job.secrets is None else self.place.secret_box.unseal(job.secrets)
+        except SecretsUnreadable as error:
+            raise CannotRun("secrets_unreadable", f"The header values of this job cannot be read: {error}") from error
+
+    def _missing_starter(self) -> Path | None:
+        """Where the starter policy is to be built, when this job needs it and it is not there."""
+        target = self.place.settings.starter_dir
+        is_wanted = self.run is not None and self.run.base_model == target
+        return target if is_wanted and not (target / "config.json").exists() else None
+
+    async def _announce_starter(self, connection: AsyncConnection[TupleRow]) -> None:
+        await hold_row(connection, self.lease)
+        await add_event(connection, self.lease.job_id, "Building the starter policy", key="starter")
+        await notify(connection, self.lease.job_id)
+
+    async def _take_over_log(self, run: TrainerRun) -> int:
+        """The number of the last stored event that is still in the log, which then ends with a whole line."""
+        logged = await asyncio.to_thread(run_directory.take_over_log, run.folder)
+        run.log.forget_beyond_end()
+        return await self.beat.write(lambda connection: self._rewind_to_log(connection, logged))
+
+    async def _rewind_to_log(self, connection: AsyncConnection[TupleRow], logged: int) -> int:
+        """A machine that lost power may have lost lines that are stored here. The trainer numbers on from the last line
+        it has, so those numbers will come again; what they first stood for is voided by its `RunStarted`."""
+        stored = await hold_row(connection, self.lease)
+        if logged >= stored:
+            return stored
+        _LOG.warning("%s: the event log lost lines %d to %d", self.lease.job_id, logged + 1, stored)
+        await connection.execute(
+            "update jobs set last_event_seq = %s where id = %s and lease_token = %s",
+            (logged, self.lease.job_id, self.lease.token),
+        )
+        return logged
+
+    async def _count_launch(self, connection: AsyncConnection[TupleRow]) -> int:
+        await hold_row(connection, self.lease)
+        cursor = await connection.execute(
+            "update jobs set launches = launches + 1, launches_without_progress = launches_without_progress + 1"
+            " where id = %s and lease_token = %s returning launches_without_progress, launches",
+            (self.lease.job_id, self.lease.token),
+        )
+        row = await cursor.fetchone()
+        assert row is not None, "its row is held"
+        if row[1] == 1:
+            await add_event(connection, self.lease.job_id, "Fine-tuning job started", key="started")
+            await notify(connection, self.lease.job_id)
+        return int(row[0])
+
+    async def _back_off(self, launches: int) -> Ending | None:
+        """Wait before another launch; the interruption that came meanwhile, if any."""
+        until = time.monotonic() + backoff_s(launches)
+        while time.monotonic() < until:
+            if (ending := interruption(self.beat, self.place.is_stopping)) is not None:
+                return ending
+            await asyncio.sleep(min(POLL_S, max(0.0, until - time.monotonic())))
+        return interruption(self.beat, self.place.is_stopping)
+
+    async def _after_death(self, words: str) -> str | None:
+        """Say what happened; None when there is another launch in it."""
+        _LOG.warning("%s: the trainer died: %s", self.lease.job_id, words)
+
+        async def write(connection: AsyncConnection[TupleRow]) -> bool:
+            await hold_row(connection, self.lease)
+            cursor = await connection.execute(
+                "select launches, launches_without_progress from jobs where id = %s", (self.lease.job_id,)
+            )
+            row = await cursor.fetchone()
+            assert row is not None, "its row is held"
+            if row[1] >= self.place.settings.max_launches_without_progress:
+                await fail(connection, self.lease, _died_too_often(row[1], words), key=f"run:{self.lease.token}")
+                return True
+            message = f"The training process {words}\nIt starts again from the last complete checkpoint."
+            await add_event(connection, self.lease.job_id, message, level="warn", key=f"died:{row[0]}")
+            await notify(connection, self.lease.job_id)
+            return False
+
+        return "failed" if await self.beat.write(write) else None
+
+    async def _fail(self, error: JobError) -> None:
+        await self.beat.write(lambda connection: fail(connection, self.lease, error, key=f"run:{self.lease.token}"))
+
+    async def _cancel(self, connection: AsyncConnection[TupleRow]) -> None:
+        await hold_row(connection, self.lease)
+        await add_event(connection, self.lease.job_id, CANCELLED, key="cancelled")
+        await release(connection, self.lease, JobStatus.CANCELLED)
+
+    async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
+        await hold_row(connection, self.lease)
+        # A launch that we ended ourselves is no sign of a job that cannot run.
+        await connection.execute(
+            "update jobs set launches_without_progress = greatest(0, launches_without_progress - 1)"
+            " where id = %s and lease_token = %s",
+            (self.lease.job_id, self.lease.token),
+        )
+        message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
+        await add_event(connection, self.lease.job_id, message, level="warn", key=f"given-back:{self.lease.token}")
+        await release(connection, self.lease, JobStatus.QUEUED)
+
+    def _kill_trainer(self) -> None:
+        if self.run is not None and self.run.child is not None:
+            self.run.child.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    job: JobRow
+    training: FileRow | None
+    validation: FileRow | None
+
+
+def backoff_s(launches: int) -> float:
+    """How long to wait before the n-th launch without progress, n from 1."""
+    return 0.0 if launches <= 1 else min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** (launches - 2))
+
+
+def _died_too_often(launches: int, words: str) -> JobError:
+    return JobError(
+        code="trainer_crashed",
+        message=f"The training process started {launches} times without finishing another step. The last one {words}",
+    )

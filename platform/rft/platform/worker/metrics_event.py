@@ -1,0 +1,217 @@
+"""The contract's metrics event of one step (contract section 1.4), as a pure function of what the trainer reported.
+
+Beyond the contract, `data` carries documented keys of our own:
+
+- `tools`: per tool `name` and, prefixed `train_` and `valid_`: `calls_per_rollout_mean`, `calls_count`,
+  `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`.
+- `tool_calls_to_<tool>` and `train_error_count_<tool>` (and `valid_...`): the same numbers flat, as in the result file.
+- `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code, groups without
+  signal, stop reasons, latency; None where the split did not run.
+- `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
+
+The policy's thinking is not counted apart, so every `reasoning_tokens` figure is 0; there is no `response_format`, so
+no sample can fail to parse and every parse error is 0.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.events import RolloutStats, StepDone, ToolStats
+from rft.core.failure import FAULTS, Fault
+from rft.core.rollout import StopReason
+from rft.core.spec import EndpointGrader, GraderSpec
+
+_ENDPOINT_CODES = {code.value for code, fault in FAULTS.items() if fault is Fault.ENDPOINT}
+
+
+@dataclass(frozen=True, slots=True)
+class GraderLabel:
+    """A grader as metrics name it."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsEvent:
+    """What the customer reads in one line, and every number behind it."""
+
+    message: str
+    data: JsonObject
+
+
+def grader_labels(grader: GraderSpec) -> tuple[GraderLabel, ...]:
+    """The graders whose scores a step reports: the parts of a multi grader, else the grader itself."""
+    if isinstance(grader, EndpointGrader):
+        return (GraderLabel(grader.name, "endpoint"),)
+    parts = grader.config.get("graders")
+    if not isinstance(parts, dict):
+        return (GraderLabel(grader.name, _type_of(grader.config)),)
+    return tuple(GraderLabel(name, _type_of(part)) for name, part in parts.items())
+
+
+def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEvent:
+    """Message and data of one step."""
+    data: JsonObject = {
+        **flat_metrics(step),
+        **_tool_columns("train", step.train),
+        **_tool_columns("valid", step.valid),
+    }
+    data |= {
+        "model_graders_token_usage": {},
+        "scores": _scores(step, graders),
+        "usage": {"samples": {**_tokens("train", step.train), **_tokens("valid", step.valid)}, "graders": []},
+        "timing": _timing(step, graders),
+        "errors": {"graders": [_grader_errors(step, label, is_alone=len(graders) == 1) for label in graders]},
+        "tools": _tools(step),
+        "rollouts": {"train": _rollouts(step.train), "valid": _rollouts(step.valid)},
+        "optimization": None if step.optimization is None else step.optimization.model_dump(mode="json"),
+    }
+    return MetricsEvent(message=_message(step), data=data)
+
+
+def flat_metrics(step: StepDone) -> JsonObject:
+    """The flat keys: they are also columns of the result file and the metrics of a checkpoint."""
+    train, valid = step.train, step.valid
+    return {
+        "step": step.step,
+        "total_steps": step.total_steps,
+        "train_mean_reward": train and train.reward_mean,
+        "full_valid_mean_reward": valid and valid.reward_mean,
+        "full_valid_mean_parse_error": None if valid is None else 0.0,
+        "reasoning_tokens_mean": None if train is None else 0.0,
+        "valid_reasoning_tokens_mean": None if valid is None else 0.0,
+        "completion_tokens_mean": train and train.completion_tokens_mean,
+        "valid_completion_tokens_mean": valid and valid.completion_tokens_mean,
+        "mean_unresponsive_rewards": None if train is None else _unanswered_share(train),
+    }
+
+
+def _message(step: StepDone) -> str:
+    parts = [f"Step {step.step}/{step.total_steps} "]
+    if step.train is not None:
+        parts.append(f"train mean reward={_two_digits(step.train.reward_mean)}")
+    if step.valid is not None:
+        parts.append(f"full validation mean reward={_two_digits(step.valid.reward_mean)}")
+        parts.append("full validation mean parse error=0.00")
+    return ", ".join(parts)
+
+
+def _two_digits(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}"
+
+
+def _unanswered_share(stats: RolloutStats) -> float:
+    """Share of the ended rollouts that stopped before the model gave an answer."""
+    ended = sum(stats.stop_reasons.values())
+    return 0.0 if ended == 0 else 1 - stats.stop_reasons.get(StopReason.COMPLETED, 0) / ended
+
+
+def _scores(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
+    return {
+        "train_reward_mean": step.train and step.train.reward_mean,
+        "valid_reward_mean": step.valid and step.valid.reward_mean,
+        "graders": [
+            {
+                "name": label.name,
+                "type": label.type,
+                "train_reward_mean": step.train and step.train.grader_scores_mean.get(label.name),
+                "valid_reward_mean": step.valid and step.valid.grader_scores_mean.get(label.name),
+            }
+            for label in graders
+        ],
+    }
+
+
+def _tokens(split: str, stats: RolloutStats | None) -> JsonObject:
+    return {
+        f"{split}_reasoning_tokens_mean": None if stats is None else 0.0,
+        f"{split}_reasoning_tokens_count": None if stats is None else 0,
+        f"{split}_completion_tokens_mean": stats and stats.completion_tokens_mean,
+        f"{split}_completion_tokens_count": None if stats is None else stats.completion_tokens_total,
+    }
+
+
+def _timing(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
+    timing = step.timing
+    return {
+        "step": {
+            "sampling": timing.sampling_s,
+            "tools": timing.tools_s,
+            "grading": timing.grading_s,
+            "training": timing.training_s,
+            "eval": timing.eval_s,
+            "full_iteration": timing.full_step_s,
+        },
+        "graders": [
+            {
+                "name": label.name,
+                "type": label.type,
+                "train_execution_latency_mean": step.train and step.train.grader_latency_mean_s,
+                "valid_execution_latency_mean": step.valid and step.valid.grader_latency_mean_s,
+            }
+            for label in graders
+        ],
+    }
+
+
+def _grader_errors(step: StepDone, label: GraderLabel, *, is_alone: bool) -> JsonValue:
+    errors: JsonObject = {"name": label.name, "type": label.type}
+    for split, stats in (("train", step.train), ("valid", step.valid)):
+        for kind in ("sample_parse_error", "invalid_variable_error"):
+            errors[f"{split}_{kind}_mean"] = None if stats is None else 0.0
+            errors[f"{split}_{kind}_count"] = None if stats is None else 0
+        # Failures are not attributed to the parts of a multi grader, so no part may claim them.
+        count = _failed_gradings(stats) if stats is not None and is_alone else None
+        errors[f"{split}_other_error_count"] = count
+        errors[f"{split}_other_error_mean"] = None if stats is None or count is None else count / max(1, stats.rollouts)
+    return errors
+
+
+def _failed_gradings(stats: RolloutStats) -> int:
+    """Excluded rollouts whose endpoint failure was no tool's."""
+    total = 0
+    for code, count in stats.failures_by_code.items():
+        if code in _ENDPOINT_CODES:
+            total += max(0, count - sum(tool.errors_by_code.get(code, 0) for tool in stats.tools))
+    return total
+
+
+def _tools(step: StepDone) -> JsonValue:
+    train = {} if step.train is None else {tool.name: tool for tool in step.train.tools}
+    valid = {} if step.valid is None else {tool.name: tool for tool in step.valid.tools}
+    return [
+        {"name": name, **_tool("train", train.get(name)), **_tool("valid", valid.get(name))}
+        for name in dict.fromkeys([*train, *valid])
+    ]
+
+
+def _tool(split: str, tool: ToolStats | None) -> JsonObject:
+    return {
+        f"{split}_calls_per_rollout_mean": tool and tool.calls_per_rollout_mean,
+        f"{split}_calls_count": None if tool is None else tool.calls,
+        f"{split}_output_tokens_mean": tool and tool.output_tokens_mean,
+        f"{split}_execution_latency_mean": tool and tool.execution_latency_mean_s,
+        f"{split}_error_count": None if tool is None else sum(tool.errors_by_code.values()),
+        f"{split}_errors_by_code": None if tool is None else {**tool.errors_by_code},
+    }
+
+
+def _tool_columns(split: str, stats: RolloutStats | None) -> JsonObject:
+    prefix = "" if split == "train" else "valid_"
+    columns: JsonObject = {}
+    for tool in () if stats is None else stats.tools:
+        columns[f"{prefix}tool_calls_to_{tool.name}"] = tool.calls_per_rollout_mean
+        columns[f"{split}_error_count_{tool.name}"] = sum(tool.errors_by_code.values())
+    return columns
+
+
+def _rollouts(stats: RolloutStats | None) -> JsonValue:
+    return None if stats is None else stats.model_dump(mode="json", exclude={"tools", "grader_scores_mean"})
+
+
+def _type_of(config: JsonValue) -> str:
+    kind = config.get("type") if isinstance(config, dict) else None
+    return kind if isinstance(kind, str) else "unknown"

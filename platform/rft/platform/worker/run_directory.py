@@ -1,0 +1,76 @@
+"""The run directory: what the trainer is handed, and the state its predecessor left in it."""
+
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from rft.core import run_layout
+from rft.core.errors import RftError
+from rft.core.spec import RunSpec
+from rft.platform.worker.event_log import repair
+
+
+class RunDirectoryBusy(RftError):
+    """Another trainer still holds the run directory."""
+
+
+def make(folder: Path) -> None:
+    """The directory, for our eyes only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_spec(folder: Path, spec: RunSpec) -> None:
+    """`spec.json`, whole or not at all."""
+    with _replacing(folder / run_layout.SPEC) as file:
+        file.write(spec.model_dump_json(indent=2).encode() + b"\n")
+
+
+def has_rows(folder: Path) -> bool:
+    """Whether the rows of this job were written before; they never change, and the files may be gone by now."""
+    return (folder / run_layout.TRAIN_ROWS).exists()
+
+
+async def write_rows(folder: Path, train: AsyncIterator[bytes], valid: AsyncIterator[bytes] | None) -> None:
+    """Both files of rows, the training rows last: they stand for both."""
+    if valid is not None:
+        await _copy(folder / run_layout.VALID_ROWS, valid)
+    await _copy(folder / run_layout.TRAIN_ROWS, train)
+
+
+def take_over_log(folder: Path, *, patience_s: float = 10.0) -> int:
+    """Wait until no trainer holds the directory, cut a torn tail off the event log, return its last number.
+
+    Raises RunDirectoryBusy.
+    """
+    deadline = time.monotonic() + patience_s
+    with (folder / run_layout.LOCK).open("ab") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise RunDirectoryBusy("another training process still holds the run directory") from None
+                time.sleep(0.1)
+        return repair(folder / run_layout.EVENTS)
+
+
+async def _copy(path: Path, lines: AsyncIterator[bytes]) -> None:
+    with _replacing(path) as file:
+        async for line in lines:
+            if line.strip():
+                file.write(line + b"\n")
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[BinaryIO]:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with unfinished.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)

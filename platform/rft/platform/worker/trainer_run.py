@@ -1,0 +1,167 @@
+"""One attempt at a run: a trainer process over a run directory, watched until it is over."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from rft.core import run_layout
+from rft.core.spec import RunSecrets
+from rft.platform.settings import Settings
+from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
+from rft.platform.worker.event_log import EventLog
+from rft.platform.worker.heartbeat import Heartbeat
+from rft.platform.worker.ingest import Ingest, Ingested
+
+POLL_S = 0.2
+STARTER_LOG = "starter.log"
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    OVER = "over"
+    """The trainer said its last word, and the job's row has it."""
+    CANCELLED = "cancelled"
+    """The customer asked for it."""
+    STOPPED = "stopped"
+    """This worker is shutting down; the job can go on elsewhere."""
+    DIED = "died"
+    """The process ended without a last word."""
+
+
+@dataclass(slots=True)
+class TrainerRun:
+    """Everything one job's attempts share."""
+
+    settings: Settings
+    folder: Path
+    base_model: Path
+    secrets: RunSecrets
+    beat: Heartbeat
+    ingest: Ingest
+    log: EventLog
+    is_stopping: Callable[[], bool]
+    highest_step: int = -1
+    """Highest step this runner ever saw completed: more than that is progress."""
+    last_seq: int = 0
+    """Number of the last stored event."""
+    child: ChildProcess | None = None
+    child_log: str = run_layout.LOG
+    """Where the last process wrote."""
+
+    async def build_starter(self, target: Path) -> Ending | None:
+        """Build the starter policy, whole or not at all; None when that went well."""
+        unfinished = target.with_name(f".{target.name}.{self.beat.lease.token}.unfinished")
+        command = self.settings.starter_command or (sys.executable, "-m", "rft.trainer.starter")
+        self.child_log = STARTER_LOG
+        self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
+        try:
+            while self.child.returncode is None:
+                if (ending := interruption(self.beat, self.is_stopping)) is not None:
+                    return ending
+                await self.child.wait(POLL_S)
+        finally:
+            await self.child.stop(self.settings.trainer_grace_s)
+        if self.child.returncode != 0:
+            return Ending.DIED
+        if not (target / "config.json").exists():
+            shutil.rmtree(target, ignore_errors=True)
+            unfinished.rename(target)
+        return None
+
+    async def attempt(self) -> Ending:
+        """Launch the trainer and stay until it is gone. Raises LeaseLost, CorruptLog, LogGap, OSError."""
+        if (await self.drain()).ended_for_good:
+            return Ending.OVER  # Its last words had not been read when the worker before us died.
+        command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
+        self.child_log = run_layout.LOG
+        self.child = await launch(
+            [*command, str(self.folder)],
+            log=self.folder / run_layout.LOG,
+            stdin=self.secrets.model_dump_json().encode(),
+        )
+        try:
+            return await self._watch(self.child)
+        finally:
+            self.child.kill()
+            await self.child.process.wait()
+
+    async def drain(self) -> "Drained":
+        """Store every complete line that is in the log now."""
+        drained = Drained()
+        while True:
+            lines, offset = await asyncio.to_thread(self.log.read, after_seq=self.last_seq)
+            if not lines:
+                if offset == self.log.offset:
+                    return drained
+                self.log.offset = offset  # Lines of an earlier run, stored already.
+                continue
+            batch: Ingested = await self.beat.write(
+                lambda connection, lines=lines: self.ingest.batch(connection, lines)
+            )
+            self.last_seq, self.log.offset = batch.last_seq, offset
+            drained.highest_step = max(drained.highest_step, batch.highest_step)
+            if batch.ended is not None and batch.ended.outcome != "stopped":
+                drained.ended_for_good = True
+                return drained
+
+    def last_words(self) -> str:
+        """How the last process ended and the end of its log; free of secrets."""
+        tail = log_tail(self.folder / self.child_log, hide=_secret_values(self.secrets))
+        ended = "could not be started" if self.child is None else exit_in_words(self.child.returncode)
+        return f"{ended}. The end of its log:\n{tail}" if tail else f"{ended}, without a word in its log."
+
+    async def _watch(self, child: ChildProcess) -> Ending:
+        while True:
+            has_exited = child.returncode is not None
+            drained = await self.drain()
+            if drained.highest_step > self.highest_step:
+                self.highest_step = drained.highest_step
+                await self._note_progress(ended=drained.ended_for_good)
+            if drained.ended_for_good:
+                self.beat.is_over = True
+                await child.wait(self.settings.trainer_grace_s)
+                return Ending.OVER
+            if has_exited:
+                return Ending.DIED
+            if (ending := interruption(self.beat, self.is_stopping)) is not None:
+                await child.stop(self.settings.trainer_grace_s)
+                return Ending.OVER if (await self.drain()).ended_for_good else ending
+            await child.wait(POLL_S)
+
+    async def _note_progress(self, *, ended: bool) -> None:
+        if ended:
+            return
+        lease = self.beat.lease
+        await self.beat.write(
+            lambda connection: connection.execute(
+                "update jobs set launches_without_progress = 0 where id = %s and lease_token = %s",
+                (lease.job_id, lease.token),
+            )
+        )
+
+
+def interruption(beat: Heartbeat, is_stopping: Callable[[], bool]) -> Ending | None:
+    """Why to stop now, if so. Raises LeaseLost."""
+    beat.check()
+    if beat.is_cancel_requested:
+        return Ending.CANCELLED
+    return Ending.STOPPED if is_stopping() else None
+
+
+@dataclass(slots=True)
+class Drained:
+    """What a drain found."""
+
+    highest_step: int = -1
+    ended_for_good: bool = False
+
+
+def _secret_values(secrets: RunSecrets) -> list[str]:
+    headers = [*secrets.tool_headers.values(), secrets.grader_headers]
+    values = [value for header in headers for value in header.values()]
+    return [*values, *(word for value in values for word in value.split() if len(word) >= 8)]

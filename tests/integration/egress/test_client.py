@@ -1,0 +1,317 @@
+"""One attempt over a real socket: caps, guard, names, TLS, and the probe."""
+
+import asyncio
+import datetime
+import gzip
+import ipaddress
+import json
+import socket
+import ssl
+import zlib
+from pathlib import Path
+
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from rft.core.failure import Failure, FailureCode
+from rft.egress.client import HttpClient, probe
+from rft.egress.endpoint import to_header_list
+from rft.egress.guard import AddressPolicy
+from rft.egress.reply import AttemptFailure, Reply, SizeCaps
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer, ReceivedCall
+from rft.testing.loopback import LoopbackEndpoint
+
+HEADERS = to_header_list({})
+
+
+class Says(ScriptedEndpoint):
+    """Answers the same thing to everything."""
+
+    def __init__(self, *answers: HttpAnswer) -> None:
+        super().__init__()
+        self.answers = list(answers)
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        return self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+
+
+async def say(answer: HttpAnswer, caps: SizeCaps | None = None) -> Reply | AttemptFailure:
+    async with LoopbackEndpoint(Says(answer)) as server, HttpClient(caps=caps) as client:
+        return await client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0)
+
+
+CAPS = SizeCaps(request_bytes=1000, reply_bytes=1000)
+
+
+@pytest.mark.parametrize("size", [0, 1, 999, 1000])
+async def test_a_reply_up_to_the_cap_is_read_whole(size: int) -> None:
+    reply = await say(HttpAnswer(200, b"x" * size), CAPS)
+    assert isinstance(reply, Reply)
+    assert reply.body == b"x" * size
+
+
+@pytest.mark.parametrize("size", [1001, 100_000])
+async def test_a_reply_beyond_the_cap_is_oversize(size: int) -> None:
+    outcome = await say(HttpAnswer(200, b"x" * size), CAPS)
+    assert isinstance(outcome, AttemptFailure)
+    assert (outcome.code, outcome.status) == (FailureCode.OVERSIZE_REPLY, 200)
+
+
+async def test_what_an_error_says_is_cut_at_the_cap() -> None:
+    reply = await say(HttpAnswer(500, b"x" * 5000), CAPS)
+    assert isinstance(reply, Reply)
+    assert (reply.status, len(reply.body)) == (500, 1000)
+
+
+async def test_a_call_beyond_the_cap_is_not_sent() -> None:
+    endpoint = ScriptedEndpoint()
+    async with LoopbackEndpoint(endpoint) as server, HttpClient(caps=CAPS) as client:
+        outcome = await client.post(server.tool_url, b"x" * 1001, headers=HEADERS, timeout_s=5.0)
+    assert isinstance(outcome, AttemptFailure)
+    assert (outcome.code, outcome.surely_not_sent) == (FailureCode.OVERSIZE_REQUEST, True)
+    assert not endpoint.calls
+
+
+RAW_DEFLATE = zlib.compressobj(wbits=-15)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b"hello")),
+        ("GZIP", gzip.compress(b"hello")),
+        ("deflate", zlib.compress(b"hello")),
+        ("deflate", RAW_DEFLATE.compress(b"hello") + RAW_DEFLATE.flush()),
+        ("identity", b"hello"),
+    ],
+)
+async def test_compressed_replies_are_unpacked(encoding: str, body: bytes) -> None:
+    reply = await say(HttpAnswer(200, body, {"content-encoding": encoding}), CAPS)
+    assert isinstance(reply, Reply)
+    assert reply.body == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "code"),
+    [
+        ("gzip", gzip.compress(b"x" * 1001), FailureCode.OVERSIZE_REPLY),
+        ("gzip", gzip.compress(b"x" * 3_000_000), FailureCode.OVERSIZE_REPLY),
+        ("gzip", b"plain", FailureCode.INVALID_REPLY),
+        ("gzip", gzip.compress(b"hello")[:-9], FailureCode.INVALID_REPLY),
+        ("gzip", b"", FailureCode.INVALID_REPLY),
+        ("br", b"hello", FailureCode.INVALID_REPLY),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"hello")), FailureCode.INVALID_REPLY),
+    ],
+)
+async def test_bombs_and_false_encodings_are_refused(encoding: str, body: bytes, code: FailureCode) -> None:
+    outcome = await say(HttpAnswer(200, body, {"content-encoding": encoding}), CAPS)
+    assert isinstance(outcome, AttemptFailure)
+    assert outcome.code is code
+
+
+async def test_a_redirect_is_not_followed_but_explained() -> None:
+    endpoint = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.REDIRECT)]))
+    async with LoopbackEndpoint(endpoint) as server, HttpClient() as client:
+        reply = await client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0)
+        assert isinstance(reply, Reply)
+        failure = client.status_failure(reply)
+    assert failure is not None
+    assert "169.254.169.254" in failure.message
+    assert "redirects are not followed" in failure.message
+    assert len(endpoint.calls) == 1
+
+
+async def test_cookies_are_not_kept() -> None:
+    endpoint = Says(HttpAnswer(200, b"{}", {"set-cookie": "session=1; Path=/"}))
+    async with LoopbackEndpoint(endpoint) as server, HttpClient() as client:
+        for _ in range(2):
+            await client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0)
+    assert "cookie" not in endpoint.calls[1].headers
+
+
+async def test_the_environment_proxies_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    assert isinstance(await say(HttpAnswer(200, b"{}")), Reply)
+
+
+async def test_an_endpoint_date_makes_retry_after_independent_of_our_clock() -> None:
+    headers = {"date": "Sun, 01 Mar 2026 12:00:00 GMT", "retry-after": "Sun, 01 Mar 2026 12:00:05 GMT"}
+    async with HttpClient(wall_clock=lambda: 0.0) as client:
+        failure = client.status_failure(Reply(503, headers, b"", 0.0))
+    assert failure is not None
+    assert failure.retry_after_s == 5.0
+
+
+class Names(AbstractResolver):
+    """A name server whose answer changes with every question."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.asked = list(answers), 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        self.asked += 1
+        await asyncio.sleep(0)
+        address = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return [ResolveResult(hostname=host, host=address, port=port, family=socket.AF_INET, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_name_is_connected_to_as_it_was_judged() -> None:
+    endpoint, names = ScriptedEndpoint(), Names("127.0.0.1", "10.0.0.1")
+    async with LoopbackEndpoint(endpoint) as server, HttpClient(make_resolver=lambda: names) as client:
+        url = f"http://tools.example.com:{server.port}/tool"
+        reply = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
+    assert isinstance(reply, Reply)
+    assert endpoint.calls[0].headers["host"] == f"tools.example.com:{server.port}"
+    assert names.asked == 1
+
+
+async def test_a_name_that_leads_inside_is_blocked_and_nothing_connects() -> None:
+    endpoint = ScriptedEndpoint()
+    policy = AddressPolicy(allow_loopback=False)
+    async with LoopbackEndpoint(endpoint) as server:
+        async with HttpClient(policy, make_resolver=lambda: Names("127.0.0.1")) as client:
+            url = f"http://tools.example.com:{server.port}/tool"
+            outcome = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
+        assert server.connections == 0
+    assert isinstance(outcome, AttemptFailure)
+    assert outcome.code is FailureCode.BLOCKED_ADDRESS
+    assert "tools.example.com leads to a blocked address" in outcome.message
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "127.1", "0x7f000001", "2130706433"])
+async def test_loopback_is_blocked_in_every_spelling_where_it_is_not_allowed(host: str) -> None:
+    endpoint = ScriptedEndpoint()
+    async with LoopbackEndpoint(endpoint) as server:
+        async with HttpClient(AddressPolicy(allow_loopback=False)) as client:
+            outcome = await client.post(f"http://{host}:{server.port}/", b"{}", headers=HEADERS, timeout_s=5.0)
+        assert server.connections == 0
+    assert isinstance(outcome, AttemptFailure)
+    assert outcome.code is FailureCode.BLOCKED_ADDRESS
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "pair.pem").write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "pair.pem")
+    return context
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_a_tls_error(tmp_path: Path) -> None:
+    endpoint = ScriptedEndpoint()
+    async with LoopbackEndpoint(endpoint, tls=self_signed(tmp_path)) as server, HttpClient() as client:
+        outcome = await client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0)
+    assert isinstance(outcome, AttemptFailure)
+    assert (outcome.code, outcome.surely_not_sent) == (FailureCode.TLS_ERROR, True)
+    assert not endpoint.calls
+
+
+async def test_https_works_with_a_trusted_certificate(tmp_path: Path) -> None:
+    server_tls = self_signed(tmp_path)
+    client_tls = ssl.create_default_context(cafile=tmp_path / "pair.pem")
+    async with (
+        LoopbackEndpoint(Says(HttpAnswer(200, b"{}")), tls=server_tls) as server,
+        HttpClient(tls=client_tls) as c,
+    ):
+        assert isinstance(await c.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0), Reply)
+
+
+async def test_plain_http_on_a_tls_port_is_no_answer(tmp_path: Path) -> None:
+    async with LoopbackEndpoint(ScriptedEndpoint(), tls=self_signed(tmp_path)) as server, HttpClient() as client:
+        url = server.tool_url.replace("https", "http")
+        outcome = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
+    assert isinstance(outcome, AttemptFailure)
+    assert outcome.code in (FailureCode.CONNECTION_RESET, FailureCode.INVALID_REPLY)
+
+
+def unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.parametrize("status", [200, 204, 401, 404, 405, 500])
+async def test_the_probe_takes_any_answer_for_a_sign_of_life(status: int) -> None:
+    async with LoopbackEndpoint(Says(HttpAnswer(status, b""))) as server:
+        assert await probe(server.tool_url, headers={"x-key": "secret"}, timeout_s=5.0) is None
+
+
+async def test_the_probe_says_why_nobody_is_there() -> None:
+    url = f"http://127.0.0.1:{unused_port()}/tool?key=secret-in-query"
+    failure = await probe(url, timeout_s=5.0)
+    assert isinstance(failure, Failure)
+    assert failure.code is FailureCode.CONNECT_ERROR
+    assert "refused" in failure.message
+    assert "secret" not in failure.message
+
+
+async def test_the_probe_of_a_silent_server_ends() -> None:
+    endpoint = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.HANG)]))
+    async with LoopbackEndpoint(endpoint) as server:
+        failure = await probe(server.tool_url, timeout_s=0.2)
+    assert failure is not None
+    assert failure.code is FailureCode.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("url", "headers"),
+    [
+        ("http://169.254.169.254/latest", {}),
+        ("https://[::1", {}),
+        ("not a url", {}),
+        ("https://user:pass@example.com/", {}),
+        ("http://127.0.0.1:1/", {"x-key": "a\r\nx-other: b"}),
+        ("http://127.0.0.1:1/", {"x key": "a"}),
+        ("http://127.0.0.1:1/", {"Content-Length": "5"}),
+    ],
+)
+async def test_the_probe_refuses_what_may_not_be_called(url: str, headers: dict[str, str]) -> None:
+    failure = await probe(url, headers=headers, timeout_s=1.0)
+    assert failure is not None
+    assert failure.code is FailureCode.BLOCKED_ADDRESS
+    assert "pass" not in failure.message.replace("password", "")
+
+
+async def test_a_name_that_does_not_exist_is_a_connect_error() -> None:
+    failure = await probe("https://does-not-exist.invalid/tool", timeout_s=5.0)
+    assert failure is not None
+    assert failure.code in (FailureCode.CONNECT_ERROR, FailureCode.TIMEOUT)
+
+
+async def test_cancelling_a_call_closes_its_connection() -> None:
+    endpoint = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.HANG)]))
+    async with LoopbackEndpoint(endpoint) as server, HttpClient() as client:
+        call = asyncio.create_task(client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=60.0))
+        await endpoint.until(lambda seen: len(seen.calls) == 1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await endpoint.until(lambda seen: seen.in_flight == 0)
+    assert json.loads(endpoint.calls[0].body) == {}

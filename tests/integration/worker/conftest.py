@@ -1,0 +1,70 @@
+"""A workbench over a fresh database; a Celery worker process where a test asks for one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from tests.integration.worker.scripted_trainer import Plan
+from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.worker_process import WorkerProcess
+
+from rft.platform.store.bell import Bell, Ringer
+from rft.platform.store.database import Database
+from rft.platform.store.migrations import migrate
+from rft.platform.worker.reconciler import reconcile_forever
+
+
+@pytest.fixture
+async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
+    """The worker's surroundings, its trainer planned to run three steps."""
+    await migrate(database_url)
+    async with Database(database_url) as database:
+        bench = Workbench(tmp_path, database_url, database)
+        bench.plan(Plan())
+        yield bench
+
+
+@pytest.fixture
+def worker_log(tmp_path: Path) -> Path:
+    """Where worker processes write."""
+    return tmp_path / "worker.log"
+
+
+@pytest.fixture
+def start_worker(bench: Workbench, broker_url: str, worker_log: Path) -> Iterator[Callable[[], WorkerProcess]]:
+    """Starts real Celery workers; all are gone after the test."""
+    workers: list[WorkerProcess] = []
+
+    def start() -> WorkerProcess:
+        workers.append(WorkerProcess(bench, broker_url, worker_log))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.end()
+
+
+@pytest.fixture
+async def ringing(bench: Workbench, broker_url: str) -> AsyncIterator[Ringer]:
+    """Publishes bells on the test's broker."""
+    app = Celery("tests", broker=broker_url, set_as_current=False)
+
+    def ring(bell: Bell) -> None:
+        app.send_task(bell.task_name, args=[bell.job_id], queue=bell.queue, ignore_result=True)
+
+    yield ring
+    app.close()
+
+
+@pytest.fixture
+async def reconciler(bench: Workbench, ringing: Ringer) -> AsyncIterator[None]:
+    """As it runs in the API."""
+    async with Database(bench.database_url, max_connections=2) as database:
+        task = asyncio.create_task(reconcile_forever(database, settings=bench.settings, ringer=ringing))
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

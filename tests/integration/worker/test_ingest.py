@@ -1,0 +1,169 @@
+"""Ingest: whatever is read twice, cut short or replayed, the rows come out the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.integration.worker.train_events import START, numbered, one_step, whole_run
+from tests.integration.worker.workbench import Workbench
+
+from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
+from rft.platform.worker.ingest import Ingest, Ingested, LogGap
+from rft.platform.worker.lease import Lease, LeaseLost, take
+from rft.platform.worker.metrics_event import GraderLabel
+
+TABLES = ("steps", "rollouts", "checkpoints")
+
+
+async def leased(bench: Workbench) -> Ingest:
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=60, slots=1000)
+    assert isinstance(lease, Lease)
+    return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+
+
+async def store(bench: Workbench, ingest: Ingest, lines: list[EventLine]) -> Ingested:
+    async with bench.database.transaction() as connection:
+        return await ingest.batch(connection, lines)
+
+
+async def state(bench: Workbench, ingest: Ingest) -> dict[str, list[dict[str, Any]]]:
+    """All that ingest writes, but for the clock of the database."""
+    job_id = ingest.lease.job_id
+    job = await bench.job(job_id)
+    return {
+        "steps": await bench.all("select * from steps where job_id = %s order by step", job_id),
+        "rollouts": await bench.all("select * from rollouts where job_id = %s order by trace_id", job_id),
+        "checkpoints": await bench.all("select * from checkpoints where job_id = %s order by step", job_id),
+        "events": await bench.all(
+            "select type, level, message, data, step from job_events where job_id = %s"
+            " and message not like 'Valid%%' order by type, step, message",
+            job_id,
+        ),
+        "job": [{key: job[key] for key in ("status", "current_step", "trained_tokens", "best_step", "last_event_seq")}],
+    }
+
+
+def without_ids(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """What is the same for two jobs that saw the same run."""
+    hidden = {"job_id", "id", "trace_id", "record"}
+    return {
+        name: sorted(({k: v for k, v in row.items() if k not in hidden} for row in rows), key=repr)
+        for name, rows in state.items()
+    }
+
+
+async def test_a_run_becomes_rows(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    done = await store(bench, ingest, numbered(whole_run(job_id, steps=3)))
+    assert done.highest_step == 3
+    await bench.assert_every_step_once(job_id, steps=3)
+    rollouts = await bench.all("select * from rollouts where job_id = %s and step = 1 order by trace_id", job_id)
+    failed = [row for row in rollouts if row["reward"] is None]
+    assert [(row["failure_code"], row["failure_stage"], row["stop_reason"]) for row in failed] == [
+        ("timeout", "tool", None)
+    ]
+    assert {row["tool_calls"] for row in rollouts} == {3}
+    content = rollouts[0]["record"]["messages"][1]["content"]
+    assert content == "NUL \ufffd and a backslash \\u0000 at step 1"
+    event = (await bench.all("select * from job_events where job_id = %s and step = 2", job_id))[0]
+    assert event["message"].startswith("Step 2/3 , train mean reward=0.42, full validation mean reward=0.62")
+    assert event["created_at"].timestamp() == pytest.approx(START + 1 + 3 * 5)
+    notice = (await bench.all("select * from job_events where job_id = %s and message like '%%notice'", job_id))[0]
+    assert (notice["level"], notice["message"]) == ("warn", "the last\ufffdnotice")
+    assert notice["data"] == {"code": "no_signal", "groups": 3}
+
+
+async def test_a_resumed_run_voids_what_came_after_its_checkpoint(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    first: list[TrainEvent] = whole_run(job_id, steps=3)[:-3]
+    again: list[TrainEvent] = [RunStarted(resumed_from_step=1, total_steps=3, pid=2)]
+    for step in (2, 3):
+        again.extend(one_step(job_id, step, 3, rollouts=3))
+    await store(bench, ingest, numbered(first))
+    await store(bench, ingest, numbered(again[:1], after=len(first)))
+    assert [row["step"] for row in await bench.all("select step from steps where job_id = %s", job_id)] == [0, 1]
+    job = await bench.job(job_id)
+    assert (job["current_step"], job["trained_tokens"]) == (1, 100)
+    await store(bench, ingest, numbered(first + again))
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_gap_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    lines = numbered(whole_run(ingest.lease.job_id, steps=1))
+    del lines[3]
+    with pytest.raises(LogGap, match="jumps from 3 to 5"):
+        await store(bench, ingest, lines)
+    assert await bench.all("select 1 from rollouts") == []
+    assert (await bench.job(ingest.lease.job_id))["last_event_seq"] == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update jobs set lease_token = lease_token + 1 where id = %s",
+        "update jobs set status = 'queued' where id = %s",
+        "update jobs set status = 'cancelled' where id = %s",
+    ],
+)
+async def test_a_stale_token_writes_nothing(bench: Workbench, change: Any) -> None:
+    ingest = await leased(bench)
+    lines = numbered(whole_run(ingest.lease.job_id, steps=2))
+    await store(bench, ingest, lines[:7])
+    await bench.do(change, ingest.lease.job_id)
+    before = await state(bench, ingest)
+    with pytest.raises(LeaseLost):
+        await store(bench, ingest, lines)
+    assert await state(bench, ingest) == before
+
+
+async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    events: list[TrainEvent] = [
+        *whole_run(ingest.lease.job_id, steps=2)[:-1],
+        RunEnded(outcome="stopped", best_step=None),
+    ]
+    done = await store(bench, ingest, numbered(events))
+    assert done.ended is not None
+    assert (await bench.job(ingest.lease.job_id))["status"] == "running"
+
+
+@given(cuts=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_replay_gives_the_same_rows(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
+    """Batches as a worker could read them after any number of restarts: each begins at or before what is stored."""
+    plain, replayed = await leased(bench), await leased(bench)
+    expected_lines = numbered(disturbed_run(plain.lease.job_id))
+    await store(bench, plain, expected_lines)
+    lines = numbered(disturbed_run(replayed.lease.job_id))
+    stored = 0
+    for back, length in cuts:
+        start = max(0, stored - back)
+        done = await store(bench, replayed, lines[start : start + length])
+        assert done.last_seq == max(stored, min(len(lines), start + length))
+        stored = done.last_seq
+        if stored == len(lines):
+            break
+    if stored < len(lines):
+        await store(bench, replayed, lines)
+    expected, found = await state(bench, plain), await state(bench, replayed)
+    assert without_ids(found) == without_ids(expected)
+    for table in TABLES:
+        assert len(found[table]) == len(expected[table])
+
+
+def disturbed_run(job_id: str) -> list[TrainEvent]:
+    """Died in step 2, resumed from step 1, ended well."""
+    events: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=3, pid=1)]
+    for step in (0, 1):
+        events.extend(one_step(job_id, step, 3, rollouts=3))
+    events.extend(list(one_step(job_id, 2, 3, rollouts=3))[:2])
+    events.append(RunStarted(resumed_from_step=1, total_steps=3, pid=2))
+    for step in (2, 3):
+        events.extend(one_step(job_id, step, 3, rollouts=3))
+    return [*events, RunEnded(outcome="succeeded", best_step=3)]

@@ -1,0 +1,150 @@
+"""Who may run a job, and what happens to jobs nobody runs."""
+
+import asyncio
+import os
+import time
+
+import pytest
+from tests.integration.worker.workbench import Workbench
+
+from rft.core.job import JobStatus
+from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
+from rft.platform.store.database import Database
+from rft.platform.worker.heartbeat import Heartbeat
+from rft.platform.worker.lease import Lease, LeaseLost, Refusal, heartbeat, release, take
+from rft.platform.worker.owner import is_surely_dead, new_owner
+from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
+
+
+async def taken(bench: Workbench, job_id: str, *, owner: str = "a/1/x", ttl_s: float = 60.0, slots: int = 1):
+    async with bench.database.connection() as connection:
+        return await take(connection, job_id, owner=owner, ttl_s=ttl_s, slots=slots)
+
+
+async def held(bench: Workbench, job_id: str, *, ttl_s: float = 60.0) -> Lease:
+    lease = await taken(bench, job_id, ttl_s=ttl_s)
+    assert isinstance(lease, Lease)
+    return lease
+
+
+async def test_tokens_grow_and_an_expired_lease_can_be_taken(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    first = await held(bench, job_id, ttl_s=0.0)
+    second = await held(bench, job_id)
+    assert second.token == first.token + 1
+    assert await taken(bench, job_id, owner="b/1/x") is Refusal.NOT_RUNNABLE
+    async with bench.database.connection() as connection:
+        assert await heartbeat(connection, second, ttl_s=60) is False
+        with pytest.raises(LeaseLost):
+            await heartbeat(connection, first, ttl_s=60)
+
+
+async def test_slots_are_counted_per_host(bench: Workbench) -> None:
+    jobs = [await bench.queued_job() for _ in range(3)]
+    assert isinstance(await taken(bench, jobs[0], owner="a/1/x"), Lease)
+    assert await taken(bench, jobs[1], owner="a/2/y") is Refusal.NO_SLOT
+    assert isinstance(await taken(bench, jobs[1], owner="b/1/x"), Lease)
+    assert isinstance(await taken(bench, jobs[2], owner="a/3/z", slots=2), Lease)
+
+
+async def test_one_slot_is_given_once_however_many_ask(bench: Workbench) -> None:
+    jobs = [await bench.queued_job() for _ in range(6)]
+    outcomes = await asyncio.gather(*(taken(bench, job_id, owner=f"a/{n}/x") for n, job_id in enumerate(jobs)))
+    assert sum(isinstance(outcome, Lease) for outcome in outcomes) == 1
+
+
+async def test_a_released_job_has_no_owner_and_a_released_lease_no_power(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    lease = await held(bench, job_id)
+    async with bench.database.transaction() as connection:
+        await release(connection, lease, JobStatus.SUCCEEDED)
+    job = await bench.job(job_id)
+    assert (job["status"], job["lease_owner"], job["lease_until"]) == ("succeeded", None, None)
+    assert job["finished_at"] is not None
+    with pytest.raises(LeaseLost):
+        async with bench.database.transaction() as connection:
+            await release(connection, lease, JobStatus.FAILED)
+
+
+async def test_a_heartbeat_gives_up_before_the_lease_ends(bench: Workbench) -> None:
+    """The database is gone: whoever else waits for the end of the lease must not find us still at work."""
+    job_id = await bench.queued_job()
+    lost = asyncio.Event()
+    async with Database(bench.database_url) as database:
+        asked_at = time.monotonic()
+        async with database.connection() as connection:
+            lease = await take(connection, job_id, owner="a/1/x", ttl_s=1.2, slots=1)
+        assert isinstance(lease, Lease)
+        beat = Heartbeat(database, lease, 1.2, 0.2, asked_at, on_lost=lost.set)
+        async with beat:
+            await database.close()
+            await asyncio.wait_for(lost.wait(), 30)
+            assert time.monotonic() - asked_at >= 0.2
+            with pytest.raises(LeaseLost):
+                beat.check()
+
+
+async def test_silent_workers_lose_their_jobs_and_lost_bells_are_rung_again(bench: Workbench) -> None:
+    silent, busy, fresh = await bench.queued_job(), await bench.queued_job(), await bench.new_job()
+    await held(bench, silent, ttl_s=0.0)
+    assert isinstance(await taken(bench, busy, owner="b/1/x"), Lease)
+    bells: list[Bell] = []
+    rung = await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append)
+    assert rung == bells == [Bell(RUN_JOB, silent)]
+    assert (await bench.job(silent))["status"] == "queued"
+    assert (await bench.job(busy))["status"] == "running"
+    assert await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append) == []
+    rung = await reconcile_once(bench.database, reconcile_s=0, ringer=bells.append)
+    assert {(bell.task_name, bell.job_id) for bell in rung} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
+
+
+async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Workbench) -> None:
+    orphaned, running = await bench.queued_job(), await bench.queued_job()
+    dead = await asyncio.create_subprocess_exec("true")
+    await dead.wait()
+    owner = new_owner()
+    assert isinstance(await taken(bench, running, owner=owner), Lease)
+    gone = owner.replace(f"/{os.getpid()}/", f"/{dead.pid}/")
+    assert isinstance(await taken(bench, orphaned, owner=gone, slots=2), Lease)
+    bells: list[Bell] = []
+    await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append)
+    assert bells == [Bell(RUN_JOB, orphaned)]
+    assert ((await bench.job(orphaned))["status"], (await bench.job(running))["status"]) == ("queued", "running")
+
+
+@pytest.mark.parametrize("owner", ["elsewhere/1/x", f"{new_owner().rsplit('/', 1)[0]}/other-machine", "", "a/b/c"])
+def test_nobody_else_is_declared_dead(owner: str) -> None:
+    assert is_surely_dead(owner) is False
+
+
+async def test_one_reconciler_at_a_time(bench: Workbench) -> None:
+    await bench.queued_job()
+    outcomes = await asyncio.gather(
+        *(reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) for _ in range(4))
+    )
+    assert all(len(rung) <= 1 for rung in outcomes)
+    job_id = await bench.new_job()
+    async with bench.database.transaction() as connection:
+        await connection.execute("select pg_advisory_xact_lock(7304201119)")
+        assert await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) == []
+    assert (await bench.job(job_id))["status"] == "validating_files"
+
+
+async def test_a_broker_that_is_away_does_not_stop_the_reconciler(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    await bench.do("update jobs set rung_at = null")
+    heard = asyncio.Event()
+    attempts: list[Bell] = []
+    loop = asyncio.get_running_loop()
+
+    def ring(bell: Bell) -> None:
+        attempts.append(bell)
+        if len(attempts) < 3:
+            raise ConnectionRefusedError
+        loop.call_soon_threadsafe(heard.set)
+
+    bench.changed_settings = {"reconcile_s": 0.05}
+    task = asyncio.create_task(reconcile_forever(bench.database, settings=bench.settings, ringer=ring))
+    await asyncio.wait_for(heard.wait(), 30)
+    task.cancel()
+    assert set(attempts) == {Bell(RUN_JOB, job_id)}

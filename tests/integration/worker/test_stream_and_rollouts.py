@@ -1,0 +1,214 @@
+"""What the dashboard reads: steps, rollouts and the live stream, over a real socket."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.worker.train_events import numbered, one_step, whole_run
+from tests.integration.worker.workbench import Workbench
+
+from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.platform.api.keys import create_key
+from rft.platform.worker.ingest import Ingest
+from rft.platform.worker.lease import Lease, take
+from rft.platform.worker.metrics_event import GraderLabel
+
+STEPS = 3
+
+
+@pytest.fixture
+async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with a key."""
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, BellTower()) as port:
+        headers = {"Authorization": f"Bearer {key}"}
+        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
+            yield client
+
+
+@pytest.fixture
+async def ingest(bench: Workbench) -> Ingest:
+    """A running job's writer."""
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1)
+    assert isinstance(lease, Lease)
+    return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+
+
+async def store(bench: Workbench, ingest: Ingest, events: list[TrainEvent], *, after: int = 0) -> int:
+    async with bench.database.transaction() as connection:
+        return (await ingest.batch(connection, numbered(events, after=after))).last_seq
+
+
+class Messages:
+    """Server-sent events of one response, as a browser reads them."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._lines = response.aiter_lines()
+        self.last_id: str | None = None
+
+    async def next(self) -> tuple[str, Any] | None:
+        """Event name and data; None at the end."""
+        name, data = "message", ""
+        async for line in self._lines:
+            field, _, value = line.partition(": ")
+            if field == "event":
+                name = value
+            elif field == "data":
+                data += value
+            elif field == "id":
+                self.last_id = value
+            elif line == "" and data:
+                return name, json.loads(data)
+        return None
+
+    async def all(self) -> list[tuple[str, Any]]:
+        """Up to the end."""
+        return [message async for message in self]
+
+    async def __aiter__(self) -> AsyncIterator[tuple[str, Any]]:
+        while (message := await self.next()) is not None:
+            yield message
+
+
+async def test_a_finished_job_is_told_whole_and_ends(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS))
+    async with http.stream("GET", f"/{job_id}/stream") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        messages = await Messages(response).all()
+    assert [data["step"] for name, data in messages if name == "step"] == [0, 1, 2, 3]
+    assert [data["record"]["type"] for name, data in messages if name == "step"] == ["step_done"] * 4
+    events = [data["message"] for name, data in messages if name == "event"]
+    assert events == [row["message"] for row in await all_events(bench, job_id)]
+    name, job = messages[-1]
+    assert (name, job["id"], job["status"], job["object"]) == ("job", job_id, "succeeded", "fine_tuning.job")
+
+
+async def all_events(bench: Workbench, job_id: str) -> list[dict[str, Any]]:
+    return await bench.all("select message from job_events where job_id = %s order by seq", job_id)
+
+
+async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_it_was(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
+) -> None:
+    job_id = ingest.lease.job_id
+    seq = await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)])
+    async with http.stream("GET", f"/{job_id}/stream") as response:
+        messages = Messages(response)
+        first = await messages.next()
+        assert first is not None
+        assert (first[0], first[1]["status"]) == ("job", "running")
+        seq = await store(bench, ingest, list(one_step(job_id, 0, STEPS, rollouts=3)), after=seq)
+        async with asyncio.timeout(10):
+            seen = [first[1]["current_step"]]
+            async for name, data in messages:
+                if name == "step":
+                    assert data["step"] == 0
+                if name == "event" and data["type"] == "metrics":
+                    break
+        last_id = messages.last_id
+        assert seen == [None]
+    assert last_id is not None
+    ended: list[TrainEvent] = [*one_step(job_id, 1, STEPS, rollouts=3), RunEnded(outcome="succeeded", best_step=1)]
+    await store(bench, ingest, ended, after=seq)
+    async with http.stream("GET", f"/{job_id}/stream", headers={"Last-Event-ID": last_id}) as response:
+        rest = Messages(response)
+        told = await rest.all()
+    assert [data["step"] for name, data in told if name == "step"] == [1]
+    assert [data["message"] for name, data in told if name == "event"][-1] == "The job has successfully completed"
+    assert told[-1][0] == "job"
+    async with http.stream("GET", f"/{job_id}/stream", headers={"Last-Event-ID": str(rest.last_id)}) as response:
+        assert [name for name, _ in await Messages(response).all()] == ["job"]
+
+
+async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    await store(bench, ingest, whole_run(ingest.lease.job_id, steps=STEPS))
+    async with http.stream("GET", f"/{ingest.lease.job_id}/stream") as response:
+        ids = [int(line.removeprefix("id: ")) async for line in response.aiter_lines() if line.startswith("id: ")]
+    assert ids == sorted(ids)
+    assert len(set(ids)) >= len(ids) - 1
+
+
+@pytest.mark.parametrize("last_event_id", ["", "nonsense", "-1", "99999999999999999999999"])
+async def test_a_strange_last_event_id_breaks_nothing(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, last_event_id: str
+) -> None:
+    await store(bench, ingest, whole_run(ingest.lease.job_id, steps=1))
+    url = f"/{ingest.lease.job_id}/stream"
+    async with http.stream("GET", url, headers={"Last-Event-ID": last_event_id}) as response:
+        assert (await Messages(response).all())[-1][0] == "job"
+
+
+async def test_an_unknown_job_is_not_found(bench: Workbench, http: httpx.AsyncClient) -> None:
+    for path in ("stream", "steps", "rollouts", "rollouts/trace_1"):
+        response = await http.get(f"/ftjob-none/{path}")
+        assert response.status_code == 404
+        assert response.json()["error"]["code"] == "fine_tune_not_found"
+
+
+async def test_steps_are_listed_oldest_first(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS))
+    page = (await http.get(f"/{job_id}/steps")).json()
+    assert [entry["step"] for entry in page["data"]] == [0, 1, 2, 3]
+    assert page["has_more"] is False
+    assert page["data"][0]["record"]["train"] is None
+    assert page["data"][1]["record"]["optimization"]["trained_tokens"] == 100
+    page = (await http.get(f"/{job_id}/steps", params={"after": "1", "limit": 1})).json()
+    assert ([entry["step"] for entry in page["data"]], page["has_more"]) == ([2], True)
+    assert (await http.get(f"/{job_id}/steps", params={"after": "x"})).status_code == 400
+
+
+async def test_rollouts_are_paged_without_loss(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
+    found: list[dict[str, Any]] = []
+    after: dict[str, str] = {}
+    while True:
+        page = (await http.get(f"/{job_id}/rollouts", params={"limit": 7, **after})).json()
+        found.extend(page["data"])
+        if not page["has_more"]:
+            break
+        after = {"after": page["last_id"]}
+    assert len({rollout["id"] for rollout in found}) == len(found) == (STEPS + 1) * 6
+    places = [(-r["step"], r["split"], r["row_index"], r["group_index"]) for r in found]
+    assert places == sorted(places)
+
+
+async def test_rollouts_are_filtered(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
+
+    async def listed(**params: Any) -> list[dict[str, Any]]:
+        return (await http.get(f"/{job_id}/rollouts", params=params)).json()["data"]
+
+    assert len(await listed(step=2)) == 6
+    assert {rollout["split"] for rollout in await listed(split="valid")} == {"valid"}
+    assert {rollout["row_index"] for rollout in await listed(row_index=1, step=1)} == {1}
+    failed = await listed(outcome="failed")
+    assert [(r["failure_code"], r["failure_stage"], r["reward"]) for r in failed] == [("timeout", "tool", None)] * 4
+    assert all(rollout["reward"] is not None for rollout in await listed(outcome="graded"))
+    response = await http.get(f"/{job_id}/rollouts", params={"outcome": "lost"})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "outcome")
+    response = await http.get(f"/{job_id}/rollouts", params={"after": "trace_none"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_cursor")
+
+
+async def test_a_rollout_is_told_message_by_message(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=1))
+    summary = (await http.get(f"/{job_id}/rollouts", params={"step": 1, "outcome": "graded"})).json()["data"][0]
+    detail = (await http.get(f"/{job_id}/rollouts/{summary['id']}")).json()
+    assert {key: detail[key] for key in summary} == summary
+    assert [message["role"] for message in detail["record"]["messages"]] == ["user", "assistant"]
+    assert detail["record"]["outcome"]["scores"] == {"judge": 0.5}
+    assert (await http.get(f"/{job_id}/rollouts/trace_none")).json()["error"]["code"] == "not_found"

@@ -1,0 +1,155 @@
+"""A real worker, a real broker, a real database, and everything that may die."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from celery import Celery
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.workbench import PATIENCE_S, Workbench, until
+from tests.integration.worker.worker_process import WorkerProcess
+
+from rft.platform.settings import Settings
+from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
+from rft.platform.worker.app import NoServer, configuration
+from rft.platform.worker.owner import is_alive
+
+Start = Callable[[], WorkerProcess]
+pytestmark = pytest.mark.slow
+
+
+async def ready(worker: WorkerProcess) -> None:
+    await until(worker.is_ready, "the worker to be ready")
+
+
+async def reached(bench: Workbench, job_id: str, status: str) -> None:
+    async def has_status() -> bool:
+        job = await bench.job(job_id)
+        assert job["status"] in (status, "validating_files", "queued", "running"), job["error"]
+        return job["status"] == status
+
+    await until(has_status, f"the job to become {status}")
+
+
+async def hanging(bench: Workbench) -> int:
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    return int((bench.control / "hanging").read_text())
+
+
+async def gone(pid: int) -> None:
+    await until(lambda: not is_alive(pid), f"process {pid} to be gone")
+
+
+async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+    worker = start_worker()
+    job_id = await bench.new_job()
+    ringing(Bell(VALIDATE_JOB, job_id))
+    await reached(bench, job_id, "succeeded")
+    await bench.assert_every_step_once(job_id, steps=3)
+    assert worker.stop(20) == 0
+
+
+async def test_duplicate_bells_start_one_trainer(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+    bench.changed_settings = {"train_slots": 3}
+    start_worker()
+    start_worker()
+    job_id = await bench.queued_job()
+    for _ in range(6):
+        ringing(Bell(RUN_JOB, job_id))
+    await reached(bench, job_id, "succeeded")
+    assert len(bench.launches) == 1
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_trainer_killed_in_a_step_is_replaced(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    start_worker()
+    job_id = await bench.queued_job()
+    ringing(Bell(RUN_JOB, job_id))
+    os.kill(await hanging(bench), signal.SIGKILL)
+    await reached(bench, job_id, "succeeded")
+    assert len(bench.launches) == 2
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_a_killed_worker_takes_its_trainer_along_and_another_goes_on(
+    bench: Workbench, start_worker: Start, ringing: Ringer
+) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    first = start_worker()
+    job_id = await bench.queued_job()
+    ringing(Bell(RUN_JOB, job_id))
+    trainer = await hanging(bench)
+    first.kill()
+    killed_at = time.monotonic()
+    await gone(trainer)
+    start_worker()
+    await reached(bench, job_id, "succeeded")
+    assert time.monotonic() - killed_at < 30
+    assert len(bench.launches) == 2
+    await bench.assert_every_step_once(job_id, steps=3)
+    assert "The worker fell silent" in "\n".join(await bench.messages(job_id))
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_a_stopped_worker_gives_its_job_back(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    first = start_worker()
+    job_id = await bench.queued_job()
+    ringing(Bell(RUN_JOB, job_id))
+    trainer = await hanging(bench)
+    assert first.stop(PATIENCE_S) == 0
+    await gone(trainer)
+    job = await bench.job(job_id)
+    assert (job["status"], job["lease_owner"]) == ("queued", None)
+    start_worker()
+    await reached(bench, job_id, "succeeded")
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_bells_that_were_lost_are_rung_again(bench: Workbench, start_worker: Start) -> None:
+    start_worker()
+    job_id = await bench.new_job()
+    await reached(bench, job_id, "succeeded")
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_cancelling_reaches_the_worker(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    start_worker()
+    job_id = await bench.queued_job()
+    ringing(Bell(RUN_JOB, job_id))
+    trainer = await hanging(bench)
+    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
+    await reached(bench, job_id, "cancelled")
+    await gone(trainer)
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_a_cancelled_job_whose_worker_is_dead_is_cancelled_all_the_same(
+    bench: Workbench, start_worker: Start, ringing: Ringer
+) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    worker = start_worker()
+    job_id = await bench.queued_job()
+    ringing(Bell(RUN_JOB, job_id))
+    await hanging(bench)
+    worker.kill()
+    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
+    await reached(bench, job_id, "cancelled")
+
+
+async def test_a_worker_without_servers_says_so(bench: Workbench, broker_url: str) -> None:
+    with pytest.raises(NoServer, match="BROKER_URL is not set"):
+        configuration(bench.settings)
+    config = configuration(Settings.model_validate({**bench.environment, "BROKER_URL": "amqp://guest@127.0.0.1//"}))
+    assert (config["broker_transport_options"], config["worker_disable_prefetch"]) == ({}, False)
+    app = Celery("t", set_as_current=False)
+    app.add_defaults(lambda: configuration(Settings.model_validate({**bench.environment, "BROKER_URL": broker_url})))
+    assert app.conf.broker_url == broker_url
+    assert app.conf.task_acks_late is False
+    assert app.conf.broker_transport_options["visibility_timeout"] == 3600

@@ -1,0 +1,140 @@
+"""Events as a trainer writes them: whole logs of scripted runs."""
+
+from collections.abc import Iterator
+
+from rft.core.events import (
+    CheckpointInfo,
+    EventLine,
+    Notice,
+    Optimization,
+    RolloutDone,
+    RolloutStats,
+    RunEnded,
+    RunStarted,
+    StepDone,
+    Timing,
+    ToolStats,
+    TrainEvent,
+)
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.messages import Message, Role
+from rft.core.rollout import RolloutKey, Split, StopReason
+
+START = 1_790_000_000.0
+TRAINED_TOKENS = 100
+"""Per step."""
+
+
+def rollout_done(
+    job_id: str, step: int, index: int, *, split: Split = Split.TRAIN, failed: bool = False
+) -> RolloutDone:
+    """One rollout; its reward tells step and index."""
+    key = RolloutKey(job_id=job_id, job_seed=1, split=split, step=step, epoch=0, row_index=index // 2, index=index % 2)
+    failure = Failure(stage=Stage.TOOL, code=FailureCode.TIMEOUT, message="search did not answer", endpoint="search")
+    return RolloutDone(
+        key=key,
+        trace_id=key.trace_id,
+        policy_version=step,
+        outcome=failure if failed else Grade(reward=step + index / 100, scores={"judge": 0.5}, grader="judge"),
+        stop_reason=None if failed else StopReason.COMPLETED,
+        messages=(
+            Message(role=Role.USER, content="How much?"),
+            Message(role=Role.ASSISTANT, content=f"NUL \x00 and a backslash \\u0000 at step {step}"),
+        ),
+        tool_calls={"search": 2, "cat": 1},
+        tool_errors={},
+        completion_tokens=40,
+        turns=2,
+        duration_s=1.5,
+        sampling_s=1.0,
+        tools_s=0.4,
+        grading_s=0.1,
+    )
+
+
+def stats(reward: float, *, rollouts: int = 4, excluded: int = 1) -> RolloutStats:
+    """One split of one step."""
+    return RolloutStats(
+        rollouts=rollouts,
+        graded=rollouts - excluded,
+        excluded=excluded,
+        excluded_share=excluded / rollouts,
+        failures_by_code={"timeout": excluded},
+        replaced=0,
+        reward_mean=reward,
+        reward_std=0.1,
+        reward_mean_if_failures_were_zero=reward * 0.75,
+        grader_scores_mean={"judge": reward},
+        groups=2,
+        zero_variance_groups=0,
+        too_small_groups=1,
+        completion_tokens_mean=40.0,
+        completion_tokens_total=160,
+        turns_mean=2.0,
+        tool_calls_mean=3.0,
+        stop_reasons={"completed": 2, "max_turns": 1},
+        rollout_latency_p50_s=1.4,
+        rollout_latency_p95_s=1.6,
+        grader_latency_mean_s=0.1,
+        tools=(
+            ToolStats(
+                name="search",
+                calls=8,
+                calls_per_rollout_mean=2.0,
+                output_tokens_mean=12.5,
+                execution_latency_mean_s=0.2,
+                errors_by_code={"timeout": 1, "bad_arguments": 2},
+            ),
+        ),
+    )
+
+
+def step_done(step: int, total_steps: int, *, evaluated: bool = True, kept: tuple[int, ...] | None = None) -> StepDone:
+    """One finished step; step 0 is the baseline."""
+    return StepDone(
+        step=step,
+        total_steps=total_steps,
+        epoch=0,
+        train=None if step == 0 else stats(0.4 + step / 100),
+        valid=stats(0.6 + step / 100, excluded=0) if evaluated else None,
+        timing=Timing(sampling_s=1.0, tools_s=0.5, grading_s=0.25, training_s=2.0, eval_s=0.25, full_step_s=4.0),
+        optimization=None
+        if step == 0
+        else Optimization(
+            loss=0.01,
+            grad_norm=0.5,
+            entropy=1.2,
+            learning_rate=2e-3,
+            trained_rollouts=3,
+            trained_tokens=TRAINED_TOKENS,
+            sampling_logp_difference=0.001,
+        ),
+        checkpoint=CheckpointInfo(
+            path=f"checkpoints/checkpoint-{step}",
+            kept_steps=tuple(range(step, max(-1, step - 3), -1)) if kept is None else kept,
+        ),
+    )
+
+
+def one_step(job_id: str, step: int, total_steps: int, *, rollouts: int) -> Iterator[TrainEvent]:
+    """What a trainer writes during one step; the last rollout fails."""
+    for index in range(rollouts):
+        yield rollout_done(job_id, step, index, failed=index == rollouts - 1)
+    yield rollout_done(job_id, step, 0, split=Split.VALID)
+    yield step_done(step, total_steps)
+
+
+def whole_run(job_id: str, *, steps: int, rollouts: int = 3) -> list[TrainEvent]:
+    """An undisturbed run, baseline included."""
+    events: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=steps, pid=1)]
+    for step in range(steps + 1):
+        events.extend(one_step(job_id, step, steps, rollouts=rollouts))
+    events.append(Notice(level="warn", message="the last\x00notice", code="no_signal", data={"groups": 3}))
+    events.append(RunEnded(outcome="succeeded", best_step=steps))
+    return events
+
+
+def numbered(events: list[TrainEvent], *, after: int = 0) -> list[EventLine]:
+    """The events as lines of a log."""
+    return [EventLine(seq=seq, at=START + seq, event=event) for seq, event in enumerate(events, start=after + 1)]

@@ -1,0 +1,196 @@
+"""A worker's surroundings: settings, database, files, jobs, and what the scripted trainer is to do."""
+
+import asyncio
+import json
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, LiteralString
+
+from psycopg.rows import dict_row
+from tests.integration.worker.scripted_trainer import Plan
+
+from rft.core.base import JsonObject
+from rft.core.ids import public_id
+from rft.core.spec import RunSecrets
+from rft.platform.files.repository import FileRepository
+from rft.platform.files.storage import LocalFileStore
+from rft.platform.jobs.repository import JobRepository, NewJob
+from rft.platform.settings import Settings
+from rft.platform.store.bell import Bell
+from rft.platform.store.database import Database
+from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.validate_job import validate_job
+from rft.platform.worker.workplace import Workplace
+
+PATIENCE_S = 60.0
+TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+ROW = {"messages": [{"role": "user", "content": "How much?"}], "tools": [TOOL], "answer": 7}
+SECRETS = RunSecrets(
+    tool_headers={"search": {"Authorization": "Bearer tool-secret-value"}},
+    grader_headers={"X-Key": "grader-secret-value"},
+)
+
+
+def jsonl(*rows: object) -> bytes:
+    """Rows as a file."""
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+@dataclass(slots=True)
+class Workbench:
+    """Everything a test of the worker needs."""
+
+    folder: Path
+    database_url: str
+    database: Database
+    bells: list[Bell] = field(default_factory=list[Bell])
+    changed_settings: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def environment(self) -> dict[str, object]:
+        """Settings of a worker, by name."""
+        return {
+            "home": str(self.folder / "home"),
+            "DATABASE_URL": self.database_url,
+            "trainer_command": [sys.executable, "-m", "tests.integration.worker.scripted_trainer", str(self.control)],
+            "lease_ttl_s": 4.0,
+            "heartbeat_s": 0.5,
+            "reconcile_s": 0.5,
+            "trainer_grace_s": 2.0,
+            **self.changed_settings,
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """The same, read."""
+        return Settings.model_validate(self.environment)
+
+    @property
+    def control(self) -> Path:
+        """Where the scripted trainer looks for its plan and leaves its traces."""
+        return self.folder / "control"
+
+    @property
+    def launches(self) -> list[int]:
+        """Process ids of all trainers started so far."""
+        path = self.control / "launches"
+        return [int(pid) for pid in path.read_text().split()] if path.exists() else []
+
+    def place(self, *, is_stopping: Callable[[], bool] = lambda: False) -> Workplace:
+        """What a task gets."""
+        return Workplace(
+            settings=self.settings,
+            database=self.database,
+            file_store=LocalFileStore(self.settings.files_dir),
+            secret_box=SecretBox.at(self.settings.home),
+            is_stopping=is_stopping,
+            ringer=self.bells.append,
+        )
+
+    def plan(self, plan: Plan) -> None:
+        """What the scripted trainer is to do from its next launch on."""
+        self.control.mkdir(exist_ok=True)
+        (self.control / "plan.json").write_text(plan.model_dump_json())
+
+    def run_dir(self, job_id: str) -> Path:
+        """The job's run directory."""
+        return self.settings.runs_dir / job_id
+
+    async def upload(self, content: bytes) -> str:
+        """A file, as if it had been uploaded."""
+        file_id = public_id("file-", secrets.token_bytes(22), length=22)
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield content
+
+        size = await LocalFileStore(self.settings.files_dir).put(file_id, chunks())
+        async with self.database.transaction() as connection:
+            await FileRepository(connection).insert(
+                id=file_id, filename="rows.jsonl", purpose="fine-tune", bytes=size, storage_key=file_id
+            )
+        return file_id
+
+    async def new_job(
+        self, train: bytes | None = None, valid: bytes | None = None, *, base_model_path: str = "", tools: Any = None
+    ) -> str:
+        """A job that waits for validation."""
+        reinforcement: JsonObject = {
+            "grader": {"type": "endpoint", "name": "judge", "url": "http://127.0.0.1:9/grade"},
+            "tools": [{"name": "search", "server_url": "http://127.0.0.1:9/tool"}] if tools is None else tools,
+            "hyperparameters": {"batch_size": 2, "n_epochs": 1, "compute_multiplier": 0.5},
+        }
+        job = NewJob(
+            id=public_id("ftjob-", secrets.token_bytes(24)),
+            model="tiny",
+            base_model_path=base_model_path or str(self.folder),
+            training_file=await self.upload(jsonl(*[ROW] * 6) if train is None else train),
+            validation_file=None if valid is None else await self.upload(valid),
+            suffix="unit",
+            seed=1,
+            metadata=None,
+            method={"type": "reinforcement", "reinforcement": reinforcement},
+            request={"model": "tiny"},
+            secrets=SecretBox.at(self.settings.home).seal(SECRETS),
+        )
+        async with self.database.transaction() as connection:
+            await JobRepository(connection).insert(job)
+        return job.id
+
+    async def queued_job(self) -> str:
+        """A job whose files are validated."""
+        job_id = await self.new_job()
+        assert await validate_job(job_id, self.place()) == "queued"
+        return job_id
+
+    async def all(self, query: LiteralString, *values: object) -> list[dict[str, Any]]:
+        """Rows of a query."""
+        async with self.database.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            return await (await cursor.execute(query, values)).fetchall()
+
+    async def do(self, query: LiteralString, *values: object) -> None:
+        """A change from outside."""
+        async with self.database.transaction() as connection:
+            await connection.execute(query, values)
+
+    async def job(self, job_id: str) -> dict[str, Any]:
+        """The job's row."""
+        return (await self.all("select * from jobs where id = %s", job_id))[0]
+
+    async def messages(self, job_id: str) -> list[str]:
+        """What the job's events say, oldest first; metrics left out."""
+        query = "select message from job_events where job_id = %s and type = 'message' order by seq"
+        return [row["message"] for row in await self.all(query, job_id)]
+
+    async def assert_every_step_once(self, job_id: str, *, steps: int, rollouts: int = 3) -> None:
+        """Each step with its metrics event, its checkpoint and exactly its rollouts."""
+        wanted = list(range(steps + 1))
+        queries: list[LiteralString] = [
+            "select step from steps where job_id = %s order by step",
+            "select step from checkpoints where job_id = %s order by step",
+            "select step from job_events where job_id = %s and type = 'metrics' order by step, seq",
+        ]
+        for query in queries:
+            assert [row["step"] for row in await self.all(query, job_id)] == wanted, query
+        counted = await self.all(
+            "select step, split, count(*) as n from rollouts where job_id = %s group by step, split", job_id
+        )
+        assert {(row["step"], row["split"]): row["n"] for row in counted} == {
+            (step, split): n for step in wanted for split, n in (("train", rollouts), ("valid", 1))
+        }
+        row = await self.job(job_id)
+        assert row["trained_tokens"] == 100 * steps
+
+
+async def until(condition: Callable[[], Awaitable[bool] | bool], what: str) -> None:
+    """Wait for something that has to happen."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        has_happened = condition()
+        if has_happened if isinstance(has_happened, bool) else await has_happened:
+            return
+        assert time.monotonic() < deadline, f"waited too long for: {what}"
+        await asyncio.sleep(0.05)

@@ -1,0 +1,164 @@
+"""What the address guard refuses, in every spelling."""
+
+import asyncio
+import ipaddress
+import socket
+
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.egress.guard import METADATA, AddressPolicy, BlockedAddress, GuardedResolver, judge, url_problem
+
+STRICT = AddressPolicy(allow_loopback=False)
+EVERYTHING = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"), require_https=False)
+PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
+REFUSED = [
+    "127.0.0.1", "127.9.9.9", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+    "100.64.0.1", "192.0.0.8", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1",
+    "240.0.0.1", "255.255.255.255", "169.254.1.1", "169.254.169.254", "169.254.170.2", "100.100.100.200",
+    "168.63.129.16", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:4136:e378::", "fc00::1", "fd00::1",
+    "fe80::1", "fec0::1", "ff02::1", "2001:db8::1", "100::1", "fd00:ec2::254",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_the_public_internet_is_open_over_https_only(address: str) -> None:
+    assert judge(ipaddress.ip_address(address), STRICT, is_https=True) is None
+    assert "https" in (judge(ipaddress.ip_address(address), STRICT, is_https=False) or "")
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_everything_else_is_closed(address: str) -> None:
+    assert judge(ipaddress.ip_address(address), STRICT, is_https=True) is not None
+
+
+@pytest.mark.parametrize("network", METADATA, ids=str)
+def test_metadata_addresses_are_refused_whatever_is_allowed(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network,
+) -> None:
+    assert "metadata" in (judge(network[0], EVERYTHING, is_https=True) or "")
+    if isinstance(network, ipaddress.IPv4Network):
+        mapped = ipaddress.IPv6Address(f"::ffff:{network[0]}")
+        assert judge(mapped, EVERYTHING, is_https=True) is not None
+
+
+def test_the_allow_list_opens_networks_also_without_https() -> None:
+    policy = AddressPolicy(allow_loopback=False, allow_cidrs=("10.1.0.0/16", "fd12::/16"))
+    for address in ("10.1.2.3", "fd12::5", "::ffff:10.1.2.3"):
+        assert judge(ipaddress.ip_address(address), policy, is_https=False) is None
+    for address in ("10.2.0.1", "fd13::5", "127.0.0.1"):
+        assert judge(ipaddress.ip_address(address), policy, is_https=True) is not None
+
+
+def test_loopback_is_open_where_it_is_allowed() -> None:
+    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert judge(ipaddress.ip_address(address), AddressPolicy(), is_https=False) is None
+    assert judge(ipaddress.ip_address("64:ff9b::7f00:1"), AddressPolicy(), is_https=False) is not None
+
+
+def test_a_malformed_allow_list_is_refused() -> None:
+    with pytest.raises(ValueError, match="host bits"):
+        _ = AddressPolicy(allow_cidrs=("10.1.2.3/8",)).allowed
+
+
+@given(st.ip_addresses(v=4))
+def test_an_embedded_address_is_never_freer_than_itself(address: ipaddress.IPv4Address) -> None:
+    plain = judge(address, STRICT, is_https=True)
+    for spelling in (f"::ffff:{address}", f"64:ff9b::{address}", f"::{address}"):
+        if plain is not None:
+            assert judge(ipaddress.ip_address(spelling), STRICT, is_https=True) is not None
+
+
+@given(st.ip_addresses())
+def test_what_python_calls_not_global_is_never_open(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    if judge(address, STRICT, is_https=True) is None and address not in ipaddress.ip_network("64:ff9b::/96"):
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        assert (mapped or address).is_global
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://2130706433/", "four decimal numbers"),
+        ("http://0x7f000001/", "four decimal numbers"),
+        ("http://0x7f.1/", "four decimal numbers"),
+        ("http://017700000001/", "four decimal numbers"),
+        ("http://127.1/", "four decimal numbers"),
+        ("http://0177.0.0.1/", ""),
+        ("http://127.0.0.1.5/", "four decimal numbers"),
+        ("https://10.0.0.1/x", "private"),
+        ("https://[::1]/", "this machine"),
+        ("https://[::ffff:169.254.169.254]/", "metadata"),
+        ("https://[fe80::1%25eth0]/", "characters"),
+        ("https://exa mple.com/", "characters"),
+        ("http://169.254.169.254/latest/meta-data/", "metadata"),
+        ("https://user:secret@example.com/", "user name"),
+        ("https://user@example.com/", "user name"),
+        ("ftp://example.com/", "http"),
+        ("file:///etc/passwd", "http"),
+        ("example.com/tool", "http"),
+        ("https:///tool", "host"),
+        ("", "http"),
+        ("https://[::1", "not a valid URL"),
+        ("https://example.com:99999/", "not a valid URL"),
+    ],
+)
+def test_bad_urls_are_told_apart_in_words(url: str, words: str) -> None:
+    problem = url_problem(url, STRICT)
+    assert problem is not None
+    assert words in problem
+    assert "secret" not in problem
+
+
+def test_good_urls_pass() -> None:
+    for url in ("https://example.com/tool?x=1", "https://8.8.8.8:8443/", "http://a-name-to-be-resolved:8000/tool"):
+        assert url_problem(url, STRICT) is None
+
+
+def test_only_listed_ports_are_open() -> None:
+    policy = AddressPolicy(ports=frozenset({443}))
+    assert url_problem("https://example.com/", policy) is None
+    assert url_problem("https://example.com:22/", policy) is not None
+
+
+@given(st.text(max_size=40))
+def test_no_text_breaks_the_check(text: str) -> None:
+    for url in (text, f"http://{text}", f"https://{text}/x"):
+        problem = url_problem(url, STRICT)
+        assert problem is None or isinstance(problem, str)
+
+
+class Names(AbstractResolver):
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        await asyncio.sleep(0)
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
+            for address in self.addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_the_resolver_hands_out_good_addresses() -> None:
+    resolver = GuardedResolver(Names("8.8.8.8", "1.1.1.1"), STRICT, is_https=True)
+    assert [result["host"] for result in await resolver.resolve("example.com", 443)] == ["8.8.8.8", "1.1.1.1"]
+
+
+async def test_one_bad_address_spoils_the_name() -> None:
+    resolver = GuardedResolver(Names("8.8.8.8", "10.0.0.1"), STRICT, is_https=True)
+    with pytest.raises(BlockedAddress, match=r"example\.com leads to a blocked address"):
+        await resolver.resolve("example.com", 443)
+
+
+async def test_a_public_name_needs_https() -> None:
+    with pytest.raises(BlockedAddress, match="needs https"):
+        await GuardedResolver(Names("8.8.8.8"), STRICT, is_https=False).resolve("example.com", 80)

@@ -1,0 +1,149 @@
+"""The turnstile: never too many inside, never too fast, fair, and nobody is lost when callers give up."""
+
+import asyncio
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rft.core.failure import Stage
+from rft.egress.endpoint import Endpoint
+from rft.egress.limiter import FixedWindow, Limiter
+from rft.egress.limits import Limits
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_free_place_is_taken_without_waiting() -> None:
+    limiter = Limiter(FixedWindow(2))
+    await limiter.enter()
+    await limiter.enter()
+    assert (limiter.in_flight, limiter.queued) == (2, 0)
+
+
+async def test_the_next_in_line_enters_when_somebody_leaves() -> None:
+    limiter = Limiter(FixedWindow(1))
+    await limiter.enter()
+    second, third = asyncio.create_task(limiter.enter()), asyncio.create_task(limiter.enter())
+    await settle()
+    assert (limiter.in_flight, limiter.queued) == (1, 2)
+    limiter.leave()
+    await settle()
+    assert second.done()
+    assert not third.done()
+    limiter.leave()
+    await third
+
+
+async def test_a_caller_who_gives_up_takes_no_place() -> None:
+    limiter = Limiter(FixedWindow(1))
+    await limiter.enter()
+    waiting, patient = asyncio.create_task(limiter.enter()), asyncio.create_task(limiter.enter())
+    await settle()
+    waiting.cancel()
+    limiter.leave()
+    await settle()
+    assert patient.done()
+    assert limiter.in_flight == 1
+
+
+async def test_a_caller_who_gives_up_just_as_the_place_comes_hands_it_on() -> None:
+    limiter = Limiter(FixedWindow(1))
+    await limiter.enter()
+    waiting, patient = asyncio.create_task(limiter.enter()), asyncio.create_task(limiter.enter())
+    await settle()
+    limiter.leave()
+    waiting.cancel()
+    await settle()
+    assert patient.done()
+    assert limiter.in_flight == 1
+
+
+async def test_a_small_job_does_not_wait_behind_a_large_one() -> None:
+    limiter, order = Limiter(FixedWindow(2)), list[str]()
+
+    async def call(owner: str) -> None:
+        await limiter.enter(owner)
+        order.append(owner)
+        await asyncio.sleep(0.001)
+        limiter.leave(owner)
+
+    await asyncio.gather(*(call("large") for _ in range(20)), *(call("small") for _ in range(5)))
+    assert Counter(order[2:10])["small"] >= 3
+    assert (limiter.in_flight, limiter.queued) == (0, 0)
+
+
+async def test_calls_start_no_faster_than_the_rate() -> None:
+    limiter, started = Limiter(FixedWindow(100), rate_limit=100.0), list[float]()
+    loop = asyncio.get_running_loop()
+
+    async def call() -> None:
+        await limiter.enter()
+        started.append(loop.time())
+        limiter.leave()
+
+    await asyncio.gather(*(call() for _ in range(12)))
+    gaps = [later - earlier for earlier, later in pairwise(started)]
+    assert started[-1] - started[0] >= 0.11 - 0.001
+    assert min(gaps) > 0.008
+
+
+async def test_the_strictest_of_several_owners_caps_holds() -> None:
+    limits = Limits.fixed(50)
+    url = "http://127.0.0.1:1/tool"
+    limiter = limits.limiter(Endpoint("a", Stage.TOOL, url, max_concurrency=5))
+    assert limits.limiter(Endpoint("b", Stage.TOOL, url + "?x=1", max_concurrency=9)) is limiter
+    assert limiter.limit == 5
+    assert limits.limiter(Endpoint("c", Stage.TOOL, "http://127.0.0.1:2/tool")).limit == 50
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    limit=st.integers(1, 4),
+    calls=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.none() | st.integers(0, 4)), max_size=20),
+)
+async def test_whoever_gives_up_whenever_the_count_stays_right(
+    limit: int, calls: list[tuple[str, int, int | None]]
+) -> None:
+    limiter = Limiter(FixedWindow(limit))
+    inside = most = 0
+
+    async def call(owner: str, ticks: int) -> None:
+        nonlocal inside, most
+        await limiter.enter(owner)
+        inside += 1
+        most = max(most, inside)
+        try:
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+        finally:
+            inside -= 1
+            limiter.leave(owner)
+
+    tasks = [asyncio.create_task(call(owner, ticks)) for owner, ticks, _ in calls]
+    for tick in range(6):
+        for task, (_, _, gives_up_at) in zip(tasks, calls, strict=True):
+            if gives_up_at == tick:
+                task.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), timeout=10)
+    assert most <= limit
+    assert (limiter.in_flight, limiter.queued, inside) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_everybody_gets_through(limit: int) -> None:
+    limiter = Limiter(FixedWindow(limit))
+
+    async def call() -> None:
+        await limiter.enter()
+        await asyncio.sleep(0)
+        limiter.leave()
+
+    await asyncio.wait_for(asyncio.gather(*(call() for _ in range(200))), timeout=10)
+    assert limiter.in_flight == 0

@@ -1,0 +1,205 @@
+"""Grades over a real socket: a finite number, or no grade at all."""
+
+import inspect
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Protocol, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.messages import Message, Role, ToolCall
+from rft.core.spec import EndpointGrader, RetryBudget
+from rft.egress.client import HttpClient
+from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import Limits
+from rft.egress.reply import AttemptFailure, Reply, SizeCaps
+from rft.grader_gateway.contract import read_score, shorten_outputs, to_sample, to_wire
+from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.rollouts.gateways import FinishedTrace, GraderGateway
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.loopback import LoopbackEndpoint
+
+ITEM: JsonObject = {"messages": [{"role": "user", "content": "2+2?"}], "answer": "4"}
+CALL = ToolCall(call_id="call_1", name="add", arguments='{"a": 2, "b": 2}')
+
+
+def finished(answer: str = "4", tool_output: str = "4") -> FinishedTrace:
+    messages = (
+        Message(role=Role.USER, content="2+2?"),
+        Message(role=Role.ASSISTANT, content="let me see", tool_calls=(CALL,)),
+        Message(role=Role.TOOL, content=tool_output, tool_call_id="call_1", name="add"),
+        Message(role=Role.ASSISTANT, content=answer),
+    )
+    return FinishedTrace(messages=messages, prompt_messages=1, finish_reason="stop", model="ft:starter")
+
+
+class Scene:
+    def __init__(self, endpoint: ScriptedEndpoint, gateway: HttpGraderGateway) -> None:
+        self.endpoint, self.gateway = endpoint, gateway
+
+    async def grade(self, trace: FinishedTrace | None = None) -> Grade | Failure:
+        return await self.gateway.grade(trace or finished(), item=ITEM, trace_id="trace_abc")
+
+
+class SetScene(Protocol):
+    async def __call__(
+        self, *faults: Fault, score: object = 0.5, rate_limit: float | None = None, caps: SizeCaps | None = None
+    ) -> Scene: ...
+
+
+@pytest.fixture
+async def set_scene() -> AsyncIterator[SetScene]:
+    async with AsyncExitStack() as stack:
+
+        async def make(
+            *faults: Fault, score: object = 0.5, rate_limit: float | None = None, caps: SizeCaps | None = None
+        ) -> Scene:
+            grader = ScriptedGrader(lambda sample, item: cast("float", score))
+            endpoint = ScriptedEndpoint(grader=grader, faults=FaultSequence(faults, last_stays=True))
+            server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
+            budget = RetryBudget(max_retries=2, first_wait_s=0.001)
+            client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=budget)
+            await stack.enter_async_context(client)
+            spec = EndpointGrader(name="judge", url=server.grader_url, timeout_s=5.0, rate_limit=rate_limit)
+            return Scene(endpoint, HttpGraderGateway(client, spec, headers={"X-Key": "sesame-open"}))
+
+        yield make
+
+
+def test_it_is_what_the_agent_loop_asks_for() -> None:
+    asked, offered = inspect.signature(GraderGateway.grade), inspect.signature(HttpGraderGateway.grade)
+    assert list(asked.parameters) == list(offered.parameters)
+
+
+async def test_a_grade(set_scene: SetScene) -> None:
+    scene = await set_scene(score=0.75)
+    gateway: GraderGateway = scene.gateway
+    grade = await gateway.grade(finished(), item=ITEM, trace_id="trace_abc")
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.scores, grade.grader, grade.attempts) == (0.75, {"judge": 0.75}, "judge", 1)
+    [received] = scene.endpoint.calls
+    body = json.loads(received.body)
+    assert set(body) == {"sample", "item", "trace_id"}
+    assert (body["item"], body["trace_id"]) == (ITEM, "trace_abc")
+    assert received.headers["idempotency-key"] == "trace_abc/grade"
+
+
+@pytest.mark.parametrize("score", [0, 0.0, 1, -3.5, 5, 1e300])
+async def test_any_finite_number_is_a_grade_zero_and_out_of_range_included(set_scene: SetScene, score: float) -> None:
+    grade = await (await set_scene(score=score)).grade()
+    assert isinstance(grade, Grade)
+    assert grade.reward == score
+
+
+NO_SCORES = [FaultKind.NAN_SCORE, FaultKind.INFINITE_SCORE, FaultKind.TEXT_SCORE, FaultKind.BOOLEAN_SCORE,
+             FaultKind.EMPTY_BODY, FaultKind.NOT_JSON, FaultKind.SHAPELESS]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NO_SCORES)
+async def test_no_number_is_no_grade_and_is_retried(set_scene: SetScene, kind: FaultKind) -> None:
+    scene = await set_scene(Fault(kind))
+    failure = await scene.grade()
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.code, failure.attempts) == (Stage.GRADER, FailureCode.INVALID_SCORE, 3)
+    assert failure.endpoint == "judge"
+
+
+async def test_a_4xx_of_a_grader_is_final(set_scene: SetScene) -> None:
+    scene = await set_scene(Fault(FaultKind.STATUS, status=401, body=b"key sesame-open is unknown"))
+    failure = await scene.grade()
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.status, failure.attempts) == (FailureCode.REJECTED, 401, 1)
+    assert "is unknown" in failure.message
+    assert "sesame" not in failure.message
+
+
+async def test_a_passing_failure_is_retried_and_graded(set_scene: SetScene) -> None:
+    scene = await set_scene()
+    scene.endpoint.faults = FaultSequence([Fault(FaultKind.STATUS), Fault(FaultKind.NAN_SCORE)])
+    grade = await scene.grade()
+    assert isinstance(grade, Grade)
+    assert grade.attempts == 3
+
+
+@pytest.mark.parametrize("kind", [FaultKind.OVERSIZE, FaultKind.BOMB])
+async def test_an_oversize_reply_of_a_grader_is_a_failure(set_scene: SetScene, kind: FaultKind) -> None:
+    failure = await (await set_scene(Fault(kind))).grade()
+    assert isinstance(failure, Failure)
+    assert failure.code is FailureCode.OVERSIZE_REPLY
+
+
+async def test_a_trace_beyond_the_cap_is_sent_with_its_tool_outputs_cut(set_scene: SetScene) -> None:
+    scene = await set_scene(caps=SizeCaps(request_bytes=5000))
+    assert isinstance(await scene.grade(finished(tool_output="y" * 50_000)), Grade)
+    trace = json.loads(scene.endpoint.calls[0].body)["sample"]["trace"]
+    assert trace["is_shortened"] is True
+    assert "[cut: 50,000 characters]" in trace["messages"][2]["content"]
+    too_large = await scene.grade(finished(answer="z" * 50_000))
+    assert isinstance(too_large, Failure)
+    assert too_large.code is FailureCode.OVERSIZE_REQUEST
+
+
+async def test_the_sample_has_the_shape_of_the_contract() -> None:
+    sample = to_sample(finished(answer='{"value": 4}'))
+    call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
+    trace = cast("JsonObject", sample.pop("trace"))
+    assert sample == {
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": '{"value": 4}', "tool_calls": []},
+            }
+        ],
+        "finish_reason": "stop",
+        "output_text": '{"value": 4}',
+        "output_json": {"value": 4},
+        "output_tools": [call],
+        "output_reasoning_summary": None,
+        "model": "ft:starter",
+    }
+    messages = cast("list[JsonObject]", trace["messages"])
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[2] == {"role": "tool", "content": "4", "tool_call_id": "call_1", "name": "add"}
+    assert trace["prompt_messages"] == 1
+
+
+def test_an_empty_answer_still_reaches_the_grader() -> None:
+    messages = (Message(role=Role.USER, content="2+2?"), Message(role=Role.ASSISTANT, content="", tool_calls=(CALL,)))
+    sample = to_sample(FinishedTrace(messages=messages, prompt_messages=1, finish_reason="length", model="m"))
+    assert (sample["output_text"], sample["output_json"]) == ("", None)
+    assert to_sample(FinishedTrace(messages[:1], 1, "stop", "m"))["output_text"] == ""
+
+
+@pytest.mark.parametrize("text", ["4", "null", '"x"', "{", '{"a": NaN}', "[" * 100_000, "text {}"])
+def test_output_json_is_null_unless_the_answer_is_an_object_or_a_list(text: str) -> None:
+    assert to_sample(finished(answer=text))["output_json"] is None
+
+
+def test_only_tool_outputs_are_cut() -> None:
+    body = to_wire(finished(answer="a" * 100, tool_output="b" * 100), item=ITEM, trace_id="t")
+    messages = cast("JsonObject", cast("JsonObject", shorten_outputs(body, max_chars=10)["sample"])["trace"])[
+        "messages"
+    ]
+    contents = [str(cast("JsonObject", message)["content"]) for message in cast("list[object]", messages)]
+    assert contents[3] == "a" * 100
+    assert contents[2].startswith("b" * 10 + "\n[cut")
+
+
+@given(st.binary(max_size=60) | st.floats().map(lambda x: json.dumps({"score": x}).encode()))
+def test_whatever_a_grader_answers_is_a_finite_number_or_a_failure(body: bytes) -> None:
+    score = read_score(Reply(200, {}, body, 0.0))
+    assert isinstance(score, AttemptFailure) or abs(score) < float("inf")
+
+
+def test_a_number_beyond_all_floats_is_no_grade() -> None:
+    score = read_score(Reply(200, {}, b'{"score": 1' + b"0" * 400 + b"}", 0.0))
+    assert isinstance(score, AttemptFailure)
+    assert score.code is FailureCode.INVALID_SCORE

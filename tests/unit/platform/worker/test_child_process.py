@@ -1,0 +1,89 @@
+"""Child processes: what they may see, how they end, what is shown of their words."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.integration.worker.workbench import until
+
+from rft.platform.worker.child_process import child_environment, exit_in_words, launch, log_tail
+from rft.platform.worker.job_run import backoff_s
+from rft.platform.worker.owner import is_alive
+from rft.platform.worker.storable import storable_json, storable_text
+
+
+def test_the_environment_of_a_child_holds_no_address_and_no_key() -> None:
+    seen = child_environment(
+        {
+            "PATH": "/bin",
+            "DATABASE_URL": "postgresql://u:p@h/d",
+            "RFT_BROKER_URL": "redis://:p@h",
+            "RFT_API_KEY": "rft_x",
+            "RFT_TORCH_THREADS": "2",
+            "HF_TOKEN": "theirs",
+            "HF_HUB_OFFLINE": "0",
+        }
+    )
+    assert seen == {
+        "PATH": "/bin",
+        "RFT_TORCH_THREADS": "2",
+        "HF_TOKEN": "theirs",
+        "HF_HUB_OFFLINE": "0",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+async def test_a_child_gets_its_input_once_and_writes_to_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = await launch([sys.executable, "-c", "import sys; print(sys.stdin.read()[::-1])"], log=log, stdin=b"abc")
+    assert await child.wait(30)
+    assert (child.returncode, log.read_text()) == (0, "cba\n")
+
+
+async def test_a_child_that_reads_nothing_is_no_error(tmp_path: Path) -> None:
+    child = await launch(["true"], log=tmp_path / "log", stdin=b"x" * 10_000_000)
+    assert await child.wait(30)
+    assert child.returncode == 0
+
+
+@pytest.mark.parametrize(("trap", "ended_by"), [("", signal.SIGTERM), ("trap '' TERM;", signal.SIGKILL)])
+async def test_stopping_asks_first_and_reaches_the_whole_group(
+    tmp_path: Path, trap: str, ended_by: signal.Signals
+) -> None:
+    log = tmp_path / "log"
+    script = f"{trap} sleep 600 & echo $! $$; wait; wait; wait"
+    child = await launch(["sh", "-c", script], log=log)
+    while not log.read_text().endswith("\n"):
+        assert not await child.wait(0.02)
+    grandchild = int(log.read_text().split()[0])
+    await child.stop(grace_s=0.5)
+    assert child.returncode == -ended_by
+    await until(lambda: not is_alive(grandchild), "the grandchild to be gone")
+    await child.stop(grace_s=0.5)
+
+
+def test_endings_are_told_in_words() -> None:
+    assert exit_in_words(3) == "exited with status 3"
+    assert exit_in_words(-9) == "was killed by SIGKILL; perhaps it ran out of memory"
+    assert exit_in_words(-15) == "was killed by SIGTERM"
+
+
+def test_the_end_of_a_log_is_shown_without_secrets(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n" * 50 + b"token abc-secret and abc\xff\x00\nlast")
+    tail = log_tail(log, hide=["abc", "abc-secret", ""], lines=2)
+    assert tail == "token ********** and **********\ufffd\nlast"
+    assert log_tail(tmp_path / "none") == ""
+
+
+def test_launches_without_progress_wait_longer_and_longer() -> None:
+    assert [backoff_s(n) for n in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
+    assert backoff_s(100) == 30.0
+
+
+def test_nul_is_made_storable_and_nothing_else_is_touched() -> None:
+    assert storable_text("a\x00b") == "a\ufffdb"
+    assert storable_json(r'{"a":"\u0000 \\u0000 \\\u0000 x"}') == r'{"a":"\ufffd \\u0000 \\\ufffd x"}'

@@ -1,0 +1,117 @@
+"""The contract's metrics event, key by key."""
+
+from pydantic import JsonValue
+from tests.integration.worker.train_events import stats, step_done
+
+from rft.core.spec import BuiltinGrader, EndpointGrader
+from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, grader_labels, metrics_event
+
+JUDGE = (GraderLabel("judge", "endpoint"),)
+CONTRACT_KEYS = {
+    *("step", "total_steps", "train_mean_reward", "full_valid_mean_reward", "full_valid_mean_parse_error"),
+    *("reasoning_tokens_mean", "valid_reasoning_tokens_mean", "completion_tokens_mean", "mean_unresponsive_rewards"),
+    *("model_graders_token_usage", "scores", "usage", "timing", "errors"),
+}
+
+
+def test_every_key_of_the_contract_is_there() -> None:
+    event = metrics_event(step_done(10, 20), JUDGE)
+    assert event.data.keys() >= CONTRACT_KEYS
+    assert event.message == (
+        "Step 10/20 , train mean reward=0.50, full validation mean reward=0.70, full validation mean parse error=0.00"
+    )
+    assert event.data["scores"] == {
+        "train_reward_mean": 0.5,
+        "valid_reward_mean": 0.7,
+        "graders": [{"name": "judge", "type": "endpoint", "train_reward_mean": 0.5, "valid_reward_mean": 0.7}],
+    }
+    assert event.data["timing"] == {
+        "step": {
+            "sampling": 1.0,
+            "tools": 0.5,
+            "grading": 0.25,
+            "training": 2.0,
+            "eval": 0.25,
+            "full_iteration": 4.0,
+        },
+        "graders": [
+            {
+                "name": "judge",
+                "type": "endpoint",
+                "train_execution_latency_mean": 0.1,
+                "valid_execution_latency_mean": 0.1,
+            }
+        ],
+    }
+
+
+def test_a_step_that_was_not_evaluated_says_nothing_about_validation() -> None:
+    event = metrics_event(step_done(1, 20, evaluated=False), JUDGE)
+    assert event.message == "Step 1/20 , train mean reward=0.41"
+    assert event.data["full_valid_mean_reward"] is None
+    assert event.data["full_valid_mean_parse_error"] is None
+
+
+def test_the_baseline_says_nothing_about_training() -> None:
+    event = metrics_event(step_done(0, 20), JUDGE)
+    assert event.message == "Step 0/20 , full validation mean reward=0.60, full validation mean parse error=0.00"
+    assert (event.data["train_mean_reward"], event.data["optimization"]) == (None, None)
+
+
+def test_nothing_graded_is_no_reward_and_not_zero() -> None:
+    nothing = stats(0.0).model_copy(update={"reward_mean": None})
+    step = step_done(3, 4, evaluated=False).model_copy(update={"train": nothing})
+    event = metrics_event(step, JUDGE)
+    assert event.data["train_mean_reward"] is None
+    assert event.message == "Step 3/4 , train mean reward=n/a"
+
+
+def test_tools_are_told_nested_and_flat() -> None:
+    data = metrics_event(step_done(2, 4), JUDGE).data
+    assert data["tools"] == [
+        {
+            "name": "search",
+            "train_calls_per_rollout_mean": 2.0,
+            "train_calls_count": 8,
+            "train_output_tokens_mean": 12.5,
+            "train_execution_latency_mean": 0.2,
+            "train_error_count": 3,
+            "train_errors_by_code": {"timeout": 1, "bad_arguments": 2},
+            "valid_calls_per_rollout_mean": 2.0,
+            "valid_calls_count": 8,
+            "valid_output_tokens_mean": 12.5,
+            "valid_execution_latency_mean": 0.2,
+            "valid_error_count": 3,
+            "valid_errors_by_code": {"timeout": 1, "bad_arguments": 2},
+        }
+    ]
+    assert (data["tool_calls_to_search"], data["train_error_count_search"]) == (2.0, 3)
+
+
+def test_failures_are_blamed_on_the_grader_only_when_no_tool_had_them() -> None:
+    train = stats(0.4).model_copy(update={"failures_by_code": {"timeout": 3, "sampler_error": 2, "invalid_score": 1}})
+    step = step_done(2, 4, evaluated=False).model_copy(update={"train": train})
+    errors = metrics_event(step, JUDGE).data["errors"]
+    assert isinstance(errors, dict)
+    graders = errors["graders"]
+    assert isinstance(graders, list)
+    only = graders[0]
+    assert isinstance(only, dict)
+    # Three timeouts of which one was the tool's, and one score that was none; the sampler is nobody's endpoint.
+    assert (only["train_other_error_count"], only["train_other_error_mean"]) == (3, 0.75)
+    assert (only["train_sample_parse_error_count"], only["valid_sample_parse_error_count"]) == (0, None)
+
+
+def test_unanswered_is_the_share_that_stopped_without_an_answer() -> None:
+    unanswered = flat_metrics(step_done(1, 2))["mean_unresponsive_rewards"]
+    assert isinstance(unanswered, float)
+    assert abs(unanswered - 1 / 3) < 1e-12
+
+
+def test_graders_are_named_as_the_customer_named_them() -> None:
+    assert grader_labels(EndpointGrader(name="judge", url="http://127.0.0.1:9")) == JUDGE
+    parts: JsonValue = {"exact": {"type": "string_check"}, "close": {"type": "text_similarity"}}
+    multi = BuiltinGrader(name="both", config={"type": "multi", "graders": parts})
+    assert grader_labels(multi) == (GraderLabel("exact", "string_check"), GraderLabel("close", "text_similarity"))
+    single = BuiltinGrader(name="exact", config={"type": "string_check"})
+    assert grader_labels(single) == (GraderLabel("exact", "string_check"),)

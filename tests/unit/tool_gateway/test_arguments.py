@@ -1,0 +1,93 @@
+"""Arguments against the row's schema, in words for the model."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.base import JsonObject
+from rft.core.messages import ToolSchema
+from rft.tool_gateway.arguments import ArgumentChecker, InvalidToolSchema, schema_problem
+
+SEARCH = ToolSchema(
+    name="search",
+    parameters={
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+
+@pytest.mark.parametrize("arguments", ['{"query": "x"}', ' {"query": "", "limit": 1}\n', '{"query": "\\ud800"}'])
+def test_fitting_arguments_pass(arguments: str) -> None:
+    assert ArgumentChecker().problem(SEARCH, arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ('{"query": "x"', "at character 14"),
+        ("{'query': 'x'}", "not valid JSON"),
+        ('{"query": NaN}', "NaN is not a JSON number"),
+        ('"x"', "one JSON object"),
+        ("[]", "one JSON object"),
+        ("null", "one JSON object"),
+        ("{}", "'query' is a required property"),
+        ('{"query": 5}', "argument query does not fit: 5 is not of type 'string'"),
+        ('{"query": "x", "limit": 0}', "argument limit does not fit"),
+        ('{"query": "x", "other": 1}', "'other' was unexpected"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"query": ' + "9" * 5000 + "}", "too many digits"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(arguments: str, words: str) -> None:
+    problem = ArgumentChecker().problem(SEARCH, arguments)
+    assert problem is not None
+    assert words in problem
+    assert len(problem) < 500
+
+
+@given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
+def test_no_text_of_a_model_breaks_the_check(arguments: str) -> None:
+    problem = ArgumentChecker().problem(SEARCH, arguments)
+    assert problem is None or problem.startswith("The argument")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"type": "strange"},
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"$ref": "http://169.254.169.254/schema.json"},
+        {"$ref": "#/definitions/missing"},
+        {"$ref": "#"},
+    ],
+)
+def test_what_is_no_json_schema_is_found_before_a_job_starts(parameters: JsonObject) -> None:
+    assert schema_problem(parameters) is not None
+
+
+def test_a_good_schema_has_no_problem() -> None:
+    assert schema_problem(SEARCH.parameters) is None
+    assert schema_problem({}) is None
+
+
+def test_a_bad_schema_is_loud_not_lenient() -> None:
+    with pytest.raises(InvalidToolSchema, match="not a JSON Schema"):
+        ArgumentChecker().problem(ToolSchema(name="x", parameters={"type": "strange"}), "{}")
+    with pytest.raises(InvalidToolSchema, match="cannot be followed"):
+        ArgumentChecker().problem(ToolSchema(name="x", parameters={"$ref": "http://127.0.0.1:1/s"}), "{}")
+
+
+def test_equal_schemas_of_different_rows_are_compiled_once_and_memory_stays_bounded() -> None:
+    checker = ArgumentChecker(remembered=10)
+    for number in range(100):
+        required: list[str] = ["query"] if number % 2 else []
+        tool = ToolSchema(name="t", parameters={"type": "object", "required": list(required)})
+        assert (checker.problem(tool, "{}") is not None) == bool(required)

@@ -1,0 +1,226 @@
+"""Tool calls over a real socket: what the model reads, and what ends the rollout."""
+
+import inspect
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.failure import FailureCode, Stage
+from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.spec import RetryBudget, ToolServer
+from rft.egress.client import HttpClient
+from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import Limits
+from rft.egress.reply import SizeCaps
+from rft.rollouts.gateways import ToolGateway
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools, Tool
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.loopback import LoopbackEndpoint
+from rft.tool_gateway.gateway import HttpToolGateway, truncate
+
+ECHO = ToolSchema(
+    name="echo",
+    parameters={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+)
+HOMELESS = ToolSchema(name="homeless", parameters={})
+ITEM: JsonObject = {"messages": [{"role": "user", "content": "hi"}], "company": "Zürich AG"}
+TOOLS: dict[str, Tool] = {"echo": lambda arguments, item: f"{arguments['text']} of {item['company']}"}
+
+
+class Scene:
+    def __init__(self, endpoint: ScriptedEndpoint, gateway: HttpToolGateway) -> None:
+        self.endpoint, self.gateway = endpoint, gateway
+
+    async def call(self, arguments: str = '{"text": "hi"}', name: str = "echo") -> ToolResult:
+        call = ToolCall(call_id="call_7", name=name, arguments=arguments)
+        return await self.gateway.call(call, tools=[ECHO, HOMELESS], item=ITEM, trace_id="trace_abc")
+
+
+class SetScene(Protocol):
+    async def __call__(
+        self, *faults: Fault, max_output_chars: int | None = None, caps: SizeCaps | None = None
+    ) -> Scene: ...
+
+
+@pytest.fixture
+async def set_scene() -> AsyncIterator[SetScene]:
+    async with AsyncExitStack() as stack:
+
+        async def make(*faults: Fault, max_output_chars: int | None = None, caps: SizeCaps | None = None) -> Scene:
+            endpoint = ScriptedEndpoint(ScriptedTools(TOOLS), faults=FaultSequence(faults, last_stays=True))
+            server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
+            budget = RetryBudget(max_retries=2, first_wait_s=0.001)
+            client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=budget)
+            await stack.enter_async_context(client)
+            tool = ToolServer(name="echo", server_url=server.tool_url, timeout_s=5.0, max_output_chars=max_output_chars)
+            return Scene(endpoint, HttpToolGateway(client, [tool], headers={"echo": {"X-Key": "sesame-open"}}))
+
+        yield make
+
+
+def test_it_is_what_the_agent_loop_asks_for() -> None:
+    asked, offered = inspect.signature(ToolGateway.call), inspect.signature(HttpToolGateway.call)
+    assert list(asked.parameters) == list(offered.parameters)
+
+
+async def test_the_protocol_is_met(set_scene: SetScene) -> None:
+    gateway: ToolGateway = (await set_scene()).gateway
+    assert callable(gateway.call)
+
+
+async def test_a_good_call(set_scene: SetScene) -> None:
+    scene = await set_scene()
+    result = await scene.call()
+    assert (result.output, result.failure, result.is_model_error, result.attempts) == (
+        "hi of Zürich AG",
+        None,
+        False,
+        1,
+    )
+    assert (result.call_id, result.name) == ("call_7", "echo")
+    assert result.latency_s > 0
+    [received] = scene.endpoint.calls
+    body = json.loads(received.body)
+    assert body.pop("id").startswith("fc_")
+    assert body == {
+        "type": "function_call",
+        "call_id": "call_7",
+        "name": "echo",
+        "arguments": '{"text": "hi"}',
+        "trace_id": "trace_abc",
+        "item": ITEM,
+    }
+    assert received.headers["x-key"] == "sesame-open"
+    assert received.headers["idempotency-key"] == "trace_abc/call_7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "code", "words"),
+    [
+        ("{", "echo", "invalid_arguments", "not valid JSON"),
+        ('{"text": 5}', "echo", "invalid_arguments", "5 is not of type 'string'"),
+        ("{}", "search", "unknown_tool", "There is no tool named 'search'. Tools: echo, homeless."),
+        ("<tool_call>{", "", "unreadable_call", "could not be read"),
+    ],
+)
+async def test_the_models_mistake_is_answered_without_any_http(
+    set_scene: SetScene, arguments: str, name: str, code: str, words: str
+) -> None:
+    scene = await set_scene()
+    result = await scene.call(arguments, name)
+    assert (result.is_model_error, result.error_code, result.attempts) == (True, code, 0)
+    assert words in (result.output or "")
+    assert result.failure is None
+    assert not scene.endpoint.calls
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "output"),
+    [
+        (404, b'{"detail": "no such page"}', 'Error: HTTP 404 Not Found: {"detail": "no such page"}'),
+        (400, b'{"output": "Error: page must be positive"}', "Error: page must be positive"),
+        (422, b"", "Error: HTTP 422"),
+        (403, b"\xff\x00", "Error: HTTP 403 Forbidden: \ufffd\ufffd"),
+    ],
+)
+async def test_a_4xx_is_shown_to_the_model(set_scene: SetScene, status: int, body: bytes, output: str) -> None:
+    scene = await set_scene(Fault(FaultKind.STATUS, status=status, body=body))
+    result = await scene.call()
+    assert (result.is_model_error, result.error_code, result.attempts) == (True, f"http_{status}", 1)
+    assert (result.output or "").startswith(output)
+    assert result.failure is None
+
+
+@pytest.mark.parametrize("kind", [FaultKind.OVERSIZE, FaultKind.BOMB])
+async def test_an_oversize_reply_is_a_413_to_the_model(set_scene: SetScene, kind: FaultKind) -> None:
+    result = await (await set_scene(Fault(kind))).call()
+    assert (result.is_model_error, result.error_code, result.attempts) == (True, "oversize_reply", 1)
+    assert "413" in (result.output or "")
+    assert result.failure is None
+
+
+async def test_oversize_arguments_are_the_models_mistake_and_an_oversize_row_is_not(set_scene: SetScene) -> None:
+    scene = await set_scene(caps=SizeCaps(request_bytes=2000))
+    mistake = await scene.call(json.dumps({"text": "x" * 3000}))
+    assert (mistake.is_model_error, mistake.error_code) == (True, "oversize_arguments")
+    call = ToolCall(call_id="call_7", name="echo", arguments='{"text": ""}')
+    item: JsonObject = {"company": "x" * 3000}
+    result = await scene.gateway.call(call, tools=[ECHO], item=item, trace_id="trace_abc")
+    assert result.failure is not None
+    assert result.failure.code is FailureCode.OVERSIZE_REQUEST
+    assert not scene.endpoint.calls
+
+
+async def test_a_soft_error_is_an_output_like_any_other(set_scene: SetScene) -> None:
+    scene = await set_scene()
+    scene.endpoint.tools = ScriptedTools({"echo": lambda arguments, item: str(1 / 0)})
+    result = await scene.call()
+    assert (result.output, result.is_model_error, result.error_code) == ("Error: division by zero", False, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (FaultKind.STATUS, FailureCode.SERVER_ERROR),
+        (FaultKind.RESET_BEFORE_HEADERS, FailureCode.CONNECTION_RESET),
+        (FaultKind.NOT_JSON, FailureCode.INVALID_REPLY),
+        (FaultKind.SHAPELESS, FailureCode.INVALID_REPLY),
+        (FaultKind.EMPTY_BODY, FailureCode.INVALID_REPLY),
+        (FaultKind.WRONG_CONTENT_TYPE, FailureCode.INVALID_REPLY),
+    ],
+)
+async def test_the_endpoints_failure_ends_the_rollout_after_all_retries(
+    set_scene: SetScene, kind: FaultKind, code: FailureCode
+) -> None:
+    scene = await set_scene(Fault(kind))
+    result = await scene.call()
+    assert result.output is None
+    assert result.failure is not None
+    assert (result.failure.stage, result.failure.code, result.failure.endpoint) == (Stage.TOOL, code, "echo")
+    assert result.attempts == result.failure.attempts == len(scene.endpoint.calls) == 3
+    assert not result.is_model_error
+    assert "sesame" not in result.failure.message
+
+
+async def test_a_tool_without_a_server_is_our_mistake_and_loud(set_scene: SetScene) -> None:
+    result = await (await set_scene()).call("{}", "homeless")
+    assert result.failure is not None
+    assert result.failure.code is FailureCode.INTERNAL_ERROR
+    assert "no such tool" in result.failure.message
+
+
+async def test_a_long_output_is_cut_visibly(set_scene: SetScene) -> None:
+    result = await (await set_scene(max_output_chars=10)).call('{"text": "abcdefghijklmnop"}')
+    assert result.output == "abcdefghij\n[output cut: 10 of 29 characters shown]"
+
+
+def test_a_short_output_is_left_alone() -> None:
+    assert truncate("abc", 3) == "abc"
+    assert truncate("abc", None) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"output": 5}', "an `output` that is not a string but int"),
+        (b'{"result": "x"}', "JSON without `output`"),
+        (b"[]", "not an object"),
+        (b"hello", "text/plain that is not JSON"),
+        (b"", "empty body"),
+    ],
+)
+async def test_what_is_wrong_with_a_reply_is_said_to_its_author(set_scene: SetScene, body: bytes, words: str) -> None:
+    result = await (await set_scene(Fault(FaultKind.STATUS, status=200, body=body))).call()
+    assert result.failure is not None
+    assert result.failure.code is FailureCode.INVALID_REPLY
+    assert words in result.failure.message
+
+
+async def test_a_reply_of_another_house_style_is_understood(set_scene: SetScene) -> None:
+    body = b'\xef\xbb\xbf{"output": "nul\\u0000", "call_id": "x", "id": null, "extra": {"a": 1}}'
+    result = await (await set_scene(Fault(FaultKind.STATUS, status=201, body=body))).call()
+    assert result.output == "nul\ufffd"

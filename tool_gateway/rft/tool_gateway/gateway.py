@@ -1,0 +1,166 @@
+"""Tool calls over HTTP: the model's mistakes are answered to the model, the endpoint's failures end the rollout."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.spec import ToolServer
+from rft.egress.classify import status_words
+from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.reply import AttemptFailure, Reply
+from rft.tool_gateway.arguments import ArgumentChecker
+from rft.tool_gateway.contract import read_output, read_reply, to_wire
+
+_log = logging.getLogger(__name__)
+_ERROR_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the model reads, and whether the endpoint called it the model's mistake."""
+
+    output: str
+    error_code: str | None = None
+
+
+class HttpToolGateway:
+    """Calls the tools of one job. `headers` are the secret header values by tool name."""
+
+    def __init__(
+        self,
+        client: EndpointClient,
+        tools: Sequence[ToolServer],
+        *,
+        headers: Mapping[str, Mapping[str, str]] | None = None,
+        job_id: str = "",
+    ) -> None:
+        self._client, self._job_id = client, job_id
+        self._endpoints = {tool.name: _endpoint(tool, (headers or {}).get(tool.name, {})) for tool in tools}
+        self._max_output_chars = {tool.name: tool.max_output_chars for tool in tools}
+        self._checker = ArgumentChecker()
+
+    async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
+        """One call's result: an output, an error message to the model, or a failure. Raises only on cancellation."""
+        try:
+            return await self._call(call, tools, item, trace_id)
+        except Exception as error:
+            _log.exception("tool call %s of %s broke on our side", call.call_id, trace_id)
+            message = f"tool {call.name!r} could not be called by us ({type(error).__name__}: {error})"
+            failure = Failure(
+                stage=Stage.TOOL, code=FailureCode.INTERNAL_ERROR, message=message, endpoint=call.name, attempts=0
+            )
+            return ToolResult(call_id=call.call_id, name=call.name, output=None, failure=failure)
+
+    async def _call(self, call: ToolCall, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
+        mistake = self._mistake(call, tools)
+        if mistake is not None:
+            return _mistaken(call, mistake)
+        endpoint = self._endpoints.get(call.name)
+        if endpoint is None:
+            raise LookupError(f"the row describes {call.name!r}, but the job has no such tool")
+        answer = await self._client.post_json(
+            endpoint,
+            to_wire(call, item=item, trace_id=trace_id),
+            trace_id=trace_id,
+            call_id=call.call_id,
+            read=_read,
+            owner=self._job_id,
+        )
+        if isinstance(answer, Answer):
+            return self._shown(call, answer)
+        return self._failed(call, answer)
+
+    def _mistake(self, call: ToolCall, tools: Sequence[ToolSchema]) -> _Shown | None:
+        if not call.name:
+            words = "The tool call could not be read. Write one JSON object with `name` and `arguments`."
+            return _Shown(f"Error: {words}", "unreadable_call")
+        schema = next((tool for tool in tools if tool.name == call.name), None)
+        if schema is None:
+            known = ", ".join(tool.name for tool in tools) or "none"
+            return _Shown(f"Error: There is no tool named {call.name[:100]!r}. Tools: {known}.", "unknown_tool")
+        problem = self._checker.problem(schema, call.arguments)
+        return None if problem is None else _Shown(f"Error: {problem}", "invalid_arguments")
+
+    def _shown(self, call: ToolCall, answer: Answer[_Shown]) -> ToolResult:
+        shown = answer.value
+        return ToolResult(
+            call_id=call.call_id,
+            name=call.name,
+            output=truncate(shown.output, self._max_output_chars[call.name]),
+            is_model_error=shown.error_code is not None,
+            error_code=shown.error_code,
+            latency_s=answer.elapsed_s,
+            attempts=answer.attempts,
+        )
+
+    def _failed(self, call: ToolCall, failure: Failure) -> ToolResult:
+        if failure.code is FailureCode.OVERSIZE_REPLY:
+            cap = self._client.http.caps.reply_bytes
+            words = f"Error: HTTP 413: the tool's reply is larger than {cap:,} bytes. Ask for less."
+            return _mistaken(call, _Shown(words, "oversize_reply"), failure.elapsed_s, failure.attempts)
+        if (
+            failure.code is FailureCode.OVERSIZE_REQUEST
+            and len(call.arguments) * 2 > self._client.http.caps.request_bytes
+        ):
+            words = "Error: HTTP 413: the arguments are too large. Send less."
+            return _mistaken(call, _Shown(words, "oversize_arguments"))
+        return ToolResult(
+            call_id=call.call_id,
+            name=call.name,
+            output=None,
+            failure=failure,
+            latency_s=failure.elapsed_s,
+            attempts=failure.attempts,
+        )
+
+
+def _endpoint(tool: ToolServer, headers: Mapping[str, str]) -> Endpoint:
+    return Endpoint(
+        name=tool.name,
+        stage=Stage.TOOL,
+        url=tool.server_url,
+        headers=headers,
+        timeout_s=tool.timeout_s,
+        max_concurrency=tool.max_concurrency,
+        rate_limit=tool.rate_limit,
+        is_safe_to_repeat=tool.retry == "safe",
+    )
+
+
+def _read(reply: Reply) -> _Shown | AttemptFailure:
+    if reply.status >= 400:
+        return _Shown(_error_output(reply), f"http_{reply.status}")
+    output = read_reply(reply)
+    return output if isinstance(output, AttemptFailure) else _Shown(output.replace("\x00", "\ufffd"))
+
+
+def _error_output(reply: Reply) -> str:
+    """What the model reads of a 4xx: its `output` where it has one, otherwise the error payload."""
+    output = read_output(reply.body)
+    if output is None:
+        text = reply.body.decode(errors="replace").strip()
+        output = f"Error: HTTP {status_words(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
+    return output.replace("\x00", "\ufffd")
+
+
+def truncate(text: str, max_chars: int | None) -> str:
+    """The text, or its beginning with a marker that says how much is missing."""
+    if max_chars is None or len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars]}\n[output cut: {max_chars:,} of {len(text):,} characters shown]"
+
+
+def _mistaken(call: ToolCall, shown: _Shown, latency_s: float = 0.0, attempts: int = 0) -> ToolResult:
+    return ToolResult(
+        call_id=call.call_id,
+        name=call.name,
+        output=shown.output,
+        is_model_error=True,
+        error_code=shown.error_code,
+        latency_s=latency_s,
+        attempts=attempts,
+    )
