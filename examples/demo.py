@@ -70,8 +70,7 @@ def platform_environment(home: Path, faults: float) -> dict[str, str]:
 def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
     """Upload both files and create the job: nothing here but the official SDK."""
     files = {
-        name: client.files.create(file=(data / f"{name}.jsonl").open("rb"), purpose="fine-tune").id
-        for name in ("train", "valid")
+        name: client.files.create(file=data / f"{name}.jsonl", purpose="fine-tune").id for name in ("train", "valid")
     }
     method: Any = {
         "type": "reinforcement",
@@ -186,6 +185,7 @@ def main() -> None:
     parser.add_argument("--faults", type=float, default=0.0, help="share of rollouts whose endpoint breaks for good")
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "demo")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped too
     began = time.monotonic()
     work = args.out / "work"
     shutil.rmtree(work, ignore_errors=True)

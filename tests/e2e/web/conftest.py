@@ -1,0 +1,54 @@
+"""The built dashboard on a real API over a real database, looked at with a real browser."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from playwright.async_api import Page, async_playwright
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import Watch
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.conftest import database_url, postgres, servers_home
+
+from rft.platform.api.keys import create_key
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.platform.store.migrations import migrate
+
+__all__ = ["database_url", "postgres", "servers_home"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture
+async def platform(database_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
+    """An empty platform that serves the dashboard."""
+    await migrate(database_url)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        key = await create_key(connection, "browser")
+    settings = Settings.model_validate({"home": tmp_path / "home", "DATABASE_URL": database_url})
+    with Served(settings, BellTower()) as port:
+        async with Database(database_url, max_connections=2) as database:
+            yield Platform(url=f"http://127.0.0.1:{port}", key=key, database=database)
+
+
+@pytest.fixture
+def watch(platform: Platform) -> Watch:
+    """What the page is not allowed to do."""
+    return Watch(home=platform.url)
+
+
+@pytest.fixture
+async def page(watch: Watch) -> AsyncIterator[Page]:
+    """A browser page; errors on its console fail the test."""
+    browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser_path is None:
+        pytest.skip("no chromium on this machine")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=browser_path)
+        page = await browser.new_page(viewport={"width": 1360, "height": 900})
+        watch.attach(page)
+        yield page
+        await browser.close()
+    assert watch.unexpected() == []

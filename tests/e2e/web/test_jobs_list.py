@@ -1,0 +1,59 @@
+"""The list of jobs."""
+
+from playwright.async_api import Page, expect
+from tests.e2e.web.run_records import events, step_events
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import shown, sign_in
+
+from rft.core.events import RunEnded, StepDone
+
+
+async def test_without_jobs_it_says_how_to_launch_one(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.get_by_text("No jobs yet")).to_be_visible()
+    await expect(page.locator("pre")).to_contain_text("fine_tuning.jobs.create")
+
+
+async def test_jobs_show_status_progress_and_rewards(platform: Platform, page: Page) -> None:
+    done = await platform.new_job(suffix="done")
+    await done.start()
+    history = events(done.shape)
+    await done.write(history)
+    running = await platform.new_job(suffix="running", seed=2)
+    await running.start()
+    await running.write(events(running.shape, until_step=3, is_ended=False))
+    await platform.new_job(suffix="waiting")
+
+    await sign_in(page, platform.url, platform.key)
+    rows = page.locator("table.jobs tbody tr")
+    await expect(rows).to_have_count(3)
+    await expect(rows.nth(0)).to_contain_text("not started")
+    await expect(rows.nth(0)).to_contain_text("queued")
+    await expect(rows.nth(1)).to_contain_text("3 / 8")
+    await expect(rows.nth(1)).to_contain_text("running")
+    last = next(event for event in reversed(history) if isinstance(event, StepDone))
+    assert last.valid is not None
+    assert last.train is not None
+    await expect(rows.nth(2)).to_contain_text("succeeded")
+    await expect(rows.nth(2)).to_contain_text(shown(last.valid.reward_mean))
+    await expect(rows.nth(2)).to_contain_text(shown(last.train.reward_mean))
+
+    await running.write(step_events(running.shape, 4))
+    await expect(rows.nth(1)).to_contain_text("4 / 8")
+
+    await rows.nth(2).get_by_role("link").click()
+    await expect(page).to_have_url(f"{platform.url}/jobs/{done.id}")
+    await expect(page.get_by_role("heading", name="done")).to_be_visible()
+
+
+async def test_a_failed_job_says_why(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="broken")
+    await job.start()
+    message = "The tool `cat` answered HTTP 503 to every probe."
+    ended = RunEnded(outcome="failed", best_step=None, error_code="tool_unreachable", error_message=message)
+    await job.write([*events(job.shape, until_step=1, is_ended=False), ended])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    alert = page.get_by_role("alert")
+    await expect(alert).to_contain_text("tool_unreachable")
+    await expect(alert).to_contain_text(message)
+    await expect(page.locator(".badge").first).to_have_text("failed")

@@ -1,0 +1,125 @@
+"""A job's page while it runs."""
+
+import re
+
+from playwright.async_api import Page, expect
+from tests.e2e.web.run_records import events, step_events
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import Watch, shown, sign_in
+
+from rft.core.events import RunEnded, RunStarted, StepDone, TrainEvent
+
+
+def step_done(train_events: list[TrainEvent]) -> StepDone:
+    return next(event for event in train_events if isinstance(event, StepDone))
+
+
+async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="live", failing_share=0.2)
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    reward = page.locator("figure", has_text="Reward").first
+    canvas = reward.locator(".chart-canvas")
+    await expect(canvas).to_have_attribute("data-points", "3")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await expect(canvas.locator("canvas")).to_have_count(1)
+    # The same plot must be fed, not one made anew with each step.
+    await canvas.locator("canvas").evaluate("canvas => { canvas.dataset.seen = 'yes' }")
+
+    for step in (3, 4):
+        finished = step_events(job.shape, step)
+        await job.write(finished)
+        record = step_done(finished)
+        await expect(canvas).to_have_attribute("data-points", str(step + 1))
+        assert record.train is not None
+        await expect(reward.locator("li", has_text="Train").locator("output")).to_have_text(
+            shown(record.train.reward_mean)
+        )
+        await expect(page.locator(".progress-row")).to_contain_text(f"Step {step} of 8")
+    await expect(canvas.locator("canvas")).to_have_attribute("data-seen", "yes")
+
+    tools = page.locator("figure", has_text="Tool calls")
+    for name in ("search", "list", "cat"):
+        await expect(tools.locator("li", has_text=name)).to_be_visible()
+    await expect(page.locator("figure", has_text="Excluded rollouts").locator("li").first).to_be_visible()
+    await expect(page.locator(".events li.warn").first).to_contain_text("excluded")
+
+    await job.write([*step_events(job.shape, 5), RunEnded(outcome="succeeded", best_step=5)])
+    await expect(page.locator(".badge").first).to_have_text("succeeded")
+    await expect(page.locator(".liveness")).to_have_count(0)
+    await expect(page.locator(".events")).to_contain_text("successfully completed")
+
+
+async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="resumed")
+    await job.start()
+    await job.write(events(job.shape, until_step=4, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    canvas = page.locator(".chart-canvas").first
+    await expect(canvas).to_have_attribute("data-points", "5")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await job.write([RunStarted(resumed_from_step=2, total_steps=8, pid=1)])
+    await expect(canvas).to_have_attribute("data-points", "3")
+    await expect(page.locator(".events")).to_contain_text("resumed from the checkpoint of step 2")
+    await job.write(step_events(job.shape, 3))
+    await expect(canvas).to_have_attribute("data-points", "4")
+
+
+async def test_the_page_goes_on_after_the_connection_broke(platform: Platform, page: Page, watch: Watch) -> None:
+    job = await platform.new_job(suffix="offline")
+    await job.start()
+    await job.write(events(job.shape, until_step=1, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    watch.tolerated.append(r"ERR_INTERNET_DISCONNECTED|ERR_FAILED|ERR_NETWORK")
+    await page.route("**/stream", lambda route: route.abort())
+    await page.evaluate("location.reload()")
+    await expect(page.locator(".liveness")).to_have_text("reconnecting")
+    await job.write(step_events(job.shape, 2))
+    await page.unroute("**/stream")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    await expect(page.locator(".chart-canvas").first).to_have_attribute("data-points", "3")
+
+
+async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="kept")
+    await job.start()
+    history = events(job.shape)
+    await job.write(history)
+    records = [event for event in history if isinstance(event, StepDone)]
+    baseline, last = records[0].valid, records[-1].valid
+    assert baseline is not None
+    assert last is not None
+    assert last.reward_mean is not None
+    assert baseline.reward_mean is not None
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    row = page.locator("section", has=page.locator("#checkpoints")).locator("tbody tr").first
+    await expect(row).to_contain_text("best")
+    await expect(row).to_contain_text(shown(last.reward_mean))
+    await expect(row).to_contain_text("+" + shown(last.reward_mean - baseline.reward_mean))
+    await expect(page.locator(".facts", has_text="Burst per step")).to_contain_text("32 rollouts")
+
+
+async def test_arrow_keys_read_the_curves(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="keys")
+    await job.start()
+    await job.write(events(job.shape))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    reward = page.locator("figure", has_text="Reward").first
+    await expect(reward.locator(".legend-step")).to_have_text("latest")
+    await reward.locator(".chart-canvas").focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(reward.locator(".legend-step")).to_have_text("step 8")
+    await page.keyboard.press("ArrowLeft")
+    await expect(reward.locator(".legend-step")).to_have_text("step 7")
+    # All charts are read at the same step.
+    await expect(page.locator("figure", has_text="Step time").locator(".legend-step")).to_have_text("step 7")
+    await page.keyboard.press("Tab")
+    await expect(reward.locator(".legend-step")).to_have_text("latest")
+
+
+async def test_an_unknown_job_is_said_to_be_unknown(platform: Platform, page: Page, watch: Watch) -> None:
+    watch.tolerated.append("404")
+    await sign_in(page, platform.url, platform.key, "/jobs/ftjob-nothing")
+    await expect(page.get_by_role("alert")).to_contain_text(re.compile("ftjob-nothing"))

@@ -1,0 +1,130 @@
+"""From the table of rollouts to one trace and its neighbours."""
+
+import re
+
+from playwright.async_api import Locator, Page, expect
+from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.watched_page import shown, sign_in
+
+from rft.core.events import RolloutDone
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.messages import Role
+from rft.core.rollout import Split
+
+
+async def finished_job(platform: Platform, *, failing_share: float = 0.2) -> tuple[SeededJob, list[RolloutDone]]:
+    job = await platform.new_job(suffix="traces", failing_share=failing_share, total_steps=4)
+    await job.start()
+    history = events(job.shape)
+    await job.write(history)
+    return job, [event for event in history if isinstance(event, RolloutDone)]
+
+
+def trace_url(platform: Platform, job: SeededJob, done: RolloutDone) -> str:
+    return f"{platform.url}/jobs/{job.id}/rollouts/{done.trace_id}"
+
+
+async def test_filters_live_in_the_address(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    excluded = [done for done in rollouts if isinstance(done.outcome, Failure)]
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    panel = page.locator("section", has=page.locator("#rollouts"))
+    rows = panel.locator("tbody tr")
+    await expect(rows).to_have_count(25)
+    await panel.get_by_role("button", name="Load more").click()
+    await expect(rows).to_have_count(50)
+
+    await panel.get_by_role("button", name="Excluded").click()
+    await expect(rows).to_have_count(len(excluded))
+    await expect(page).to_have_url(re.compile(r"\?outcome=failed$"))
+    assert set(await rows.locator(".muted", has_text="excluded").all_text_contents()) == {"excluded"}
+
+    await page.goto(f"{platform.url}/jobs/{job.id}?split=valid&step=2")
+    await expect(rows).to_have_count(job.shape.valid_rows)
+    await expect(panel.get_by_role("button", name="Validation")).to_have_attribute("aria-pressed", "true")
+    await panel.get_by_label("Step").fill("999")
+    await expect(panel.get_by_text("No rollout matches")).to_be_visible()
+
+
+async def test_a_trace_reads_message_by_message(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    done = next(
+        done
+        for done in rollouts
+        if isinstance(done.outcome, Grade) and sum(done.tool_errors.values()) and done.tool_calls.get("list")
+    )
+    assert isinstance(done.outcome, Grade)
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("table.jobs")).to_be_visible()
+    await page.goto(trace_url(platform, job, done))
+    calls = page.locator(".call")
+    await expect(calls).to_have_count(sum(done.tool_calls.values()))
+    await expect(page.locator(".turn-number").last).to_have_text(f"Turn {done.turns}")
+    await expect(page.locator(".message.user")).to_contain_text(done.messages[1].content)
+    await expect(page.locator(".message.assistant").last).to_contain_text(done.messages[-1].content)
+    failed = page.locator(".call.is-error").first
+    await expect(failed).to_contain_text("error shown to the model")
+    await expect(failed).to_contain_text("Error:")
+    await expect(page.locator(".reward-figure")).to_contain_text(shown(done.outcome.reward))
+    for name, score in done.outcome.scores.items():
+        await expect(page.locator(".score", has_text=name)).to_contain_text(shown(score, 2))
+
+    page_call = calls.filter(has=page.locator("strong", has_text="cat")).last
+    output = next(m.content for m in reversed(done.messages) if m.role is Role.TOOL and m.name == "cat")
+    await expect_folded(page_call, output)
+
+
+async def expect_folded(call: Locator, output: str) -> None:
+    """A long output shows its beginning, and the rest on demand."""
+    last_line = output.splitlines()[-1]
+    await expect(call).to_contain_text(output.splitlines()[0])
+    await expect(call).not_to_contain_text(last_line)
+    await call.get_by_role("button", name=re.compile("more lines")).click()
+    await expect(call).to_contain_text(last_line)
+    await call.get_by_role("button", name="Show less").click()
+    await expect(call).not_to_contain_text(last_line)
+
+
+async def test_an_excluded_rollout_is_blamed_and_never_zero(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    done = next(done for done in rollouts if isinstance(done.outcome, Failure) and done.outcome.status == 503)
+    assert isinstance(done.outcome, Failure)
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("table.jobs")).to_be_visible()
+    await page.goto(trace_url(platform, job, done))
+    outcome = page.get_by_role("region", name="Outcome")
+    await expect(outcome).to_contain_text("excluded")
+    await expect(outcome).to_contain_text("The tool endpoint's fault")
+    await expect(outcome).to_contain_text(done.outcome.message)
+    await expect(outcome).to_contain_text("503")
+    await expect(outcome.locator(".reward-figure")).to_have_count(0)
+    await expect(page.locator(".call").last).to_contain_text("the rollout broke off here")
+
+
+async def test_neighbours_in_the_group_are_one_key_away(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    first, second, *_ = (done for done in rollouts if done.key.split is Split.TRAIN)
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("table.jobs")).to_be_visible()
+    await page.goto(trace_url(platform, job, first))
+    await expect(page.locator(".group a")).to_have_count(job.shape.group_size)
+    await expect(page.locator(".group a[aria-current=page]")).to_have_count(1)
+    await page.get_by_role("link", name="Next →").click()
+    await expect(page).to_have_url(trace_url(platform, job, second))
+    await page.evaluate("document.activeElement.blur()")
+    await page.keyboard.press("ArrowLeft")
+    await expect(page).to_have_url(trace_url(platform, job, first))
+    await expect(page.get_by_role("link", name="← Previous")).to_have_count(0)
+
+
+async def test_a_validation_rollout_has_its_step_for_neighbours(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    done = next(done for done in rollouts if done.key.split is Split.VALID)
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("table.jobs")).to_be_visible()
+    await page.goto(trace_url(platform, job, done))
+    await expect(page.locator(".group a")).to_have_count(job.shape.valid_rows)
+    await page.get_by_role("link", name="step 0, validation").click()
+    await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}?split=valid&step=0")

@@ -1,0 +1,50 @@
+"""A browser page on which nothing may go wrong unseen."""
+
+import re
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
+
+from playwright.async_api import ConsoleMessage, Page, Request
+
+PATIENCE_MS = 15_000
+
+
+@dataclass(slots=True)
+class Watch:
+    """Errors on the console, exceptions, and requests that leave the platform."""
+
+    home: str
+    tolerated: list[str] = field(default_factory=list[str])
+    """Patterns of console errors that a test provokes on purpose."""
+    problems: list[str] = field(default_factory=list[str])
+
+    def attach(self, page: Page) -> None:
+        """Listen from now on."""
+        page.set_default_timeout(PATIENCE_MS)
+        # Plain functions: playwright sets attributes on the owners of bound methods.
+        page.on("console", lambda message: self._on_console(message))
+        page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
+        page.on("request", lambda request: self._on_request(request))
+
+    def unexpected(self) -> list[str]:
+        """What went wrong and was not provoked."""
+        return [problem for problem in self.problems if not any(re.search(p, problem) for p in self.tolerated)]
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text}")
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith((self.home, "data:")):
+            self.problems.append(f"request to elsewhere: {request.url}")
+
+
+async def sign_in(page: Page, url: str, key: str, path: str = "/") -> None:
+    """Open a page by the address that `rft up` prints."""
+    await page.goto(f"{url}{path}#key={key}")
+
+
+def shown(value: float | None, digits: int = 3) -> str:
+    """A number as the dashboard writes it: halves go up, as in JavaScript."""
+    assert value is not None
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP))

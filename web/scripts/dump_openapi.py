@@ -1,0 +1,54 @@
+"""Writes what the dashboard uses of the API's OpenAPI document to standard output; no database is touched.
+
+Only the paths it reads, only shapes: prose and other people's endpoints change without a new build.
+"""
+
+import json
+import sys
+from typing import Any
+
+from rft.platform.api.app import create_app
+from rft.platform.settings import Settings
+
+_JOBS = "/v1/fine_tuning/jobs"
+_JOB = f"{_JOBS}/{{fine_tuning_job_id}}"
+_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in ("events", "checkpoints", "steps", "rollouts", "stream"))}
+_READ.add(f"{_JOB}/rollouts/{{trace_id}}")
+_REFERENCE = "#/components/schemas/"
+
+
+def document() -> str:
+    """The same bytes for the same API."""
+    app = create_app(Settings.model_validate({"DATABASE_URL": "postgresql://nowhere/none"}))
+    full = app.openapi()
+    paths = {path: {"get": _shape(full["paths"][path]["get"])} for path in _READ}
+    names = _reachable(paths, full["components"]["schemas"])
+    schemas = {name: _shape(full["components"]["schemas"][name]) for name in names}
+    kept = {"openapi": full["openapi"], "info": {"title": "Agent RFT", "version": "1"}, "paths": paths}
+    return json.dumps({**kept, "components": {"schemas": schemas}}, indent=1, sort_keys=True) + "\n"
+
+
+def _shape(node: Any) -> Any:
+    """Without prose, and without the key that every path needs."""
+    if isinstance(node, dict):
+        return {
+            key: _shape(value)
+            for key, value in node.items()
+            if key != "security" and not (key in ("description", "summary", "title") and isinstance(value, str))
+        }
+    return [_shape(value) for value in node] if isinstance(node, list) else node
+
+
+def _reachable(node: Any, schemas: dict[str, Any], found: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Names of all schemas that `node` leads to."""
+    if isinstance(node, str) and node.startswith(_REFERENCE):
+        name = node.removeprefix(_REFERENCE)
+        return found if name in found else _reachable(schemas[name], schemas, found | {name})
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        found = _reachable(child, schemas, found)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

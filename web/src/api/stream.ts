@@ -1,0 +1,76 @@
+/** Server-sent events of one job, read with fetch: EventSource cannot send the API key. */
+import { createParser } from "eventsource-parser";
+import { ApiError, at, errorOf, JOBS_PATH } from "./client";
+import type { Job, JobEvent, Step } from "./types";
+
+export type StreamMessage =
+  { type: "job"; data: Job } | { type: "step"; data: Step } | { type: "event"; data: JobEvent };
+
+export interface StreamHandlers {
+  onOpen(): void;
+  /** All messages of one chunk, in order: a long history comes in few calls. */
+  onMessages(messages: StreamMessage[]): void;
+}
+
+export interface StreamOptions {
+  apiKey: string;
+  jobId: string;
+  lastEventId: string | undefined;
+  signal: AbortSignal;
+}
+
+const TYPES: readonly string[] = ["job", "step", "event"];
+
+/** Reads until the server closes the stream; the last event id seen. Throws ApiError. */
+export async function readStream(options: StreamOptions, handlers: StreamHandlers): Promise<string | undefined> {
+  let lastEventId = options.lastEventId;
+  let messages: StreamMessage[] = [];
+  const parser = createParser({
+    onEvent: (event) => {
+      lastEventId = event.id ?? lastEventId;
+      const message = parseMessage(event.event, event.data);
+      if (message) messages.push(message);
+    },
+  });
+  const body = await openStream(options);
+  handlers.onOpen();
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
+      parser.feed(chunk.value);
+      if (messages.length) handlers.onMessages(messages);
+      messages = [];
+    }
+  } catch {
+    if (!options.signal.aborted) throw new StreamBroken(lastEventId);
+  }
+  return lastEventId;
+}
+
+/** The connection broke after it was open; carries where to go on. */
+export class StreamBroken extends Error {
+  override readonly name = "StreamBroken";
+  readonly lastEventId: string | undefined;
+
+  constructor(lastEventId: string | undefined) {
+    super("The live connection broke.");
+    this.lastEventId = lastEventId;
+  }
+}
+
+/** A message of a known type, or null: newer servers may send more. */
+export function parseMessage(type: string | undefined, data: string): StreamMessage | null {
+  if (type === undefined || !TYPES.includes(type)) return null;
+  return { type, data: JSON.parse(data) } as StreamMessage;
+}
+
+async function openStream(options: StreamOptions): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+  const headers: Record<string, string> = { Authorization: `Bearer ${options.apiKey}`, Accept: "text/event-stream" };
+  if (options.lastEventId !== undefined) headers["Last-Event-ID"] = options.lastEventId;
+  const url = JOBS_PATH + at(options.jobId, "stream");
+  const response = await fetch(url, { headers, signal: options.signal }).catch(() => {
+    throw new ApiError(0, "The platform cannot be reached.");
+  });
+  if (!response.ok || response.body === null) throw await errorOf(response);
+  return response.body;
+}

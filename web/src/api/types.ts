@@ -1,0 +1,33 @@
+/** Names for the generated types; the only file that reads `schema.d.ts`. */
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Job = Schemas["JobObject"];
+export type JobEvent = Schemas["EventObject"];
+export type Checkpoint = Schemas["CheckpointObject"];
+export type Step = Schemas["StepObject"];
+export type StepRecord = Schemas["StepDone"];
+export type RolloutStats = Schemas["RolloutStats"];
+export type RolloutSummary = Schemas["RolloutSummary"];
+export type RolloutDetail = Schemas["RolloutDetail"];
+export type RolloutRecord = Schemas["RolloutDone"];
+export type Grade = Schemas["Grade"];
+export type Failure = Schemas["Failure"];
+export type Message = Schemas["Message"];
+export type ToolCall = Schemas["ToolCall"];
+
+export type Split = "train" | "valid";
+export type Outcome = "graded" | "failed";
+
+export interface Page<T> {
+  data: T[];
+  has_more: boolean;
+}
+
+export interface RolloutQuery {
+  split?: Split;
+  step?: number;
+  row_index?: number;
+  outcome?: Outcome;
+}

@@ -1,0 +1,60 @@
+import { useCallback, useEffect, useState } from "react";
+import { plotShape } from "../lib/plot";
+import type { Chart as ChartData } from "../lib/series";
+import { Legend } from "./Legend";
+import { Plot } from "./Plot";
+
+interface Props {
+  title: string;
+  unit?: string;
+  chart: ChartData;
+  height: number;
+  format(value: number): string;
+  axis?: "percent";
+  range?: (min: number | null, max: number | null) => [number, number];
+  /** Said in place of the chart when there is nothing to draw. */
+  empty: string;
+}
+
+const SCHEME = "(prefers-color-scheme: dark)";
+
+/** A chart with its legend, which shows the values under the cursor. */
+export function Chart({ title, unit, chart, height, format, axis, range, empty }: Props) {
+  const [index, setIndex] = useState<number | null>(null);
+  const scheme = useScheme();
+  const onCursor = useCallback((at: number | null) => setIndex(at), []);
+  const isEmpty = chart.series.length === 0 || chart.steps.length === 0;
+  return (
+    <figure className="chart">
+      <Legend title={title} unit={unit} chart={chart} index={index} format={format} />
+      {isEmpty ? (
+        <div className="chart-empty" style={{ height }}>
+          {empty}
+        </div>
+      ) : (
+        // Other series or colours make another plot; other data does not.
+        <Plot
+          key={`${scheme} ${plotShape(chart)}`}
+          label={title}
+          chart={chart}
+          index={index}
+          height={height}
+          axis={axis}
+          range={range}
+          onCursor={onCursor}
+        />
+      )}
+    </figure>
+  );
+}
+
+function useScheme(): "dark" | "light" {
+  const [isDark, setDark] = useState(() => matchMedia(SCHEME).matches);
+  useEffect(() => {
+    const query = matchMedia(SCHEME);
+    const follow = () => setDark(query.matches);
+    query.addEventListener("change", follow);
+    return () => query.removeEventListener("change", follow);
+  }, []);
+  return isDark ? "dark" : "light";
+}

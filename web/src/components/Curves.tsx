@@ -1,0 +1,120 @@
+import { useMemo, useState } from "react";
+import type { Split, Step } from "../api/types";
+import { compact, fixed, percent } from "../lib/format";
+import { toolOrder } from "../lib/palette";
+import {
+  type Chart as ChartData,
+  excludedChart,
+  rewardChart,
+  rewardRange,
+  timeChart,
+  tokensChart,
+  toolChart,
+  toolsSeen,
+} from "../lib/series";
+import { Chart } from "./Chart";
+import { Segmented } from "./Segmented";
+import { Empty } from "./State";
+
+interface Props {
+  steps: readonly Step[];
+  /** The job's own order of tools. */
+  tools: readonly string[];
+}
+
+const SPLITS: { value: Split; label: string }[] = [
+  { value: "train", label: "Train" },
+  { value: "valid", label: "Validation" },
+];
+const SHORT = 168;
+const seconds = (value: number) => `${compact(value)} s`;
+
+/** All curves of a job over its steps. */
+export function Curves({ steps, tools }: Props) {
+  const [split, setSplit] = useState<Split>("train");
+  const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
+  const charts = useMemo(
+    () => ({
+      reward: rewardChart(steps),
+      tools: toolChart(steps, split, order),
+      tokens: tokensChart(steps),
+      excluded: excludedChart(steps, split),
+      time: timeChart(steps),
+    }),
+    [steps, split, order],
+  );
+  return (
+    <section className="panel" aria-labelledby="curves">
+      <header>
+        <h2 id="curves">Curves</h2>
+        <span className="spacer" />
+        {steps.length > 0 && (
+          <>
+            <span className="muted small">Tool calls and excluded rollouts of</span>
+            <Segmented label="Split" options={SPLITS} value={split} onChange={setSplit} />
+          </>
+        )}
+      </header>
+      {steps.length === 0 ? <Waiting /> : <Charts charts={charts} />}
+    </section>
+  );
+}
+
+function Waiting() {
+  return (
+    <Empty title="No step is complete yet">
+      The baseline comes first: the untrained model is evaluated on the validation file. The curves start there.
+    </Empty>
+  );
+}
+
+function Charts({ charts }: { charts: Record<"reward" | "tools" | "tokens" | "excluded" | "time", ChartData> }) {
+  return (
+    <div className="charts">
+      <div className="wide">
+        <Chart
+          title="Reward"
+          unit="mean per step"
+          chart={charts.reward}
+          height={220}
+          format={(value) => fixed(value, 3)}
+          range={rewardRange}
+          empty="Nothing was graded."
+        />
+      </div>
+      <Chart
+        title="Tool calls"
+        unit="per rollout"
+        chart={charts.tools}
+        height={220}
+        format={compact}
+        empty="No tool has been called."
+      />
+      <Chart
+        title="Completion tokens"
+        unit="per rollout"
+        chart={charts.tokens}
+        height={SHORT}
+        format={compact}
+        empty="Nothing has been sampled."
+      />
+      <Chart
+        title="Excluded rollouts"
+        unit="share of rollouts"
+        chart={charts.excluded}
+        height={SHORT}
+        format={percent}
+        axis="percent"
+        empty="No rollout was excluded."
+      />
+      <Chart
+        title="Step time"
+        unit="seconds"
+        chart={charts.time}
+        height={SHORT}
+        format={seconds}
+        empty="No step is complete."
+      />
+    </div>
+  );
+}

@@ -1,0 +1,57 @@
+import { useState } from "react";
+import type { JobEvent } from "../api/types";
+import { clockTime, dateTime } from "../lib/format";
+import { Segmented } from "./Segmented";
+import { Empty } from "./State";
+
+interface Props {
+  /** Newest first. */
+  events: readonly JobEvent[];
+  hasMore: boolean;
+  onMore(): void;
+}
+
+const VIEWS = [
+  { value: "messages", label: "Messages" },
+  { value: "all", label: "All" },
+] as const;
+
+/** What happened, newest first. */
+export function EventLog({ events, hasMore, onMore }: Props) {
+  const [view, setView] = useState<"messages" | "all">("messages");
+  const shown = view === "all" ? events : events.filter((event) => event.type !== "metrics");
+  return (
+    <section className="panel" aria-labelledby="events">
+      <header>
+        <h2 id="events">Events</h2>
+        <span className="spacer" />
+        <Segmented label="Which events" options={VIEWS} value={view} onChange={setView} />
+      </header>
+      {shown.length === 0 ? (
+        <Empty title="Nothing to report" />
+      ) : (
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also by keyboard
+        <ol className="events" tabIndex={0} aria-label="Events, newest first">
+          {shown.map((event) => (
+            <li key={event.id} className={event.level}>
+              <time dateTime={new Date(event.created_at * 1000).toISOString()} title={dateTime(event.created_at)}>
+                {clockTime(event.created_at)}
+              </time>
+              <span>
+                {event.level !== "info" && <strong>{event.level === "warn" ? "Warning" : "Error"}: </strong>}
+                {event.message}
+              </span>
+            </li>
+          ))}
+          {hasMore && (
+            <li>
+              <button type="button" className="quiet" onClick={onMore}>
+                Older events
+              </button>
+            </li>
+          )}
+        </ol>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,71 @@
+import type { ReactNode } from "react";
+import type { Job, Step } from "../api/types";
+import { dateTime, duration } from "../lib/format";
+import { elapsed, isTerminal, progress, remaining } from "../lib/summary";
+import { StatusBadge } from "./Badge";
+import { Copy } from "./Copy";
+import { ProgressBar } from "./Progress";
+
+interface Props {
+  job: Job;
+  steps: readonly Step[];
+  /** Unix seconds. */
+  now: number;
+  /** Whether the page is being fed, shown beside the status. */
+  liveness: ReactNode;
+}
+
+/** Who the job is and how far it has come. */
+export function JobHeader({ job, steps, now, liveness }: Props) {
+  const done = progress(job);
+  const left = isTerminal(job) ? null : remaining(steps, done?.total ?? null);
+  return (
+    <section className="job-header">
+      <div className="title-row">
+        <h1>{job.user_provided_suffix ?? job.model}</h1>
+        <StatusBadge status={job.status} />
+        {liveness}
+      </div>
+      <div className="id-row muted">
+        <Copy text={job.id} label="job id" />
+        {job.fine_tuned_model && <Copy text={job.fine_tuned_model} label="model" />}
+        <span>created {dateTime(job.created_at)}</span>
+        {Object.entries(job.metadata ?? {}).map(([name, value]) => (
+          <span key={name} className="tag">
+            {name}: {value}
+          </span>
+        ))}
+      </div>
+      <div className="progress-row">
+        <span className="nowrap">
+          {done ? (
+            <>
+              Step <strong>{done.step}</strong> of {done.total}
+            </>
+          ) : (
+            "No steps yet"
+          )}
+        </span>
+        <ProgressBar progress={done} status={job.status} />
+        <span className="nowrap muted">
+          {job.started_at === null ? "not started" : duration(Math.round(elapsed(job, now)))}
+          {left !== null && left > 0 && `, about ${duration(Math.round(left))} left`}
+        </span>
+      </div>
+    </section>
+  );
+}
+
+/** Why the job failed. */
+export function JobProblem({ job }: { job: Job }) {
+  if (!job.error?.message) return null;
+  return (
+    <div className="banner" role="alert">
+      <strong>{job.error.code}</strong>
+      <span>
+        {job.error.message}
+        {job.error.param && <code className="param">{job.error.param}</code>}
+      </span>
+    </div>
+  );
+}

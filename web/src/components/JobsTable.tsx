@@ -1,0 +1,90 @@
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import type { Job, Step } from "../api/types";
+import { ago, dateTime, delta, duration, percent, reward } from "../lib/format";
+import { difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
+import { StatusBadge } from "./Badge";
+import { ProgressBar } from "./Progress";
+import { Sparkline } from "./Sparkline";
+
+/** Heads of the list; its rows are `JobRow`s. */
+export function JobsTable({ children }: { children: ReactNode }) {
+  return (
+    <div className="scroll">
+      <table className="jobs">
+        <thead>
+          <tr>
+            <th>Job</th>
+            <th>Status</th>
+            <th>Model</th>
+            <th>Progress</th>
+            <th>
+              <span className="visually-hidden">Reward so far</span>
+            </th>
+            <th className="number">Train reward</th>
+            <th className="number">Validation reward</th>
+            <th className="number">Excluded</th>
+            <th className="number">Duration</th>
+            <th className="number">Created</th>
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+interface Props {
+  job: Job;
+  steps: readonly Step[];
+  /** Unix seconds. */
+  now: number;
+  onOpen(): void;
+}
+
+/** One job of the list. */
+export function JobRow({ job, steps, now, onOpen }: Props) {
+  const done = progress(job);
+  const sums = figures(steps);
+  const curves = {
+    train: steps.map((step) => step.record.train?.reward_mean ?? null),
+    valid: steps.map((step) => step.record.valid?.reward_mean ?? null),
+  };
+  return (
+    <tr className="clickable" onClick={onOpen}>
+      <td>
+        <Link href={`/jobs/${job.id}`} className="mono" onClick={(event) => event.stopPropagation()}>
+          {job.id}
+        </Link>
+        {job.user_provided_suffix && <div className="muted small">{job.user_provided_suffix}</div>}
+      </td>
+      <td>
+        <StatusBadge status={job.status} />
+      </td>
+      <td className="model">{job.model}</td>
+      <td className="progress-cell">
+        <span className="nowrap">{done ? `${done.step} / ${done.total}` : isTerminal(job) ? "–" : "not started"}</span>
+        <ProgressBar progress={done} status={job.status} />
+      </td>
+      <td>
+        <Sparkline {...curves} />
+      </td>
+      <td className="number">{reward(sums.latestTrain)}</td>
+      <td className="number">
+        <strong>{reward(sums.latestValid)}</strong>
+        <Gain value={sums.bestStep === null ? null : difference(sums.latestValid, sums.baseline?.reward_mean)} />
+      </td>
+      <td className="number">{sums.rollouts ? percent(sums.excluded / sums.rollouts) : "–"}</td>
+      <td className="number nowrap">{job.started_at === null ? "–" : duration(Math.round(elapsed(job, now)))}</td>
+      <td className="number nowrap muted" title={dateTime(job.created_at)}>
+        {ago(job.created_at, now)}
+      </td>
+    </tr>
+  );
+}
+
+/** Against the baseline, in a place of its own so that the rewards stay in line. */
+function Gain({ value }: { value: number | null }) {
+  const tone = value === null || value === 0 ? "muted" : value > 0 ? "good" : "bad";
+  return <span className={`gain small ${tone}`}>{value === null ? "" : delta(value)}</span>;
+}

@@ -1,0 +1,48 @@
+import { NONE } from "../lib/format";
+import { type Chart, held, latest, type Series } from "../lib/series";
+
+interface Props {
+  title: string;
+  unit?: string | undefined;
+  chart: Chart;
+  /** Index of the step under the cursor; null: the latest values are shown. */
+  index: number | null;
+  format(value: number): string;
+}
+
+/** Title and values of a chart. */
+export function Legend({ title, unit, chart, index, format }: Props) {
+  const step = index === null ? null : chart.steps[index];
+  return (
+    <figcaption className="legend">
+      <span className="legend-title">
+        <h3>{title}</h3>
+        {unit && <span className="muted">{unit}</span>}
+        {chart.series.length > 0 && (
+          <span className="legend-step muted">{step == null ? "latest" : `step ${step}`}</span>
+        )}
+      </span>
+      <ul>
+        {chart.series.map((one) => (
+          <li key={one.key}>
+            <Swatch series={one} />
+            <span className="muted">{one.label}</span>
+            <output>{valueAt(one, index, format)}</output>
+          </li>
+        ))}
+      </ul>
+    </figcaption>
+  );
+}
+
+function Swatch({ series }: { series: Series }) {
+  const color = `var(${series.color})`;
+  const shape = series.kind === "area" ? "" : series.kind === "dashed" ? "dashed" : "line";
+  return <span className={`swatch ${shape}`} style={{ background: color, ["--swatch" as string]: color }} />;
+}
+
+function valueAt(series: Series, index: number | null, format: (value: number) => string): string {
+  const values = series.kind === "held" ? held(series.values) : series.values;
+  const value = index === null ? latest(values) : values[index];
+  return value === null || value === undefined ? NONE : format(value);
+}

@@ -1,0 +1,84 @@
+import type { ReactNode } from "react";
+import type { Step } from "../api/types";
+import { compact, count, delta, percent, reward } from "../lib/format";
+import { difference, figures, relativeChange } from "../lib/summary";
+
+/** The handful of numbers that say whether it works: best against baseline. */
+export function Tiles({ steps }: { steps: readonly Step[] }) {
+  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(steps);
+  const gain = difference(best?.reward_mean, baseline?.reward_mean);
+  return (
+    <dl className="tiles">
+      <Tile label="Baseline" value={reward(baseline?.reward_mean)} note="validation, step 0" />
+      <Tile
+        label="Best validation"
+        value={reward(best?.reward_mean)}
+        note={bestStep === null ? "no evaluation after step 0 yet" : `step ${bestStep}`}
+        change={gain === null ? null : <Change value={gain} text={delta(gain)} />}
+      />
+      <Tile label="Train reward" value={reward(latestTrain)} note="last step" />
+      <ChangeTile label="Tool calls per rollout" now={best?.tool_calls_mean} before={baseline?.tool_calls_mean} />
+      <ChangeTile
+        label="Tokens per rollout"
+        now={best?.completion_tokens_mean}
+        before={baseline?.completion_tokens_mean}
+      />
+      <Tile
+        label="Excluded rollouts"
+        value={rollouts ? percent(excluded / rollouts) : "–"}
+        note={rollouts ? `${count(excluded)} of ${count(rollouts)}` : "none yet"}
+      />
+    </dl>
+  );
+}
+
+interface TileProps {
+  label: string;
+  value: string;
+  note: string;
+  change?: ReactNode;
+}
+
+function Tile({ label, value, note, change }: TileProps) {
+  return (
+    <div className="tile">
+      <dt>{label}</dt>
+      <dd>
+        <span className="value">{value}</span>
+        {change}
+      </dd>
+      <dd className="note">{note}</dd>
+    </div>
+  );
+}
+
+function ChangeTile({
+  label,
+  now,
+  before,
+}: {
+  label: string;
+  now: number | null | undefined;
+  before: number | null | undefined;
+}) {
+  const change = relativeChange(now, before);
+  return (
+    <Tile
+      label={label}
+      value={compact(now ?? before)}
+      note={change === null ? "baseline" : `baseline ${compact(before)}`}
+      change={
+        change === null ? null : (
+          <span className="change muted">
+            {change > 0 ? "+" : ""}
+            {percent(change)}
+          </span>
+        )
+      }
+    />
+  );
+}
+
+function Change({ value, text }: { value: number; text: string }) {
+  return <span className={`change ${value > 0 ? "good" : value < 0 ? "bad" : "muted"}`}>{text}</span>;
+}

@@ -1,0 +1,112 @@
+import { useState } from "react";
+import { type CallBlock, excerpt, flatArguments, prettyJson, type TextBlock, type Turn } from "../lib/conversation";
+import { plural } from "../lib/format";
+
+interface Props {
+  turns: readonly Turn[];
+  /** Custom property of each tool's colour. */
+  colors: ReadonlyMap<string, string>;
+}
+
+const ROLES: Record<TextBlock["role"], string> = {
+  developer: "Developer",
+  system: "System",
+  user: "User",
+  assistant: "Assistant",
+  tool: "Tool",
+};
+
+/** The whole conversation, turn by turn. */
+export function TraceTurns({ turns, colors }: Props) {
+  return (
+    <ol className="turns">
+      {turns.map((turn) => (
+        <li key={turn.number} className="turn">
+          <h3 className="turn-number">{turn.number === 0 ? "Prompt" : `Turn ${turn.number}`}</h3>
+          <div className="blocks">
+            {turn.blocks.map((block, i) => {
+              if (block.kind === "call") return <Call key={block.id} call={block} color={colors.get(block.name)} />;
+              if (block.kind === "thought") return <Thought key={`thought-${i}`} text={block.text} />;
+              return <Text key={`text-${i}`} block={block} />;
+            })}
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Text({ block }: { block: TextBlock }) {
+  return (
+    <article className={`message ${block.role}`}>
+      <span className="role">{ROLES[block.role]}</span>
+      <Folded text={block.text} className="prose" />
+    </article>
+  );
+}
+
+function Thought({ text }: { text: string }) {
+  return (
+    <details className="thought">
+      <summary>Thought</summary>
+      <p className="prose">{text}</p>
+    </details>
+  );
+}
+
+function Call({ call, color }: { call: CallBlock; color: string | undefined }) {
+  return (
+    <article
+      className={`call ${call.isError ? "is-error" : ""}`}
+      style={{ borderLeftColor: `var(${color ?? "--c-quiet"})` }}
+    >
+      <header>
+        <span className="swatch" style={{ background: `var(${color ?? "--c-quiet"})` }} />
+        <strong className="mono">{call.name}</strong>
+        <span className="muted small">call {call.number}</span>
+        {call.isError && <span className="badge bad">error shown to the model</span>}
+      </header>
+      <Arguments text={call.arguments} />
+      {call.output === null ? (
+        <p className="no-output">No answer: the rollout broke off here.</p>
+      ) : (
+        <div className="output">
+          <span className="label">Output</span>
+          <Folded text={prettyJson(call.output)} className="mono" />
+        </div>
+      )}
+    </article>
+  );
+}
+
+function Arguments({ text }: { text: string }) {
+  const flat = flatArguments(text);
+  if (flat === null) return <pre className="arguments">{prettyJson(text)}</pre>;
+  if (flat.length === 0) return <p className="arguments muted small">no arguments</p>;
+  return (
+    <dl className="arguments mono">
+      {flat.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Long texts show their beginning first. */
+function Folded({ text, className }: { text: string; className: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const { head, hiddenLines } = excerpt(text);
+  return (
+    <div className="folded">
+      <pre className={className}>{isOpen ? text : head}</pre>
+      {hiddenLines > 0 && (
+        <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? "Show less" : `Show ${plural(hiddenLines, "more line")}`}
+        </button>
+      )}
+    </div>
+  );
+}

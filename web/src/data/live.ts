@@ -1,0 +1,88 @@
+/** Follows a job's stream and folds what comes into the query cache. */
+import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { ApiError } from "../api/client";
+import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
+import type { Job, JobEvent, Step } from "../api/types";
+import { fold, reconnectDelay } from "../lib/fold";
+import { keys } from "./queries";
+import { useSession } from "./session";
+
+export type Liveness = "connecting" | "live" | "interrupted" | "off";
+
+/** Connected while `isWanted`; reconnects where it stopped. */
+export function useLive(jobId: string, isWanted: boolean): Liveness {
+  const cache = useQueryClient();
+  const { apiKey, refuse } = useSession();
+  const [liveness, setLiveness] = useState<Liveness>("connecting");
+
+  useEffect(() => {
+    if (!isWanted) return;
+    const stop = new AbortController();
+    const handlers = {
+      onOpen: () => setLiveness("live"),
+      onMessages: (messages: StreamMessage[]) => foldIntoCache(cache, jobId, messages),
+      onBroken: () => setLiveness("interrupted"),
+      onRefused: refuse,
+    };
+    void follow({ apiKey, jobId, signal: stop.signal }, handlers);
+    return () => stop.abort();
+  }, [apiKey, cache, isWanted, jobId, refuse]);
+
+  return isWanted ? liveness : "off";
+}
+
+interface Target {
+  apiKey: string;
+  jobId: string;
+  signal: AbortSignal;
+}
+
+interface Handlers extends StreamHandlers {
+  onBroken(): void;
+  onRefused(): void;
+}
+
+async function follow(target: Target, handlers: Handlers): Promise<void> {
+  let lastEventId: string | undefined;
+  let failures = 0;
+  const onMessages = (messages: StreamMessage[]) => {
+    failures = 0;
+    handlers.onMessages(messages);
+  };
+  while (!target.signal.aborted) {
+    try {
+      lastEventId = await readStream({ ...target, lastEventId }, { onOpen: handlers.onOpen, onMessages });
+    } catch (error) {
+      if (target.signal.aborted) return;
+      if (error instanceof StreamBroken) lastEventId = error.lastEventId;
+      else if (error instanceof ApiError && error.status === 401) return handlers.onRefused();
+      else if (!(error instanceof ApiError)) throw error;
+      handlers.onBroken();
+    }
+    failures += 1;
+    await pause(reconnectDelay(failures), target.signal);
+  }
+}
+
+function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly StreamMessage[]): void {
+  const known = {
+    job: cache.getQueryData<Job>(keys.job(jobId)),
+    steps: cache.getQueryData<readonly Step[]>(keys.steps(jobId)),
+    events: cache.getQueryData<JobEvent[]>(keys.liveEvents(jobId)) ?? [],
+  };
+  const now = fold(known, messages);
+  if (now.job) cache.setQueryData(keys.job(jobId), now.job);
+  if (now.steps) cache.setQueryData(keys.steps(jobId), now.steps);
+  cache.setQueryData(keys.liveEvents(jobId), now.events);
+  if (!now.hasNewSteps) return;
+  void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
+  void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });
+}
+
+function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, seconds * 1000);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}

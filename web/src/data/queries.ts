@@ -1,0 +1,105 @@
+/** What the pages ask the API, and how fresh it has to be. */
+import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { Job, JobEvent, RolloutQuery } from "../api/types";
+import { isTerminal } from "../lib/summary";
+import { useSession } from "./session";
+
+export const keys = {
+  jobs: ["jobs"],
+  job: (id: string) => ["job", id],
+  steps: (id: string) => ["job", id, "steps"],
+  events: (id: string) => ["job", id, "events"],
+  /** Events that came with the stream, newest first. */
+  liveEvents: (id: string) => ["job", id, "live-events"],
+  checkpoints: (id: string) => ["job", id, "checkpoints"],
+  allRollouts: (id: string) => ["job", id, "rollouts"],
+  rollouts: (id: string, query: RolloutQuery) => ["job", id, "rollouts", query],
+  rollout: (id: string, traceId: string) => ["job", id, "rollout", traceId],
+  siblings: (id: string, query: RolloutQuery) => ["job", id, "siblings", query],
+};
+
+const FAST_MS = 3_000;
+const SLOW_MS = 20_000;
+
+/** The list, polled; faster while something runs. */
+export function useJobs() {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.jobs,
+    queryFn: () => client.jobs(),
+    refetchInterval: (query) => (query.state.data?.data.some((job) => !isTerminal(job)) ? FAST_MS : SLOW_MS),
+  });
+}
+
+/** Steps of a job in the list: again with every step it makes. */
+export function useStepsOf(job: Job) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: ["list-steps", job.id, job.current_step, job.status],
+    queryFn: () => client.steps(job.id),
+    enabled: job.current_step !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function useJob(id: string) {
+  const { client } = useSession();
+  return useQuery({ queryKey: keys.job(id), queryFn: () => client.job(id) });
+}
+
+export function useSteps(id: string) {
+  const { client } = useSession();
+  return useQuery({ queryKey: keys.steps(id), queryFn: () => client.steps(id) });
+}
+
+export function useCheckpoints(id: string) {
+  const { client } = useSession();
+  return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => client.checkpoints(id) });
+}
+
+export function useEvents(id: string) {
+  const { client } = useSession();
+  return useInfiniteQuery({
+    queryKey: keys.events(id),
+    queryFn: ({ pageParam }) => client.events(id, pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+  });
+}
+
+/** What the stream brought; folded in by `useLive`. */
+export function useLiveEvents(id: string) {
+  return useQuery({ queryKey: keys.liveEvents(id), initialData: [] as JobEvent[], enabled: false });
+}
+
+export function useRollouts(id: string, query: RolloutQuery) {
+  const { client } = useSession();
+  return useInfiniteQuery({
+    queryKey: keys.rollouts(id, query),
+    queryFn: ({ pageParam }) => client.rollouts(id, query, pageParam, 25),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function useRollout(id: string, traceId: string) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.rollout(id, traceId),
+    queryFn: () => client.rollout(id, traceId),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** The rollouts beside one: its group, or with `isAlone` in its group all of its step and split. */
+export function useSiblings(id: string, query: RolloutQuery | null) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.siblings(id, query ?? {}),
+    queryFn: () => client.rollouts(id, query ?? {}, undefined, 100),
+    enabled: query !== null,
+    placeholderData: keepPreviousData,
+  });
+}

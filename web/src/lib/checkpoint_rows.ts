@@ -1,0 +1,51 @@
+/** The checkpoints table: what is kept, best first, against the baseline. */
+import type { Checkpoint, Step } from "../api/types";
+import { difference } from "./summary";
+
+export interface CheckpointRow {
+  id: string;
+  step: number;
+  model: string;
+  createdAt: number;
+  valid: number | null;
+  train: number | null;
+  /** Validation reward minus the baseline's. */
+  gain: number | null;
+  toolCalls: number | null;
+  tokens: number | null;
+  isBest: boolean;
+}
+
+/** Rewards come from the steps where they are known, else from the checkpoint's own metrics. */
+export function checkpointRows(checkpoints: readonly Checkpoint[], steps: readonly Step[]): CheckpointRow[] {
+  const records = new Map(steps.map((step) => [step.step, step.record]));
+  const baseline = records.get(0)?.valid?.reward_mean ?? null;
+  const rows = checkpoints.map((checkpoint): CheckpointRow => {
+    const record = records.get(checkpoint.step_number);
+    const valid = record?.valid?.reward_mean ?? metric(checkpoint, "full_valid_mean_reward");
+    const stats = record?.valid ?? record?.train ?? null;
+    return {
+      id: checkpoint.id,
+      step: checkpoint.step_number,
+      model: checkpoint.fine_tuned_model_checkpoint,
+      createdAt: checkpoint.created_at,
+      valid,
+      train: record?.train?.reward_mean ?? metric(checkpoint, "train_mean_reward"),
+      gain: checkpoint.step_number === 0 ? null : difference(valid, baseline),
+      toolCalls: stats?.tool_calls_mean ?? null,
+      tokens: stats?.completion_tokens_mean ?? null,
+      isBest: false,
+    };
+  });
+  const ranked = rows.toSorted((a, b) => rank(b) - rank(a) || b.step - a.step);
+  return ranked.map((row, i) => ({ ...row, isBest: i === 0 && rank(row) > Number.NEGATIVE_INFINITY }));
+}
+
+function rank(row: CheckpointRow): number {
+  return row.valid ?? Number.NEGATIVE_INFINITY;
+}
+
+function metric(checkpoint: Checkpoint, name: string): number | null {
+  const value = (checkpoint.metrics as Record<string, unknown>)[name];
+  return typeof value === "number" ? value : null;
+}

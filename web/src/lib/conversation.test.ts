@@ -1,0 +1,93 @@
+import { describe, expect, test } from "vitest";
+import type { Message } from "../api/types";
+import { excerpt, flatArguments, isToolError, prettyJson, splitThought, toTurns } from "./conversation";
+
+function message(role: Message["role"], content: string, given: Partial<Message> = {}): Message {
+  return { role, content, tool_calls: [], tool_call_id: null, name: null, ...given };
+}
+
+const call = (id: string, name: string) => ({ call_id: id, name, arguments: "{}" });
+
+describe("turns", () => {
+  const messages = [
+    message("developer", "Be brief."),
+    message("user", "How much?"),
+    message("assistant", "<think>two at once</think>Looking.", { tool_calls: [call("1", "search"), call("2", "cat")] }),
+    message("tool", "Error: no such page", { tool_call_id: "2", name: "cat" }),
+    message("tool", "found", { tool_call_id: "1", name: "search" }),
+    message("assistant", "42"),
+  ];
+
+  test("each output stands at its own call, whatever the order", () => {
+    const turns = toTurns({ messages, turns: 2 });
+    expect(turns.map((turn) => turn.number)).toEqual([0, 1, 2]);
+    expect(turns[1]?.blocks).toEqual([
+      { kind: "thought", text: "two at once" },
+      { kind: "text", role: "assistant", text: "Looking.", isPrompt: false },
+      { kind: "call", id: "1", name: "search", arguments: "{}", output: "found", isError: false, number: 1 },
+      { kind: "call", id: "2", name: "cat", arguments: "{}", output: "Error: no such page", isError: true, number: 2 },
+    ]);
+  });
+
+  test("a call without an answer ends a broken rollout", () => {
+    const broken = toTurns({ messages: messages.slice(0, 3), turns: 1 });
+    expect(broken[1]?.blocks.at(-1)).toMatchObject({ kind: "call", name: "cat", output: null });
+  });
+
+  test("assistant messages of the row belong to the prompt", () => {
+    const turns = toTurns({
+      messages: [message("user", "Hi"), message("assistant", "Hello"), ...messages.slice(1)],
+      turns: 2,
+    });
+    expect(turns[0]?.blocks.map((block) => block.kind === "text" && block.text)).toEqual(["Hi", "Hello", "How much?"]);
+    expect(turns).toHaveLength(3);
+  });
+
+  test("nothing sampled: all is prompt", () => {
+    expect(toTurns({ messages: messages.slice(0, 2), turns: 0 })).toHaveLength(1);
+  });
+
+  test("an output that answers no call is still shown", () => {
+    const turns = toTurns({
+      messages: [message("user", "?"), message("tool", "stray", { tool_call_id: "9" })],
+      turns: 0,
+    });
+    expect(turns[0]?.blocks.at(-1)).toMatchObject({ role: "tool", text: "stray" });
+  });
+});
+
+test("thoughts are split off, finished or not", () => {
+  expect(splitThought("<think>a\nb</think>\n\nc")).toEqual(["a\nb", "c"]);
+  expect(splitThought("<think>cut off")).toEqual(["cut off", ""]);
+  expect(splitThought("plain")).toEqual(["", "plain"]);
+});
+
+test("arguments are read as pairs when they are flat", () => {
+  expect(flatArguments('{"query": "x", "top": 3, "deep": null}')).toEqual([
+    ["query", "x"],
+    ["top", "3"],
+    ["deep", "null"],
+  ]);
+  expect(flatArguments('{"a": {"b": 1}}')).toBeNull();
+  expect(flatArguments("[1]")).toBeNull();
+  expect(flatArguments('{"query": ')).toBeNull();
+});
+
+test("what the model wrote is shown even when it is not JSON", () => {
+  expect(prettyJson('{"a":1}')).toBe('{\n  "a": 1\n}');
+  expect(prettyJson('{"a":')).toBe('{"a":');
+});
+
+test("long outputs are folded, nearly short ones are not", () => {
+  const lines = (amount: number) => Array.from({ length: amount }, (_, i) => `line ${i}`).join("\n");
+  expect(excerpt(lines(20)).hiddenLines).toBe(0);
+  expect(excerpt(lines(30))).toEqual({ head: lines(16), hiddenLines: 14 });
+  const oneLine = excerpt("x".repeat(5000));
+  expect(oneLine.head).toHaveLength(1600);
+  expect(oneLine.hiddenLines).toBe(1);
+});
+
+test("errors shown to the model", () => {
+  expect(isToolError("Error: HTTP 404")).toBe(true);
+  expect(isToolError("The error: none")).toBe(false);
+});

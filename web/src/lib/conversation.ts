@@ -1,0 +1,135 @@
+/** A trace as blocks to read: what was asked, what the policy said, each call beside its output. */
+import type { Message, RolloutRecord, ToolCall } from "../api/types";
+
+export interface CallBlock {
+  kind: "call";
+  id: string;
+  name: string;
+  arguments: string;
+  /** What the model read; null when the rollout broke off before there was an answer. */
+  output: string | null;
+  isError: boolean;
+  /** 1 for the first call of the rollout. */
+  number: number;
+}
+
+export interface TextBlock {
+  kind: "text";
+  role: Message["role"];
+  text: string;
+  /** Part of the dataset row rather than of the rollout. */
+  isPrompt: boolean;
+}
+
+export interface ThoughtBlock {
+  kind: "thought";
+  text: string;
+}
+
+export type Block = TextBlock | ThoughtBlock | CallBlock;
+
+export interface Turn {
+  /** 0 for the prompt. */
+  number: number;
+  blocks: Block[];
+}
+
+/** The prompt as turn 0, then one turn for each time the policy spoke. */
+export function toTurns(record: Pick<RolloutRecord, "messages" | "turns">): Turn[] {
+  const { messages } = record;
+  const outputs = new Map(messages.filter((m) => m.role === "tool").map((m) => [m.tool_call_id, m.content]));
+  const first = firstOfRollout(messages, record.turns);
+  const turns: Turn[] = [{ number: 0, blocks: [] }];
+  let calls = 0;
+  for (const [i, message] of messages.entries()) {
+    const isPrompt = i < first;
+    if (message.role === "tool" && !isOrphan(message, messages)) continue;
+    if (!isPrompt && message.role === "assistant") turns.push({ number: turns.length, blocks: [] });
+    const blocks = turns.at(-1)?.blocks ?? [];
+    blocks.push(...textBlocks(message, isPrompt));
+    for (const call of message.tool_calls ?? []) blocks.push(toCall(call, outputs.get(call.call_id), (calls += 1)));
+  }
+  return turns.filter((turn) => turn.blocks.length > 0);
+}
+
+/** Splits `<think>...</think>` off: `[thought, answer]`. An unfinished thought runs to the end. */
+export function splitThought(text: string): [string, string] {
+  const match = /^\s*<think>([\s\S]*?)(?:<\/think>|$)/.exec(text);
+  if (!match) return ["", text.trim()];
+  return [(match[1] ?? "").trim(), text.slice(match[0].length).trim()];
+}
+
+/** Error messages to the model begin this way, the platform's own and those of well-behaved tools. */
+export function isToolError(output: string): boolean {
+  return /^\s*error:/i.test(output);
+}
+
+/** JSON laid out over several lines when it is JSON, else the text as it is. */
+export function prettyJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** Arguments as `name: value` pairs when they are a flat object; null when they must be shown as JSON. */
+export function flatArguments(text: string): [string, string][] | null {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return null;
+  const entries = Object.entries(parsed);
+  const isFlat = entries.every(([, value]) => typeof value !== "object" || value === null);
+  return isFlat ? entries.map(([name, value]) => [name, typeof value === "string" ? value : String(value)]) : null;
+}
+
+export interface Excerpt {
+  head: string;
+  /** Lines that are folded away; 0 when everything is in the head. */
+  hiddenLines: number;
+}
+
+/** The first lines of a long text, cut by lines and by characters. */
+export function excerpt(text: string, maxLines = 16, maxChars = 1600): Excerpt {
+  const lines = text.split("\n");
+  if (lines.length <= maxLines + 4 && text.length <= maxChars + 200) return { head: text, hiddenLines: 0 };
+  const head = lines.slice(0, maxLines).join("\n").slice(0, maxChars);
+  return { head, hiddenLines: Math.max(1, lines.length - head.split("\n").length) };
+}
+
+function toCall(call: ToolCall, output: string | undefined, number: number): CallBlock {
+  return {
+    kind: "call",
+    id: call.call_id,
+    name: call.name,
+    arguments: call.arguments,
+    output: output ?? null,
+    isError: output !== undefined && isToolError(output),
+    number,
+  };
+}
+
+function textBlocks(message: Message, isPrompt: boolean): Block[] {
+  if (message.role !== "assistant" || isPrompt) {
+    return message.content ? [{ kind: "text", role: message.role, text: message.content, isPrompt }] : [];
+  }
+  const [thought, answer] = splitThought(message.content);
+  const blocks: Block[] = [];
+  if (thought) blocks.push({ kind: "thought", text: thought });
+  if (answer) blocks.push({ kind: "text", role: "assistant", text: answer, isPrompt });
+  return blocks;
+}
+
+/** Rows may hold assistant messages of their own: the rollout's are the last `turns` of them. */
+function firstOfRollout(messages: readonly Message[], turns: number): number {
+  const spoken = messages.flatMap((message, i) => (message.role === "assistant" ? [i] : []));
+  return turns === 0 ? messages.length : (spoken.at(-turns) ?? spoken[0] ?? messages.length);
+}
+
+function isOrphan(message: Message, messages: readonly Message[]): boolean {
+  return !messages.some((m) => m.tool_calls?.some((call) => call.call_id === message.tool_call_id));
+}

@@ -1,0 +1,83 @@
+/** What the customer ordered, read from `method` as it was written. */
+import type { Job } from "../api/types";
+
+export interface ToolOrder {
+  name: string;
+  url: string;
+}
+
+export interface JobOrder {
+  grader: { name: string; type: string; url: string | null } | null;
+  tools: ToolOrder[];
+  maxToolCalls: number | null;
+  /** As written: numbers or `auto`. */
+  hyperparameters: Record<string, string>;
+}
+
+/** Tolerant: an older job or another method simply shows less. */
+export function readOrder(method: Job["method"]): JobOrder {
+  const reinforcement = child(method, "reinforcement");
+  const grader = child(reinforcement, "grader");
+  const tools = reinforcement["tools"];
+  const steps = reinforcement["max_episode_steps"];
+  return {
+    grader: text(grader, "type")
+      ? {
+          name: text(grader, "name") || text(grader, "type"),
+          type: text(grader, "type"),
+          url: text(grader, "url") || null,
+        }
+      : null,
+    tools: (Array.isArray(tools) ? tools : []).map((tool) => ({
+      name: text(object(tool), "name"),
+      url: text(object(tool), "server_url"),
+    })),
+    maxToolCalls: typeof steps === "number" ? steps : null,
+    hyperparameters: Object.fromEntries(
+      Object.entries(child(reinforcement, "hyperparameters")).map(([name, value]) => [name, String(value)]),
+    ),
+  };
+}
+
+type Resolved = NonNullable<Job["resolved_hyperparameters"]>;
+
+export interface Setting {
+  label: string;
+  value: string;
+  /** The customer left it to the platform, and this is what became of it. */
+  isAuto: boolean;
+}
+
+const LABELS: [keyof Resolved, string][] = [
+  ["n_epochs", "Epochs"],
+  ["batch_size", "Rows per step"],
+  ["group_size", "Rollouts per row"],
+  ["compute_multiplier", "Compute multiplier"],
+  ["learning_rate_multiplier", "Learning rate multiplier"],
+  ["eval_interval", "Evaluated every"],
+  ["eval_samples", "Rollouts per validation row"],
+];
+
+/** Each hyperparameter with the value that is really used. */
+export function settings(job: Job): Setting[] {
+  const { hyperparameters } = readOrder(job.method);
+  return LABELS.flatMap(([name, label]) => {
+    const used = job.resolved_hyperparameters?.[name] ?? hyperparameters[name];
+    if (used === undefined) return [];
+    const value = name === "eval_interval" && used !== "auto" ? `${String(used)} steps` : String(used);
+    return [{ label, value, isAuto: hyperparameters[name] === "auto" && used !== "auto" }];
+  });
+}
+
+function object(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}
+
+function child(parent: unknown, name: string): Record<string, unknown> {
+  return object(object(parent)[name]);
+}
+
+function text(parent: Record<string, unknown>, name: string): string {
+  const value = parent[name];
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,71 @@
+/** What became of a rollout: a grade, or the failure that took its place. */
+import type { Failure, Grade, RolloutRecord, RolloutSummary } from "../api/types";
+
+export function isFailure(outcome: RolloutRecord["outcome"]): outcome is Failure {
+  return "stage" in outcome;
+}
+
+/** Each grader's raw number, the whole reward left out when it says the same. */
+export function scoresOf(grade: Grade): [string, number][] {
+  const scores = Object.entries(grade.scores ?? {});
+  const only = scores[0];
+  return scores.length === 1 && only?.[1] === grade.reward && only[0] === grade.grader ? [] : scores;
+}
+
+const PLATFORM_CODES: readonly string[] = ["sampler_error", "platform_deadline", "internal_error"];
+
+/** Whose doing it was, in words. */
+export function blame(failure: Failure): string {
+  if (PLATFORM_CODES.includes(failure.code)) return "The platform's fault";
+  return failure.stage === "grader" ? "The grader endpoint's fault" : "The tool endpoint's fault";
+}
+
+const STOP_WORDS: Record<string, string> = {
+  completed: "answered",
+  max_turns: "out of turns",
+  max_tool_calls: "out of tool calls",
+  max_tokens: "out of tokens",
+  context_full: "context full",
+};
+
+/** Why a rollout ended, in words. */
+export function endWords(summary: Pick<RolloutSummary, "stop_reason" | "failure_code">): string {
+  if (summary.failure_code !== null) return summary.failure_code.replaceAll("_", " ");
+  return summary.stop_reason === null ? "broke off" : (STOP_WORDS[summary.stop_reason] ?? summary.stop_reason);
+}
+
+export interface Neighbours {
+  previous: RolloutSummary | null;
+  next: RolloutSummary | null;
+}
+
+/** The rollouts of one group in order: by position, then attempt. */
+export function inOrder(rollouts: readonly RolloutSummary[]): RolloutSummary[] {
+  return [...rollouts].toSorted(
+    (a, b) => a.row_index - b.row_index || a.group_index - b.group_index || a.attempt - b.attempt,
+  );
+}
+
+/** Who comes before and after, in the list's own order. */
+export function neighbours(list: readonly RolloutSummary[], id: string): Neighbours {
+  const at = list.findIndex((rollout) => rollout.id === id);
+  if (at < 0) return { previous: null, next: null };
+  return { previous: list[at - 1] ?? null, next: list[at + 1] ?? null };
+}
+
+/** Where in [0, 1] a reward lies, for a bar; rewards outside are cut. */
+export function barShare(reward: number): number {
+  return Math.min(1, Math.max(0, reward));
+}
+
+/** Seconds of each part of a rollout; what is left over is waiting. */
+export function timeParts(record: RolloutRecord): { key: string; label: string; seconds: number }[] {
+  const waiting = record.duration_s - record.sampling_s - record.tools_s - record.grading_s;
+  const parts = [
+    { key: "sampling", label: "Sampling", seconds: record.sampling_s },
+    { key: "tools", label: "Tools", seconds: record.tools_s },
+    { key: "grading", label: "Grading", seconds: record.grading_s },
+    { key: "waiting", label: "Waiting", seconds: waiting },
+  ];
+  return parts.filter((part) => part.seconds > 0.0005);
+}

@@ -1,0 +1,33 @@
+/** Which colour means what. Colours are names of custom properties in `theme.css`, one set per colour scheme. */
+
+export const TRAIN = "--c-train";
+export const VALID = "--c-valid";
+export const QUIET = "--c-quiet";
+export const TOTAL = "--c-total";
+
+export const PARTS = {
+  sampling: "--c-part-sampling",
+  tools: "--c-part-tools",
+  grading: "--c-part-grading",
+  training: "--c-part-training",
+  eval: "--c-part-eval",
+} as const;
+
+const TOOL_COLORS = 8;
+const CODE_COLORS = 5;
+
+/** The colour of each tool: by its place in the job's own order, so it is the same in every chart and trace. */
+export function toolColors(names: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(names.map((name, i) => [name, `--c-tool-${(i % TOOL_COLORS) + 1}`]));
+}
+
+/** The colour of each failure code, by alphabetical place. */
+export function codeColors(codes: readonly string[]): ReadonlyMap<string, string> {
+  return new Map([...codes].toSorted().map((code, i) => [code, `--c-code-${(i % CODE_COLORS) + 1}`]));
+}
+
+/** The job's tools in its own order, then those that only the steps know, alphabetically. */
+export function toolOrder(declared: readonly string[], seen: Iterable<string>): string[] {
+  const extra = [...new Set(seen)].filter((name) => !declared.includes(name)).toSorted();
+  return [...declared, ...extra];
+}

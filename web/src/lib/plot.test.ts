@@ -1,0 +1,81 @@
+import { expect, test, vi } from "vitest";
+import { stats, step, tool } from "../testing/records";
+import { bands, fromZero, movedIndex, plotData, plotOptions, plotShape, tickLabels, xRange } from "./plot";
+import { rewardChart, toolChart } from "./series";
+
+vi.hoisted(() => {
+  // uPlot asks for these when it is loaded; nothing here draws.
+  globalThis.matchMedia ??= (() => ({
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined,
+  })) as never;
+  globalThis.devicePixelRatio ??= 1;
+});
+
+const STEPS = [
+  step(0, null, stats({ reward_mean: 0.25 })),
+  step(1, stats({ reward_mean: 0.4, tools: [tool("a", 2), tool("b", 1)] }), null),
+];
+const STYLE = {
+  color: (name: string) => name,
+  font: "11px x",
+  width: 300,
+  height: 100,
+  syncKey: "s",
+  onCursor: () => undefined,
+};
+
+test("a held series comes with its measured points", () => {
+  const chart = rewardChart(STEPS);
+  expect(plotData(chart)).toEqual([
+    [0, 1],
+    [null, 0.4],
+    [0.25, 0.25],
+    [0.25, 0.25],
+    [0.25, null],
+  ]);
+  expect(plotOptions(chart, STYLE).series).toHaveLength(5);
+});
+
+test("stacked areas reach down to the one below", () => {
+  const chart = toolChart(STEPS, "train", ["a", "b"]);
+  expect(plotData(chart).slice(1, 3)).toEqual([
+    [null, 2],
+    [null, 3],
+  ]);
+  expect(bands(chart)).toEqual([{ series: [2, 1] }]);
+});
+
+test("new data keeps the plot, a new series does not", () => {
+  const before = plotShape(toolChart(STEPS, "train", ["a", "b"]));
+  expect(plotShape(toolChart([...STEPS, step(2, stats({ tools: [tool("a", 1)] }), null)], "train", ["a", "b"]))).toBe(
+    before,
+  );
+  expect(plotShape(toolChart(STEPS, "train", ["a", "b", "c"]))).not.toBe(before);
+});
+
+test("ranges", () => {
+  expect(fromZero(3, 10)[0]).toBe(0);
+  expect(fromZero(3, 10)[1]).toBeGreaterThan(10);
+  expect(fromZero(null, null)).toEqual([0, 1]);
+  expect(fromZero(0, 0)).toEqual([0, 1]);
+  expect(xRange(null, 0, 0)).toEqual([0, 1]);
+  expect(xRange(null, 0, 24)).toEqual([0, 24]);
+});
+
+test("ticks have the digits that tell them apart", () => {
+  expect(tickLabels([0, 0.25, 0.5], undefined)).toEqual(["0.00", "0.25", "0.50"]);
+  expect(tickLabels([0, 0.2, 0.4], undefined)).toEqual(["0.0", "0.2", "0.4"]);
+  expect(tickLabels([0, 5, 10], undefined)).toEqual(["0", "5", "10"]);
+  expect(tickLabels([0, 20_000], undefined)).toEqual(["0", "20k"]);
+  expect(tickLabels([0, 0.05, 0.1], "percent")).toEqual(["0 %", "5 %", "10 %"]);
+});
+
+test("arrow keys come in from the side they move away from", () => {
+  expect(movedIndex("ArrowRight", null, 5)).toBe(0);
+  expect(movedIndex("ArrowLeft", null, 5)).toBe(4);
+  expect(movedIndex("ArrowRight", 4, 5)).toBe(4);
+  expect(movedIndex("ArrowLeft", 2, 5)).toBe(1);
+  expect(movedIndex("Enter", 2, 5)).toBeNull();
+  expect(movedIndex("ArrowLeft", null, 0)).toBeNull();
+});

@@ -1,0 +1,143 @@
+/** uPlot's options and data for a chart. Pure: colours are handed in, nothing is drawn here. */
+import uPlot, { type AlignedData, type Options, type Series as PlotSeries } from "uplot";
+import { fixed } from "./format";
+import { type Chart, held, type Series, stacked } from "./series";
+
+export interface PlotStyle {
+  /** Colour of a custom property in the scheme of now. */
+  color(property: string): string;
+  font: string;
+  width: number;
+  height: number;
+  /** Fixed axis range for what the data holds; absent: from 0 to a little above the highest. */
+  range?: ((min: number | null, max: number | null) => [number, number]) | undefined;
+  /** How the axis is labelled; absent: plain numbers. */
+  axis?: "percent" | undefined;
+  /** Charts with the same name move their cursors together. */
+  syncKey: string;
+  onCursor(index: number | null): void;
+}
+
+/** Steps are whole: the axis never shows halves. */
+const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
+
+/** What identifies a chart's set-up: while it stays the same, new data can be put into the same plot. */
+export function plotShape(chart: Chart): string {
+  return chart.series.map((one) => `${one.key}/${one.kind}/${one.color}`).join(" ");
+}
+
+/** Steps first, then one column per series. */
+export function plotData(chart: Chart): AlignedData {
+  const columns = chart.isStacked ? stacked(chart.series) : chart.series.map((one) => one.values);
+  const shown = columns.map((values, i) => (chart.series[i]?.kind === "held" ? held(values) : values));
+  const measured = chart.series.filter((one) => one.kind === "held").map((one) => one.values);
+  return [chart.steps, ...shown, ...measured];
+}
+
+/** Options for `new uPlot`. A held series gets a second, invisible one that carries its measured points. */
+export function plotOptions(chart: Chart, style: PlotStyle): Options {
+  const drawn = chart.series.map((one) => toSeries(one, style));
+  const measured = chart.series.filter((one) => one.kind === "held").map((one) => toPoints(one, style));
+  return {
+    width: style.width,
+    height: style.height,
+    padding: [8, 12, 0, 0],
+    legend: { show: false },
+    cursor: {
+      sync: { key: style.syncKey, setSeries: false, scales: ["x", null] },
+      y: false,
+      drag: { x: true, y: false },
+      points: { size: 7, width: 1.5, one: false, show: chart.series.length > 0 },
+    },
+    scales: { x: { time: false, range: xRange }, y: { range: (_, min, max) => (style.range ?? fromZero)(min, max) } },
+    axes: [
+      axis(style, { incrs: STEP_INCREMENTS, size: 26, space: 44 }),
+      axis(style, { size: 50, space: 34, values: (_, ticks) => tickLabels(ticks, style.axis) }),
+    ],
+    series: [{}, ...drawn, ...measured],
+    bands: bands(chart),
+    hooks: { setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)] },
+  };
+}
+
+/** From 0 to a little above the highest value. */
+export function fromZero(min: number | null, max: number | null): [number, number] {
+  const low = Math.min(0, min ?? 0);
+  const high = max === null || max <= low ? low + 1 : max + (max - low) * 0.08;
+  return [low, high];
+}
+
+/** A single step still needs an axis of some width. */
+export function xRange(_plot: unknown, min: number | null, max: number | null): [number, number] {
+  if (min === null || max === null) return [0, 1];
+  return min === max ? [min, min + 1] : [min, max];
+}
+
+/** The area of each stacked series reaches down to the one below it. */
+export function bands(chart: Chart): { series: [number, number] }[] {
+  const areas = chart.series.flatMap((one, i) => (one.kind === "area" ? [i + 1] : []));
+  return areas.slice(1).map((upper, i) => ({ series: [upper, areas[i] ?? upper] }));
+}
+
+function toSeries(one: Series, style: PlotStyle): PlotSeries {
+  const stroke = style.color(one.color);
+  const isAlone = one.values.filter((value) => value !== null).length < 2;
+  const series: PlotSeries = {
+    label: one.label,
+    stroke,
+    width: 1.75,
+    spanGaps: true,
+    points: { show: isAlone, size: 6, fill: stroke },
+  };
+  if (one.kind === "area") return { ...series, width: 1, fill: `${stroke}${style.color("--c-area-alpha")}` };
+  if (one.kind === "dashed") return { ...series, width: 1.25, dash: [5, 4], points: { show: false } };
+  if (one.kind === "held") {
+    const stepped = uPlot.paths.stepped?.({ align: 1 });
+    return { ...series, width: 1.25, points: { show: false }, ...(stepped && { paths: stepped }) };
+  }
+  return series;
+}
+
+function toPoints(one: Series, style: PlotStyle): PlotSeries {
+  const stroke = style.color(one.color);
+  return {
+    label: `${one.label} measured`,
+    stroke,
+    paths: () => null,
+    points: { show: true, size: 7, width: 1, stroke, fill: stroke },
+  };
+}
+
+function axis(style: PlotStyle, options: uPlot.Axis): uPlot.Axis {
+  const grid = { stroke: style.color("--c-grid"), width: 1 };
+  return { stroke: style.color("--c-axis"), font: style.font, gap: 4, grid, ticks: { show: false }, ...options };
+}
+
+/** Where an arrow key takes the crosshair; it comes in from the side it moves away from. Null for other keys. */
+export function movedIndex(key: string, index: number | null, length: number): number | null {
+  const move = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (move === undefined || length === 0) return null;
+  const from = index ?? (move > 0 ? -1 : length);
+  return Math.min(length - 1, Math.max(0, from + move));
+}
+
+/** Ticks with as many digits as tell them apart. */
+export function tickLabels(ticks: readonly number[], unit: PlotStyle["axis"]): string[] {
+  if (unit === "percent")
+    return tickLabels(
+      ticks.map((tick) => tick * 100),
+      undefined,
+    ).map((label) => `${label} %`);
+  const [first = 0, second = first + 1] = ticks;
+  const digits = digitsOf(Math.abs(second - first));
+  return ticks.map((tick) => (Math.abs(tick) >= 10_000 ? `${fixed(tick / 1000, digits)}k` : fixed(tick, digits)));
+}
+
+/** Digits after the point that `value` needs, six at most. */
+function digitsOf(value: number): number {
+  for (let digits = 0; digits < 6; digits += 1) {
+    const scaled = value * 10 ** digits;
+    if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * scaled) return digits;
+  }
+  return 6;
+}

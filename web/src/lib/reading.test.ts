@@ -1,0 +1,163 @@
+/** Filters, keys, orders, outcomes, checkpoints, palette and sparkline: the small readers. */
+import { describe, expect, test } from "vitest";
+import type { Checkpoint, Failure, Grade } from "../api/types";
+import { job, stats, step, summary } from "../testing/records";
+import { checkpointRows } from "./checkpoint_rows";
+import { formatFilter, parseFilter } from "./filters";
+import { readOrder, settings } from "./job_order";
+import { arrive } from "./key";
+import { barShare, blame, endWords, inOrder, isFailure, neighbours, scoresOf } from "./outcome";
+import { codeColors, toolColors, toolOrder } from "./palette";
+import { bucketed, sparkPath } from "./sparkline";
+
+describe("filter", () => {
+  test("survives the address", () => {
+    const filter = { split: "valid", step: 4, row_index: 0, outcome: "failed" } as const;
+    expect(parseFilter(formatFilter(filter))).toEqual(filter);
+    expect(formatFilter({})).toBe("");
+  });
+
+  test("nonsense is left out", () => {
+    expect(parseFilter("?split=test&step=-1&row=1.5&outcome=")).toEqual({});
+  });
+});
+
+describe("key", () => {
+  test("is taken out of the fragment, the rest stays", () => {
+    expect(arrive("#key=rft_1_abc")).toEqual({ key: "rft_1_abc", hash: "" });
+    expect(arrive("#a=1&key=k%2B")).toEqual({ key: "k+", hash: "#a=1" });
+  });
+
+  test("other fragments are left alone", () => {
+    expect(arrive("#section")).toEqual({ key: null, hash: "#section" });
+    expect(arrive("")).toEqual({ key: null, hash: "" });
+    expect(arrive("#key=")).toEqual({ key: null, hash: "" });
+  });
+});
+
+describe("order", () => {
+  const method = {
+    reinforcement: {
+      grader: { type: "endpoint", name: "credit", url: "http://grader" },
+      tools: [{ name: "search", server_url: "http://tool" }],
+      max_episode_steps: 10,
+      hyperparameters: { batch_size: 4, n_epochs: "auto" },
+    },
+  };
+
+  test("is read as written", () => {
+    expect(readOrder(method)).toEqual({
+      grader: { name: "credit", type: "endpoint", url: "http://grader" },
+      tools: [{ name: "search", url: "http://tool" }],
+      maxToolCalls: 10,
+      hyperparameters: { batch_size: "4", n_epochs: "auto" },
+    });
+    expect(readOrder({})).toEqual({ grader: null, tools: [], maxToolCalls: null, hyperparameters: {} });
+  });
+
+  test("auto shows what it became", () => {
+    const resolved = {
+      n_epochs: 3,
+      batch_size: 4,
+      learning_rate_multiplier: 1,
+      compute_multiplier: 1,
+      eval_interval: 2,
+      eval_samples: 1,
+      group_size: 8,
+      steps: 30,
+      burst: 32,
+    };
+    const shown = settings(job({ method, resolved_hyperparameters: resolved }));
+    expect(shown).toContainEqual({ label: "Epochs", value: "3", isAuto: true });
+    expect(shown).toContainEqual({ label: "Rows per step", value: "4", isAuto: false });
+    expect(settings(job({ method }))).toContainEqual({ label: "Epochs", value: "auto", isAuto: false });
+  });
+});
+
+describe("outcome", () => {
+  const failure: Failure = {
+    stage: "tool",
+    code: "timeout",
+    message: "m",
+    endpoint: "cat",
+    status: null,
+    attempts: 4,
+    elapsed_s: 1,
+  };
+  const grade: Grade = { reward: 0.5, scores: { credit: 0.5 }, grader: "credit", latency_s: 0, attempts: 1 };
+
+  test("blame", () => {
+    expect(isFailure(failure)).toBe(true);
+    expect(isFailure(grade)).toBe(false);
+    expect(blame(failure)).toContain("tool endpoint");
+    expect(blame({ ...failure, stage: "grader" })).toContain("grader endpoint");
+    expect(blame({ ...failure, stage: "sampler", code: "sampler_error" })).toContain("platform");
+    expect(blame({ ...failure, stage: "platform", code: "internal_error" })).toContain("platform");
+  });
+
+  test("scores say more than the reward, or nothing", () => {
+    expect(scoresOf(grade)).toEqual([]);
+    expect(scoresOf({ ...grade, scores: { a: 1, b: 0 } })).toEqual([
+      ["a", 1],
+      ["b", 0],
+    ]);
+  });
+
+  test("ends in words", () => {
+    expect(endWords(summary("a"))).toBe("answered");
+    expect(endWords(summary("a", { stop_reason: null, failure_code: "server_error" }))).toBe("server error");
+    expect(endWords(summary("a", { stop_reason: "brand_new" }))).toBe("brand_new");
+  });
+
+  test("neighbours go by row, place and attempt", () => {
+    const list = inOrder([
+      summary("c", { group_index: 1 }),
+      summary("d", { row_index: 2 }),
+      summary("b", { attempt: 1 }),
+      summary("a"),
+    ]);
+    expect(list.map((one) => one.id)).toEqual(["a", "b", "c", "d"]);
+    expect(neighbours(list, "b")).toMatchObject({ previous: { id: "a" }, next: { id: "c" } });
+    expect(neighbours(list, "a").previous).toBeNull();
+    expect(neighbours(list, "x")).toEqual({ previous: null, next: null });
+  });
+
+  test("bars end at the edges", () => expect([barShare(-3), barShare(0.5), barShare(7)]).toEqual([0, 0.5, 1]));
+});
+
+test("checkpoints: best first, against the baseline", () => {
+  const checkpoint = (number: number, metrics = {}): Checkpoint => ({
+    id: `c${number}`,
+    object: "fine_tuning.job.checkpoint",
+    created_at: 0,
+    fine_tuning_job_id: "j",
+    fine_tuned_model_checkpoint: `m${number}`,
+    step_number: number,
+    metrics,
+  });
+  const steps = [step(0, null, stats({ reward_mean: 0.25 })), step(4, stats(), stats({ reward_mean: 0.75 }))];
+  const rows = checkpointRows(
+    [checkpoint(0), checkpoint(4), checkpoint(8, { full_valid_mean_reward: 0.5 }), checkpoint(9)],
+    steps,
+  );
+  expect(rows.map((row) => [row.step, row.valid, row.gain, row.isBest])).toEqual([
+    [4, 0.75, 0.5, true],
+    [8, 0.5, 0.25, false],
+    [0, 0.25, null, false],
+    [9, null, null, false],
+  ]);
+});
+
+test("the same tool has the same colour, whoever else is there", () => {
+  const order = toolOrder(["search", "cat"], ["zip", "cat", "ask"]);
+  expect(order).toEqual(["search", "cat", "ask", "zip"]);
+  expect(toolColors(order).get("cat")).toBe(toolColors(["search", "cat"]).get("cat"));
+  expect(codeColors(["b", "a"]).get("a")).toBe("--c-code-1");
+});
+
+test("sparkline", () => {
+  expect(bucketed([null, 1, 3, 5, 7], 2)).toEqual([2, 6]);
+  expect(bucketed([1, null, 2], 5)).toEqual([1, 2]);
+  expect(sparkPath([0, 1], [0, 1], 10, 4)).toBe("M0.0,4.0L10.0,0.0");
+  expect(sparkPath([1], [0, 1], 10, 4)).toBe("");
+});

@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { stats, step, tool } from "../testing/records";
+import {
+  excludedChart,
+  held,
+  latest,
+  rewardChart,
+  rewardRange,
+  stacked,
+  timeChart,
+  tokensChart,
+  toolChart,
+  toolsSeen,
+} from "./series";
+
+const STEPS = [
+  step(0, null, stats({ reward_mean: 0.25 })),
+  step(1, stats({ reward_mean: 0.4, tools: [tool("search", 2), tool("cat", 1)], tool_calls_mean: 3 }), null),
+  step(
+    2,
+    stats({ reward_mean: null, rollouts: 8, excluded: 2, failures_by_code: { timeout: 2 }, tools: [tool("cat", 0.5)] }),
+    stats({ reward_mean: 0.75 }),
+  ),
+];
+
+test("rewards: what was not measured is a gap, never 0", () => {
+  const chart = rewardChart(STEPS);
+  expect(chart.steps).toEqual([0, 1, 2]);
+  expect(chart.series.map((one) => [one.key, one.values])).toEqual([
+    ["train", [null, 0.4, null]],
+    ["valid", [0.25, null, 0.75]],
+    ["baseline", [0.25, 0.25, 0.25]],
+  ]);
+});
+
+test("without a baseline there is no baseline line", () => {
+  expect(rewardChart(STEPS.slice(1)).series.map((one) => one.key)).toEqual(["train", "valid"]);
+  expect(rewardChart([]).series).toEqual([]);
+});
+
+test("tools keep the job's order and colour, in each split", () => {
+  const chart = toolChart(STEPS, "train", ["search", "list", "cat"]);
+  expect(chart.isStacked).toBe(true);
+  expect(chart.series.map((one) => [one.key, one.color, one.values])).toEqual([
+    ["search", "--c-tool-1", [null, 2, 0]],
+    ["list", "--c-tool-2", [null, 0, 0]],
+    ["cat", "--c-tool-3", [null, 1, 0.5]],
+    ["total", "--c-total", [null, 3, 2]],
+  ]);
+  expect([...toolsSeen(STEPS)].toSorted()).toEqual(["cat", "search"]);
+});
+
+test("excluded rollouts are shares by code", () => {
+  expect(excludedChart(STEPS, "train").series).toEqual([
+    { key: "timeout", label: "timeout", color: "--c-code-1", values: [null, 0, 0.25], kind: "area" },
+  ]);
+  expect(excludedChart(STEPS.slice(0, 2), "train").series).toEqual([]);
+});
+
+test("step time leaves out parts that never took any", () => {
+  expect(timeChart(STEPS).series.map((one) => one.key)).toEqual(["training", "sampling", "tools", "eval"]);
+});
+
+test("tokens of both splits", () => {
+  expect(tokensChart(STEPS).series.map((one) => one.values)).toEqual([
+    [null, 100, 100],
+    [100, null, 100],
+  ]);
+});
+
+test("held repeats the last measurement, but invents none before the first", () => {
+  expect(held([null, 0.2, null, 0.4, null])).toEqual([null, 0.2, 0.2, 0.4, 0.4]);
+});
+
+test("areas lie on each other, lines and gaps stay", () => {
+  const area = { label: "", color: "", kind: "area" } as const;
+  const columns = stacked([
+    { ...area, key: "a", values: [null, 1, 2] },
+    { ...area, key: "b", values: [null, 3, 4] },
+    { ...area, key: "t", kind: "line", values: [null, 4, 6] },
+  ]);
+  expect(columns).toEqual([
+    [null, 1, 2],
+    [null, 4, 6],
+    [null, 4, 6],
+  ]);
+});
+
+test("latest and range", () => {
+  expect(latest([1, 2, null])).toBe(2);
+  expect(latest([])).toBeNull();
+  expect(rewardRange(0.2, 0.8)).toEqual([0, 1]);
+  expect(rewardRange(null, null)).toEqual([0, 1]);
+  const [low, high] = rewardRange(-2, 6);
+  expect(low).toBeLessThan(-2);
+  expect(high).toBeGreaterThan(6);
+});

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { job, stats, step } from "../testing/records";
+import { difference, elapsed, figures, isTerminal, progress, relativeChange, remaining } from "./summary";
+
+test("progress is unknown until there are steps", () => {
+  expect(progress(job())).toBeNull();
+  expect(progress(job({ total_steps: 20 }))).toEqual({ step: 0, total: 20, share: 0 });
+  expect(progress(job({ total_steps: 20, current_step: 5 }))).toEqual({ step: 5, total: 20, share: 0.25 });
+});
+
+test("time runs from the start, or from creation, to the end", () => {
+  expect(elapsed(job(), 130)).toBe(20);
+  expect(elapsed(job({ finished_at: 115 }), 130)).toBe(5);
+  expect(elapsed(job({ started_at: null }), 130)).toBe(30);
+});
+
+test("what is left goes by the last steps' pace", () => {
+  const steps = [0, 1, 2, 3].map((number) => step(number, stats(), null, number * 10));
+  expect(remaining(steps, 10)).toBe(70);
+  expect(remaining(steps.slice(0, 1), 10)).toBeNull();
+  expect(remaining(steps, null)).toBeNull();
+});
+
+test("best is the highest evaluation after step 0, later wins ties", () => {
+  const at = (number: number, reward: number | null) =>
+    step(number, number ? stats() : null, stats({ reward_mean: reward, excluded: 1 }));
+  const sums = figures([at(0, 0.9), at(4, 0.5), at(8, 0.7), at(12, 0.7), at(16, null)]);
+  expect(sums.bestStep).toBe(12);
+  expect(sums.baseline?.reward_mean).toBe(0.9);
+  expect(sums.latestValid).toBe(0.7);
+  expect(sums.rollouts).toBe(8 * 9);
+  expect(sums.excluded).toBe(5);
+  expect(figures([])).toMatchObject({ baseline: null, best: null, bestStep: null, latestValid: null, rollouts: 0 });
+});
+
+test("differences need both sides", () => {
+  expect(difference(0.5, null)).toBeNull();
+  expect(difference(0.5, 0.25)).toBe(0.25);
+  expect(relativeChange(2, 4)).toBe(-0.5);
+  expect(relativeChange(2, 0)).toBeNull();
+});
+
+test("a paused job goes on", () => {
+  expect(
+    ["succeeded", "failed", "cancelled", "paused", "running"].map((status) => isTerminal({ status } as never)),
+  ).toEqual([true, true, true, false, false]);
+});

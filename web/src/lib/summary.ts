@@ -1,0 +1,81 @@
+/** What a job has come to, from its row and its steps. */
+import type { Job, RolloutStats, Step } from "../api/types";
+import { latest } from "./series";
+
+const TERMINAL: readonly string[] = ["succeeded", "failed", "cancelled"];
+
+export function isTerminal(job: Pick<Job, "status">): boolean {
+  return TERMINAL.includes(job.status);
+}
+
+export interface Progress {
+  step: number;
+  total: number;
+  /** In [0, 1]. */
+  share: number;
+}
+
+/** Null until the trainer has said how many steps there are. */
+export function progress(job: Pick<Job, "current_step" | "total_steps">): Progress | null {
+  const total = job.total_steps ?? null;
+  if (total === null || total === 0) return null;
+  const step = job.current_step ?? 0;
+  return { step, total, share: Math.min(1, step / total) };
+}
+
+/** Seconds from start (else creation) to the end, or to `now` while it runs. */
+export function elapsed(job: Pick<Job, "created_at" | "started_at" | "finished_at">, now: number): number {
+  return Math.max(0, (job.finished_at ?? now) - (job.started_at ?? job.created_at));
+}
+
+/** Seconds left at the pace of the last steps; null while nothing can be said. */
+export function remaining(steps: readonly Step[], total: number | null): number | null {
+  const recent = steps.slice(-8);
+  const first = recent[0];
+  const last = recent.at(-1);
+  if (total === null || first === undefined || last === undefined || last.step === first.step) return null;
+  const pace = (last.created_at - first.created_at) / (last.step - first.step);
+  return Math.max(0, pace * (total - last.step));
+}
+
+export interface Figures {
+  /** Validation of step 0. */
+  baseline: RolloutStats | null;
+  /** Validation of the best evaluated step after step 0; the later one wins ties. */
+  best: RolloutStats | null;
+  bestStep: number | null;
+  /** Validation reward of the last evaluation. */
+  latestValid: number | null;
+  latestTrain: number | null;
+  rollouts: number;
+  excluded: number;
+}
+
+export function figures(steps: readonly Step[]): Figures {
+  const evaluated = steps.filter((step) => step.step > 0 && step.record.valid?.reward_mean != null);
+  const best = evaluated.reduce<Step | null>((top, step) => (rewardOf(step) >= rewardOf(top) ? step : top), null);
+  const all = steps.flatMap((step) => [step.record.train, step.record.valid]).filter((stats) => stats !== null);
+  return {
+    baseline: steps.find((step) => step.step === 0)?.record.valid ?? null,
+    best: best?.record.valid ?? null,
+    bestStep: best?.step ?? null,
+    latestValid: latest(steps.map((step) => step.record.valid?.reward_mean ?? null)),
+    latestTrain: latest(steps.map((step) => step.record.train?.reward_mean ?? null)),
+    rollouts: all.reduce((sum, stats) => sum + stats.rollouts, 0),
+    excluded: all.reduce((sum, stats) => sum + stats.excluded, 0),
+  };
+}
+
+/** `a - b` where both are known. */
+export function difference(a: number | null | undefined, b: number | null | undefined): number | null {
+  return a === null || a === undefined || b === null || b === undefined ? null : a - b;
+}
+
+/** `a / b - 1` where that means something. */
+export function relativeChange(a: number | null | undefined, b: number | null | undefined): number | null {
+  return a === null || a === undefined || !b ? null : a / b - 1;
+}
+
+function rewardOf(step: Step | null): number {
+  return step?.record.valid?.reward_mean ?? Number.NEGATIVE_INFINITY;
+}

@@ -1,0 +1,113 @@
+import { useEffect, useMemo } from "react";
+import { Link, useLocation } from "wouter";
+import type { RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
+import { Group } from "../components/Group";
+import { OutcomeCard } from "../components/OutcomeCard";
+import { RolloutFacts } from "../components/RolloutFacts";
+import { Shell } from "../components/Shell";
+import { Problem, Skeleton } from "../components/State";
+import { TraceTurns } from "../components/TraceTurns";
+import { useJob, useRollout, useSiblings } from "../data/queries";
+import { useSession } from "../data/session";
+import { toTurns } from "../lib/conversation";
+import { formatFilter } from "../lib/filters";
+import { readOrder } from "../lib/job_order";
+import { inOrder, neighbours } from "../lib/outcome";
+import { toolColors, toolOrder } from "../lib/palette";
+
+interface Props {
+  jobId: string;
+  traceId: string;
+}
+
+/** One rollout, message by message. */
+export function RolloutPage({ jobId, traceId }: Props) {
+  const { signOut } = useSession();
+  const rollout = useRollout(jobId, traceId);
+  return (
+    <Shell trail={[{ label: jobId, href: `/jobs/${jobId}` }, { label: traceId.slice(0, 14) }]} onSignOut={signOut}>
+      <title>{`${traceId} · Agent RFT`}</title>
+      {rollout.error && <Problem error={rollout.error} onRetry={() => void rollout.refetch()} />}
+      {rollout.isPending && <Skeleton height={420} />}
+      {rollout.data && <Loaded jobId={jobId} rollout={rollout.data} />}
+    </Shell>
+  );
+}
+
+function Loaded({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
+  const job = useJob(jobId);
+  const declared = job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : [];
+  const colors = toolColors(toolOrder(declared, Object.keys(rollout.record.tool_calls)));
+  const turns = useMemo(() => toTurns(rollout.record), [rollout.record]);
+  const { list, isGroup } = useBeside(jobId, rollout);
+  const hrefOf = (other: RolloutSummary) => `/jobs/${jobId}/rollouts/${other.id}`;
+  const { previous, next } = neighbours(list, rollout.id);
+  const before = previous && hrefOf(previous);
+  const after = next && hrefOf(next);
+  useArrowKeys(before, after);
+  const sameStep: RolloutQuery = { split: rollout.split, step: rollout.step };
+  return (
+    <>
+      <section className="rollout-header">
+        <div className="title-row">
+          <h1>
+            Row {rollout.row_index} <span className="muted">#{rollout.group_index + 1}</span>
+          </h1>
+          <Link href={`/jobs/${jobId}${formatFilter(sameStep)}`}>
+            step {rollout.step}, {rollout.split === "train" ? "train" : "validation"}
+          </Link>
+          <span className="spacer" />
+          <Step href={before} label="← Previous" />
+          <Step href={after} label="Next →" />
+        </div>
+        <p className="mono muted">{rollout.id}</p>
+      </section>
+      <div className="trace">
+        <TraceTurns turns={turns} colors={colors} />
+        <aside>
+          <OutcomeCard rollout={rollout} />
+          <Group title={isGroup ? "Group" : "Same step"} rollouts={list} currentId={rollout.id} hrefOf={hrefOf} />
+          <RolloutFacts rollout={rollout} colors={colors} />
+        </aside>
+      </div>
+    </>
+  );
+}
+
+/** The rollout's group; for a rollout alone in its group, as most of validation, all of its step and split. */
+function useBeside(jobId: string, rollout: RolloutSummary): { list: RolloutSummary[]; isGroup: boolean } {
+  const { split, step, row_index } = rollout;
+  const group = useSiblings(jobId, { split, step, row_index });
+  const isAlone = group.data !== undefined && group.data.data.length <= 1;
+  const all = useSiblings(jobId, isAlone ? { split, step } : null);
+  return { list: inOrder((isAlone ? all : group).data?.data ?? []), isGroup: !isAlone };
+}
+
+function Step({ href, label }: { href: string | null; label: string }) {
+  if (href === null) {
+    return (
+      <span className="button" aria-disabled="true">
+        {label}
+      </span>
+    );
+  }
+  return (
+    <Link href={href} className="button">
+      {label}
+    </Link>
+  );
+}
+
+/** Left and right go through the rollouts, unless something else has the focus. */
+function useArrowKeys(before: string | null, after: string | null): void {
+  const [, navigate] = useLocation();
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.target !== document.body || event.altKey || event.ctrlKey || event.metaKey) return;
+      const href = { ArrowLeft: before, ArrowRight: after }[event.key];
+      if (href) navigate(href);
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [before, after, navigate]);
+}

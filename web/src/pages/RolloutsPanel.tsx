@@ -1,0 +1,44 @@
+import { useMemo } from "react";
+import { useLocation, useSearch } from "wouter";
+import type { RolloutSummary } from "../api/types";
+import { RolloutFilter } from "../components/RolloutFilter";
+import { RolloutsTable } from "../components/RolloutsTable";
+import { Empty, Problem, Skeleton } from "../components/State";
+import { useRollouts } from "../data/queries";
+import { formatFilter, parseFilter } from "../lib/filters";
+
+/** The rollouts of a job, filtered by what the address says. */
+export function RolloutsPanel({ jobId }: { jobId: string }) {
+  const search = useSearch();
+  const [path, navigate] = useLocation();
+  const filter = useMemo(() => parseFilter(search), [search]);
+  const rollouts = useRollouts(jobId, filter);
+  const list = rollouts.data?.pages.flatMap((page) => page.data) ?? [];
+  const hrefOf = (rollout: RolloutSummary) => `/jobs/${jobId}/rollouts/${rollout.id}`;
+  return (
+    <section className="panel" aria-labelledby="rollouts">
+      <header>
+        <h2 id="rollouts">Rollouts</h2>
+        <span className="spacer" />
+        <RolloutFilter filter={filter} onChange={(next) => navigate(path + formatFilter(next), { replace: true })} />
+      </header>
+      {rollouts.error && <Problem error={rollouts.error} onRetry={() => void rollouts.refetch()} />}
+      {rollouts.isPending && <Skeleton height={160} />}
+      {rollouts.data && list.length === 0 && (
+        <Empty title={search ? "No rollout matches" : "No rollouts yet"}>
+          {search && "Take a filter away to see more."}
+        </Empty>
+      )}
+      {list.length > 0 && (
+        <RolloutsTable rollouts={list} hrefOf={hrefOf} onOpen={(rollout) => navigate(hrefOf(rollout))} />
+      )}
+      {rollouts.hasNextPage && (
+        <footer className="more">
+          <button type="button" disabled={rollouts.isFetchingNextPage} onClick={() => void rollouts.fetchNextPage()}>
+            {rollouts.isFetchingNextPage ? "Loading" : "Load more"}
+          </button>
+        </footer>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,132 @@
+/** Records for the tests, with only what a test is about spelled out. */
+import type { Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
+
+export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
+  return {
+    rollouts: 8,
+    graded: 8,
+    excluded: 0,
+    excluded_share: 0,
+    failures_by_code: {},
+    replaced: 0,
+    reward_mean: 0.5,
+    reward_std: 0.1,
+    reward_mean_if_failures_were_zero: 0.5,
+    grader_scores_mean: {},
+    groups: 1,
+    zero_variance_groups: 0,
+    too_small_groups: 0,
+    completion_tokens_mean: 100,
+    completion_tokens_total: 800,
+    turns_mean: 3,
+    tool_calls_mean: 2,
+    stop_reasons: {},
+    rollout_latency_p50_s: 1,
+    rollout_latency_p95_s: 2,
+    grader_latency_mean_s: 0.1,
+    tools: [],
+    ...given,
+  };
+}
+
+export function tool(name: string, callsPerRollout: number): RolloutStats["tools"][number] {
+  return {
+    name,
+    calls: 8,
+    calls_per_rollout_mean: callsPerRollout,
+    output_tokens_mean: 10,
+    execution_latency_mean_s: 0.1,
+    errors_by_code: {},
+  };
+}
+
+export function step(
+  number: number,
+  train: RolloutStats | null,
+  valid: RolloutStats | null,
+  createdAt = number * 10,
+): Step {
+  return {
+    id: String(number),
+    object: "fine_tuning.job.step",
+    step: number,
+    created_at: createdAt,
+    record: {
+      type: "step_done",
+      step: number,
+      total_steps: 10,
+      epoch: 0,
+      train,
+      valid,
+      timing: { sampling_s: 2, tools_s: 1, grading_s: 0, training_s: 4, eval_s: valid ? 3 : 0, full_step_s: 10 },
+      optimization: null,
+      checkpoint: { path: `checkpoints/${number}`, kept_steps: [number] },
+    },
+  };
+}
+
+export function event(id: string, createdAt: number): JobEvent {
+  return {
+    id,
+    object: "fine_tuning.job.event",
+    created_at: createdAt,
+    level: "info",
+    message: id,
+    data: null,
+    type: "message",
+  };
+}
+
+export function job(given: Partial<Job> = {}): Job {
+  return {
+    id: "ftjob-1",
+    object: "fine_tuning.job",
+    created_at: 100,
+    started_at: 110,
+    finished_at: null,
+    estimated_finish: null,
+    model: "starter",
+    fine_tuned_model: null,
+    organization_id: "local",
+    status: "running",
+    training_file: "file-1",
+    validation_file: null,
+    result_files: [],
+    trained_tokens: null,
+    seed: 1,
+    method: {},
+    metadata: null,
+    integrations: null,
+    error: null,
+    user_provided_suffix: null,
+    resolved_hyperparameters: null,
+    current_step: null,
+    total_steps: null,
+    best_step: null,
+    is_cancel_requested: false,
+    ...given,
+  };
+}
+
+export function summary(id: string, given: Partial<RolloutSummary> = {}): RolloutSummary {
+  return {
+    id,
+    object: "fine_tuning.job.rollout",
+    split: "train",
+    step: 1,
+    epoch: 0,
+    row_index: 0,
+    group_index: 0,
+    attempt: 0,
+    policy_version: 0,
+    reward: 1,
+    failure_code: null,
+    failure_stage: null,
+    stop_reason: "completed",
+    tool_calls: 1,
+    completion_tokens: 10,
+    duration_s: 1,
+    created_at: 0,
+    ...given,
+  };
+}
