@@ -37,7 +37,7 @@ demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1
 	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS)
 
 web: ## rebuild the dashboard's assets (needs node 20 or newer)
-	cd web && npm ci && npm run build
+	cd web && npm ci && npm run generate && npm run build
 
 clean: ## remove what make made
 	rm -rf $(VENV) var

@@ -174,6 +174,8 @@ class RunSpec(Record):
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
     allow_loopback: bool = True
+    allow_cidrs: tuple[str, ...] = ()
+    """Private networks that tools and graders may live in."""
     torch_threads: int = 2
 
 

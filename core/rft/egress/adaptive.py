@@ -48,6 +48,8 @@ class AdaptiveSettings:
     """Latency ratio that calls for a measurement under light load."""
     growth: float = 0.04
     """Of the limit, per round."""
+    light_first: int = 8
+    """Rounds after which latency under light load is measured even if nothing looks suspicious."""
     light_every: int = 40
     """Rounds between two measurements under light load."""
     idle_s: float = 1.0
@@ -195,8 +197,8 @@ class AdaptiveWindow:
     def _close_steady(self) -> None:
         light, now = self._light, self._now
         if light is None:
-            is_suspicious = now.mean_s > self.settings.suspicious * (self._first_s or now.mean_s)
-            if is_suspicious or (self._is_full and self._rounds % self.settings.light_every == 0):
+            is_suspicious = self._first_s is None or now.mean_s > self.settings.suspicious * self._first_s
+            if self._is_full and (is_suspicious or self._rounds >= self.settings.light_first):
                 self._go_light()
             else:
                 now.fade(0.7)

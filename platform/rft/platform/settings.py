@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, IPvAnyNetwork
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True
     """Whether tools and graders may live on this machine."""
+    allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
+    """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
 
     engine: str = "transformers"
     """What samples: `transformers`, or `package.module:factory`."""

@@ -1,0 +1,1 @@
+"""Postgres, broker, API and worker as children of one supervisor: `rft up`."""

@@ -41,6 +41,7 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         engine=settings.engine,
         max_calls_in_flight=settings.max_calls_in_flight,
         allow_loopback=settings.allow_loopback,
+        allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         torch_threads=settings.torch_threads,
     )
 

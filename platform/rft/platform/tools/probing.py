@@ -44,7 +44,9 @@ async def _probe(target: Target, settings: Settings) -> Failure | None:
         target.url,
         headers=target.headers,
         timeout_s=settings.probe_timeout_s,
-        policy=AddressPolicy(allow_loopback=settings.allow_loopback),
+        policy=AddressPolicy(
+            allow_loopback=settings.allow_loopback, allow_cidrs=tuple(str(network) for network in settings.allow_cidrs)
+        ),
         stage=target.stage,
         name=target.name,
     )

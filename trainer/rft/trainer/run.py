@@ -1,0 +1,215 @@
+"""A run from its directory to its last word: everything is put together here, and every end is told in the log."""
+
+import fcntl
+import logging
+import os
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from pydantic import ValidationError
+
+from rft.core import run_layout
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RftError, RunAborted, SamplerError
+from rft.core.events import RunEnded, RunStarted
+from rft.core.spec import EndpointGrader, RunSecrets, RunSpec
+from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.rollouts.hermes import ChatTemplateError, HermesChatFormat
+from rft.rollouts.loop import RolloutSetup
+from rft.tool_gateway.gateway import HttpToolGateway
+from rft.trainer.background import Background
+from rft.trainer.checkpoints import Checkpoints
+from rft.trainer.data import BadDataset, read_rows
+from rft.trainer.engines.base import Engine
+from rft.trainer.engines.choose import open_engine
+from rft.trainer.events import EventWriter
+from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.policy import load_base_model
+from rft.trainer.steps import Steps, Workplace, take_over
+from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
+from rft.trainer.watch import RunFailed, Watch
+
+log = logging.getLogger(__name__)
+_LOCK_PATIENCE_S = 20.0
+
+
+class RunDirectoryBusy(RftError):
+    """Another trainer holds the run directory."""
+
+
+def run(run_dir: Path, secrets: RunSecrets) -> RunEnded:
+    """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy."""
+    with _only_trainer(run_dir):
+        events = EventWriter(run_dir / run_layout.EVENTS)
+        background = Background()
+        previous = signal.signal(signal.SIGTERM, lambda number, frame: background.stop())
+        try:
+            checkpoints = Checkpoints(run_dir)
+            ended = _ending(run_dir, secrets, events, background, checkpoints)
+            events.append(ended)
+            return ended
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+            background.close()
+            events.close()
+
+
+def _ending(
+    run_dir: Path, secrets: RunSecrets, events: EventWriter, background: Background, checkpoints: Checkpoints
+) -> RunEnded:
+    try:
+        _train(run_dir, secrets, events, background, checkpoints)
+    except RunAborted:
+        return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
+    except Exception as error:
+        if background.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
+            log.info("stopped while: %s", error)
+            return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
+        log.exception("the run failed")
+        code, message, param = _in_words(error)
+        return RunEnded(
+            outcome="failed",
+            best_step=checkpoints.best_step,
+            error_code=code,
+            error_message=message,
+            error_param=param,
+        )
+    return RunEnded(outcome="succeeded", best_step=checkpoints.best_step)
+
+
+def _in_words(error: Exception) -> tuple[str, str, str | None]:
+    """Code, message and param for the customer."""
+    match error:
+        case RunFailed():
+            return error.code, str(error), error.param
+        case BadDataset():
+            return "invalid_file", str(error), "training_file"
+        case UnusableModel() | ChatTemplateError():
+            return "unusable_model", str(error), "model"
+        case SamplerError():
+            return "sampler_failed", f"The engine that samples from the policy failed: {error}", None
+        case MemoryError() | torch.OutOfMemoryError():
+            return "out_of_memory", "The machine ran out of memory; a smaller batch_size may help.", None
+        case OSError() if error.errno == 28:
+            return "disk_full", "The disk that holds the run is full.", None
+        case _:
+            return "internal_error", f"{type(error).__name__}: {error}", None
+
+
+def _train(
+    run_dir: Path, secrets: RunSecrets, events: EventWriter, background: Background, checkpoints: Checkpoints
+) -> None:
+    spec = _read_spec(run_dir)
+    torch.set_num_threads(spec.torch_threads)
+    latest = checkpoints.latest
+    resumed = take_over(events, checkpoints)
+    events.append(
+        RunStarted(
+            resumed_from_step=resumed,
+            total_steps=spec.hyperparameters.steps,
+            pid=os.getpid(),
+        )
+    )
+    if resumed == spec.hyperparameters.steps:
+        return
+    train, valid = read_rows(run_dir / run_layout.TRAIN_ROWS), _valid_rows(run_dir)
+    if not train:
+        raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows")
+    tokenizer = load_tokenizer(spec.base_model)
+    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
+    background.check()
+    engine = open_engine(spec, chat_format)
+    client = background.call(_open_client(spec))
+    try:
+        setup = _rollout_setup(spec, secrets, client, engine, chat_format)
+        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints)
+        steps = Steps(place, latest.watch if latest else Watch())
+        trainer = PolicyTrainer(
+            load_base_model(spec.base_model),
+            tokenizer,
+            _update_settings(spec),
+            output_dir=checkpoints.folder,
+            source=steps.rollouts,
+            on_saved=steps.finish,
+            check=background.check,
+        )
+        if resumed is None:
+            steps.baseline(trainer.save_baseline)
+        else:
+            background.call(engine.publish(resumed, checkpoints.path_of(resumed)))
+        trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+    finally:
+        background.finish(engine.close(), client.aclose())
+
+
+def _read_spec(run_dir: Path) -> RunSpec:
+    try:
+        return RunSpec.model_validate_json((run_dir / run_layout.SPEC).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise RunFailed("invalid_spec", f"{run_layout.SPEC} cannot be read: {error}") from error
+
+
+def _valid_rows(run_dir: Path) -> list[DatasetRow]:
+    path = run_dir / run_layout.VALID_ROWS
+    return read_rows(path) if path.exists() else []
+
+
+async def _open_client(spec: RunSpec) -> EndpointClient:
+    """Made inside the loop that will use it."""
+    return EndpointClient.open(
+        retry=spec.retry,
+        max_calls_in_flight=spec.max_calls_in_flight,
+        allow_loopback=spec.allow_loopback,
+        allow_cidrs=spec.allow_cidrs,
+    )
+
+
+def _rollout_setup(
+    spec: RunSpec, secrets: RunSecrets, client: EndpointClient, engine: Engine, chat_format: HermesChatFormat
+) -> RolloutSetup:
+    if not isinstance(spec.grader, EndpointGrader):
+        raise RunFailed("unsupported_grader", f"grader {spec.grader.name!r} is not an endpoint", "method")
+    return RolloutSetup(
+        sampler=engine,
+        chat_format=chat_format,
+        tools=HttpToolGateway(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id),
+        grader=HttpGraderGateway(client, spec.grader, headers=secrets.grader_headers, job_id=spec.job_id),
+        grader_name=spec.grader.name,
+        budgets=spec.budgets,
+        temperature=spec.temperature,
+        model_name=spec.model_name,
+    )
+
+
+def _update_settings(spec: RunSpec) -> UpdateSettings:
+    wanted = spec.hyperparameters
+    return UpdateSettings(
+        steps=wanted.steps,
+        rows_per_step=wanted.burst,
+        learning_rate=spec.lora.learning_rate * wanted.learning_rate_multiplier,
+        lora=spec.lora,
+        loss_type=spec.loss_type,
+        temperature=spec.temperature,
+        seed=spec.seed,
+    )
+
+
+@contextmanager
+def _only_trainer(run_dir: Path) -> Generator[None]:
+    """Hold the directory's lock; a predecessor that is dying gets some time."""
+    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
+    with (run_dir / run_layout.LOCK).open("ab") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline_s:
+                    raise RunDirectoryBusy(f"another trainer holds {run_dir}") from None
+                time.sleep(0.1)
+        yield
