@@ -204,7 +204,8 @@ class _Call(Generic[T]):
         endpoint = self._endpoint
         timeout_s = min(endpoint.timeout_s, PROBE_TIMEOUT_S)
         reply = await self._client.http.knock(endpoint.url, headers=endpoint.header_list, timeout_s=timeout_s)
-        return isinstance(reply, Reply) and reply.status < 500
+        # A 500 to a GET may only mean that nobody thought of GETs here; the trial call will tell.
+        return isinstance(reply, Reply) and reply.status not in (502, 503, 504)
 
     def _judge(self, reply: Reply) -> T | AttemptFailure:
         failure = self._client.http.status_failure(reply)

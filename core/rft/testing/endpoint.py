@@ -120,6 +120,8 @@ class ScriptedEndpoint:
             await asyncio.sleep(delay_s)
         if fault is not None:
             return fault
+        if not call.body:
+            return HttpAnswer(405, b'{"error": "POST only"}')
         if call.path.startswith(TOOL_PATH):
             return self.tools.answer(json.loads(call.body))
         if call.path.startswith(GRADER_PATH):

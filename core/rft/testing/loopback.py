@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import struct
+from collections.abc import Callable
 from http import HTTPStatus
 from socket import SO_LINGER, SOL_SOCKET
 from typing import cast
@@ -19,6 +20,7 @@ class LoopbackEndpoint:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[_Connection] = set()
+        self._is_closed = False
         self.connections = 0
         """Connections accepted so far."""
 
@@ -46,6 +48,7 @@ class LoopbackEndpoint:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
+        self._is_closed = True
         self._server.close()
         for connection in list(self._open):
             connection.abort()
@@ -53,20 +56,22 @@ class LoopbackEndpoint:
 
     def _connect(self) -> "_Connection":
         self.connections += 1
-        return _Connection(self.endpoint, self._open)
+        return _Connection(self.endpoint, self._open, lambda: self._is_closed)
 
 
 class _Connection(asyncio.Protocol):
     """One accepted connection: reads a request, lets the endpoint answer, writes the answer or breaks."""
 
-    def __init__(self, endpoint: ScriptedEndpoint, siblings: "set[_Connection]") -> None:
-        self._endpoint, self._siblings = endpoint, siblings
+    def __init__(self, endpoint: ScriptedEndpoint, siblings: "set[_Connection]", is_closed: Callable[[], bool]) -> None:
+        self._endpoint, self._siblings, self._is_closed = endpoint, siblings, is_closed
         self._buffer = b""
         self._work: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        if self._is_closed():
+            self._transport.abort()  # accepted just before the server closed
         self._siblings.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

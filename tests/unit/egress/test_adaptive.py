@@ -1,0 +1,146 @@
+"""The adaptive window against models of endpoints, in simulated time."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.failure import FailureCode
+from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow, is_overload
+from rft.egress.limiter import FixedWindow
+from rft.egress.reply import AttemptFailure
+
+from .simulation import REFUSED, Endpoint, Seen, simulate
+
+BROKEN = AttemptFailure(FailureCode.SERVER_ERROR, "answered 503", status=503)
+
+
+def saturating(capacity: int, service_s: float) -> Endpoint:
+    """Latency explodes beyond the capacity; beyond twice of it calls are refused."""
+
+    def endpoint(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        if inside > 2 * capacity:
+            return 0.005, REFUSED
+        return service_s * max(1.0, inside / capacity) ** 2 * noise.uniform(0.7, 1.3), None
+
+    return endpoint
+
+
+def endless(service_s: float, broken_share: float = 0.0, *, is_wild: bool = False) -> Endpoint:
+    """Bears any number of calls; some break for reasons of their own."""
+
+    def endpoint(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        if noise.random() < broken_share:
+            return 0.01, BROKEN
+        return (noise.expovariate(1 / service_s) if is_wild else service_s * noise.uniform(0.7, 1.3)), None
+
+    return endpoint
+
+
+def after_ramp_up(endpoint: Endpoint, *, callers: int, seed: int, ramp_s: float = 10.0, seconds: float = 30.0) -> Seen:
+    window = AdaptiveWindow()
+    simulate(window, endpoint, callers=callers, seconds=ramp_s, seed=seed)
+    return simulate(window, endpoint, callers=callers, seconds=seconds, start_s=ramp_s + 0.5, seed=seed + 100)
+
+
+def best_fixed(endpoint: Endpoint, *, callers: int) -> float:
+    limits = {1, 2, 5, 8, 10, 15, 20, 30, 35, 40, 45, 50, 60, 100, 180, 200, 220, callers}
+    return max(
+        simulate(FixedWindow(limit), endpoint, callers=callers, seconds=20).goodput
+        for limit in limits
+        if limit <= callers
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("capacity", "service_s", "callers"), [(40, 0.2, 200), (40, 0.05, 200), (200, 0.2, 500)])
+def test_a_saturating_endpoint_is_used_and_not_trampled(
+    capacity: int, service_s: float, callers: int, seed: int
+) -> None:
+    endpoint = saturating(capacity, service_s)
+    seen = after_ramp_up(endpoint, callers=callers, seed=seed)
+    assert seen.goodput >= 0.85 * best_fixed(endpoint, callers=callers)
+    assert seen.most_in_flight <= 1.25 * capacity
+    assert seen.error_share <= 0.01
+
+
+@pytest.mark.parametrize("capacity", [5, 10])
+def test_a_tiny_endpoint_is_found_as_well(capacity: int) -> None:
+    seen = after_ramp_up(saturating(capacity, 0.2), callers=200, seed=1, ramp_s=60.0, seconds=60.0)
+    assert seen.most_in_flight <= 1.7 * capacity
+    assert seen.error_share <= 0.01
+    assert seen.goodput >= 0.7 * capacity / 0.2
+
+
+@pytest.mark.parametrize("is_wild", [False, True])
+def test_an_endpoint_that_bears_everything_gets_everything(*, is_wild: bool) -> None:
+    seen = after_ramp_up(endless(0.1, is_wild=is_wild), callers=500, seed=1)
+    assert seen.goodput >= 0.85 * 500 / 0.101
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
+def test_failures_that_do_not_come_of_load_do_not_strangle_the_endpoint(share: float) -> None:
+    endpoint = endless(0.1, share)
+    seen = after_ramp_up(endpoint, callers=300, seed=1, ramp_s=20.0)
+    assert seen.goodput >= 0.85 * best_fixed(endpoint, callers=300)
+
+
+def test_the_ramp_doubles_per_round() -> None:
+    window = AdaptiveWindow(AdaptiveSettings(start=10))
+    for expected in (20, 40, 80):
+        for _ in range(window.limit):
+            window.on_end(None, latency_s=0.1, in_flight=window.limit, now_s=0.0)
+        assert window.limit == expected
+
+
+def test_unused_places_are_no_reason_to_grow() -> None:
+    window = AdaptiveWindow()
+    for _ in range(500):
+        window.on_end(None, latency_s=0.1, in_flight=3, now_s=0.0)
+    assert window.limit == 32
+
+
+def test_after_a_pause_the_known_limit_is_approached_anew() -> None:
+    window = AdaptiveWindow()
+    simulate(window, endless(0.1), callers=500, seconds=5)
+    known = window.limit
+    window.on_start(0.5)
+    assert window.limit == known
+    window.on_start(60.0)
+    assert window.limit == pytest.approx(known / 2, abs=1)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([None, REFUSED, BROKEN, AttemptFailure(FailureCode.INVALID_REPLY, "x")]),
+            st.floats(0, 1000),
+            st.integers(1, 600),
+            st.booleans(),
+        ),
+        max_size=300,
+    )
+)
+def test_whatever_happens_the_limit_stays_within_its_bounds(
+    events: list[tuple[AttemptFailure | None, float, int, bool]],
+) -> None:
+    window = AdaptiveWindow(AdaptiveSettings(start=4, largest=64))
+    for now_s, (failure, latency_s, in_flight, has_paused) in enumerate(events):
+        if has_paused:
+            window.on_start(5.0)
+        window.on_end(failure, latency_s=latency_s, in_flight=in_flight, now_s=now_s)
+        assert 1 <= window.limit <= 64
+
+
+@pytest.mark.parametrize("code", FailureCode)
+def test_what_counts_as_overload(code: FailureCode) -> None:
+    expected = code in {
+        FailureCode.RATE_LIMITED,
+        FailureCode.TIMEOUT,
+        FailureCode.CONNECT_ERROR,
+        FailureCode.CONNECTION_RESET,
+    }
+    assert is_overload(AttemptFailure(code, "x")) is expected
+    assert is_overload(AttemptFailure(FailureCode.SERVER_ERROR, "x", status=503))
+    assert not is_overload(AttemptFailure(FailureCode.SERVER_ERROR, "x", status=500))
