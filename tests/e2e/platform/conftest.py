@@ -1,0 +1,55 @@
+"""The whole product for a module of tests: `rft up`, a customer's server, the official SDK."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai import OpenAI
+from tests.e2e.platform.customer import CustomerServer, make_model
+from tests.integration.embedded.running_platform import RunningPlatform
+
+SETTINGS = {
+    "RFT_ENGINE": "rft.testing.samplers:fake_engine",
+    "RFT_GRADER_TIMEOUT_S": "1",
+    "RFT_TOOL_TIMEOUT_S": "1",
+    "RFT_MAX_RETRIES": "1",
+    "RFT_RETRY_FIRST_WAIT_S": "0.05",
+    "RFT_RETRY_TOTAL_S": "3",
+    "RFT_TORCH_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+
+
+@pytest.fixture(scope="module")
+def platform() -> Iterator[RunningPlatform]:
+    """`rft up` with a scripted sampler, real trainer, short patience with endpoints. One base model: `tiny`."""
+    # Outside pytest's own folder, which root's service user could not enter.
+    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
+    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    model = make_model(folder / "tiny")
+    running = RunningPlatform.start(folder / "home", SETTINGS | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})})
+    try:
+        yield running
+    finally:
+        running.end()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def client(platform: RunningPlatform) -> Iterator[OpenAI]:
+    """The official SDK on it."""
+    with platform.client() as sdk:
+        yield sdk
+
+
+@pytest.fixture
+def server() -> Iterator[CustomerServer]:
+    """The customer's tools and grader."""
+    customer = CustomerServer()
+    yield customer
+    customer.close()

@@ -1,0 +1,166 @@
+"""A customer of the whole product: one small base model, rows, and an HTTP server with one manner per path."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from openai import OpenAI
+from tests.unit.trainer.by_hand import tiny_model
+
+from rft.trainer.starter.tokenizer import build_tokenizer
+
+TERMINAL = ("succeeded", "failed", "cancelled")
+_PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+def make_model(directory: Path) -> Path:
+    """A tiny model with a chat template; what it says is up to the run's sampler, what it learns is not."""
+    tokenizer = build_tokenizer()
+    tiny_model(tokenizer).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def row(number: int, tool: str = "search") -> str:
+    """One line of a dataset."""
+    described = {"type": "function", "function": {"name": tool, "parameters": _PARAMETERS}}
+    return json.dumps({"messages": [{"role": "user", "content": f"Question {number}?"}], "tools": [described]})
+
+
+def rows(count: int, first: int = 0) -> bytes:
+    """A dataset."""
+    return "\n".join(row(first + number) for number in range(count)).encode()
+
+
+def letter_share(text: str) -> float:
+    """Share of small letters: rewards that differ between rollouts and depend on nothing but the text."""
+    return sum(character in ascii_lowercase for character in text) / len(text) if text else 0.0
+
+
+class CustomerServer:
+    """`/tool` echoes the query; `/grade` scores letters; `/grade/<manner>` misbehaves in that manner."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        """Paths that were called, in order; knocks (GET) are not calls."""
+        self.bodies: list[dict[str, Any]] = []
+        self.graded: dict[str, int] = {}
+        """Grades asked for, by trace id."""
+        self.delay_s = 0.0
+        """How long every answer takes."""
+        self.released = threading.Event()
+        customer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._send(200, b"{}")
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                customer.calls.append(self.path)
+                customer.bodies.append(body)
+                if customer.delay_s:
+                    time.sleep(customer.delay_s)
+                self._send(*customer.answer(self.path, body))
+
+            def _send(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 512
+            daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Callers that are killed in the middle of a call are part of these tests."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body of a reply."""
+        if path.startswith("/grade"):
+            self.graded[body["trace_id"]] = self.graded.get(body["trace_id"], 0) + 1
+        match path:
+            case "/tool":
+                return 200, json.dumps({"output": json.loads(body["arguments"])["query"].upper()}).encode()
+            case "/grade":
+                return 200, json.dumps({"score": letter_share(body["sample"]["output_text"])}).encode()
+            case "/grade/text":
+                return 200, b"I quite like it."
+            case "/grade/nan":
+                return 200, b'{"score": NaN}'
+            case "/grade/500":
+                return 500, b"out of order"
+            case "/grade/401":
+                return 401, b'{"error": "who are you?"}'
+            case "/grade/hang":
+                self.released.wait(120)
+                return 503, b"{}"
+            case _:
+                return 404, b"{}"
+
+    def close(self) -> None:
+        """Stop serving."""
+        self.released.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def order(client: OpenAI, server: CustomerServer, **changes: Any) -> dict[str, Any]:
+    """Arguments of `jobs.create`; `train` and `valid` are bytes to upload, `grader` a path, the rest as given."""
+    train, valid = changes.pop("train", None) or rows(2), changes.pop("valid", None)
+    reinforcement: dict[str, Any] = {
+        "tools": changes.pop("tools", [{"name": "search", "server_url": f"{server.url}/tool"}]),
+        "grader": {"type": "endpoint", "name": "letters", "url": server.url + changes.pop("grader", "/grade")},
+        "max_episode_steps": 2,
+        "budgets": {"max_tokens": 64},
+        "hyperparameters": {"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.25}
+        | changes.pop("hyperparameters", {}),
+    }
+    files = {"training_file": client.files.create(file=("train.jsonl", train), purpose="fine-tune").id}
+    if valid is not None:
+        files["validation_file"] = client.files.create(file=("valid.jsonl", valid), purpose="fine-tune").id
+    method = {"type": "reinforcement", "reinforcement": reinforcement}
+    return {"model": "tiny", "method": method, "seed": 7, **files, **changes}
+
+
+def launch(client: OpenAI, server: CustomerServer, **changes: Any) -> Any:
+    """A new job; see `order`."""
+    return client.fine_tuning.jobs.create(**order(client, server, **changes))
+
+
+def wait_for(client: OpenAI, job_id: str, statuses: tuple[str, ...] = TERMINAL, patience_s: float = 120) -> Any:
+    """The job once it has one of these statuses."""
+    deadline = time.monotonic() + patience_s
+    while (job := client.fine_tuning.jobs.retrieve(job_id)).status not in statuses:
+        assert time.monotonic() < deadline, f"{job_id} is still {job.status} after {patience_s} s"
+        assert job.status not in TERMINAL, f"{job_id} is {job.status}: {job.error}"
+        time.sleep(0.1)
+    return job
+
+
+def events_of(client: OpenAI, job_id: str) -> list[Any]:
+    """All events, oldest first."""
+    return list(client.fine_tuning.jobs.list_events(job_id, limit=100))[::-1]
+
+
+def steps_of(client: OpenAI, job_id: str) -> list[dict[str, Any]]:
+    """Records of all steps, oldest first."""
+    page: Any = client.get(f"/fine_tuning/jobs/{job_id}/steps?limit=100", cast_to=object)
+    return sorted((entry["record"] for entry in page["data"]), key=lambda record: record["step"])

@@ -1,0 +1,170 @@
+"""kill -9 in the middle of a step, through the whole product: the job goes on by itself and ends with the same bits."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
+from tests.integration.embedded.running_platform import RunningPlatform, until
+
+from rft.core import run_layout
+
+log = logging.getLogger(__name__)
+STEPS = 4
+KILL_AFTER_STEP = 2
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a job left behind."""
+
+    job: Any
+    rewards: list[Any]
+    adapters: dict[int, bytes]
+    """Weights of the kept checkpoints, by step."""
+
+
+def start(client: OpenAI, server: CustomerServer) -> Any:
+    return launch(
+        client,
+        server,
+        train=rows(4),
+        valid=rows(2, first=100),
+        hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5, "eval_interval": 2},
+    )
+
+
+def ended(client: OpenAI, platform: RunningPlatform, job_id: str) -> Ended:
+    """Wait for the end and check that every step is there exactly once."""
+    job = wait_for(client, job_id, patience_s=180)
+    assert job.status == "succeeded", job.error
+    steps = steps_of(client, job_id)
+    assert [step["step"] for step in steps] == list(range(STEPS + 1))
+    metrics = [event.data["step"] for event in events_of(client, job_id) if event.type == "metrics"]
+    assert metrics == list(range(STEPS + 1))
+    counted = [(split and split["rollouts"]) for step in steps for split in (step["train"], step["valid"])]
+    assert counted == [None, 2, *(8, None, 8, 2) * (STEPS // 2)]
+    page: Any = client.get(f"/fine_tuning/jobs/{job_id}/rollouts?limit=1000", cast_to=object)
+    places = [(r["split"], r["step"], r["row_index"], r["group_index"], r["attempt"]) for r in page["data"]]
+    assert len(places) == len(set(places)) == sum(count or 0 for count in counted)
+    run_dir = platform.home / "runs" / job_id
+    kept = [checkpoint.step_number for checkpoint in client.fine_tuning.jobs.checkpoints.list(job_id)]
+    assert STEPS in kept
+    assert all(step["optimization"]["grad_norm"] > 0 for step in steps[1:])
+    rewards = [(split and split["reward_mean"]) for step in steps for split in (step["train"], step["valid"])]
+    return Ended(job, rewards, {step: adapter(run_dir, step) for step in kept})
+
+
+def adapter(run_dir: Path, step: int) -> bytes:
+    return (run_dir / run_layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(client: OpenAI, platform: RunningPlatform) -> Ended:
+    server = CustomerServer()
+    try:
+        return ended(client, platform, start(client, server).id)
+    finally:
+        server.close()
+
+
+def trainers_of(platform: RunningPlatform, job_id: str) -> list[int]:
+    found: list[int] = []
+    for process in platform.family():
+        try:
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if b"rft.trainer" in command and any(word.endswith(job_id.encode()) for word in command):
+            found.append(process.pid)
+    return found
+
+
+def kill_trainer(platform: RunningPlatform, job_id: str) -> None:
+    for pid in trainers_of(platform, job_id):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_worker_and_children(platform: RunningPlatform, job_id: str) -> None:
+    """The parent first, so that nobody puts the children's affairs in order; the trainer is among them."""
+    del job_id
+    worker = platform.child("worker").pid
+    below = [process.pid for process in platform.family() if is_below(process.pid, worker)]
+    for pid in (worker, *below):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # The kernel took it along with its parent.
+
+
+def kill_worker_alone(platform: RunningPlatform, job_id: str) -> None:
+    del job_id
+    os.kill(platform.child("worker").pid, signal.SIGKILL)
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1 and pid != ancestor:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    return pid == ancestor
+
+
+@pytest.mark.parametrize("kill", [kill_trainer, kill_worker_and_children, kill_worker_alone])
+def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
+    client: OpenAI,
+    server: CustomerServer,
+    platform: RunningPlatform,
+    undisturbed: Ended,
+    kill: Callable[[RunningPlatform, str], None],
+) -> None:
+    job_id = start(client, server).id
+    events = platform.home / "runs" / job_id / run_layout.EVENTS
+    until(lambda: completed_steps(events) >= KILL_AFTER_STEP, "the second step", 120)
+    server.delay_s = 1.0  # From here on nothing is quick: the kill strikes in the middle of the next step.
+    until(lambda: is_in_the_middle_of_a_step(events), "rollouts of the next step", 60)
+    before, killed_at = trainers_of(platform, job_id), time.monotonic()
+    kill(platform, job_id)
+    until(lambda: bool(set(trainers_of(platform, job_id)) - set(before)), "another trainer", 60)
+    until(lambda: runs_started(events) == 2, "the resumed run", 60)
+    resumed_after_s = time.monotonic() - killed_at
+    log.info("resumed after %.1f s", resumed_after_s)
+    server.delay_s = 0.0
+    after = ended(client, platform, job_id)
+    assert runs_started(events) == 2, f"resumed after {resumed_after_s:.1f} s"
+    assert after.adapters == undisturbed.adapters, f"resumed after {resumed_after_s:.1f} s"
+    assert after.rewards == undisturbed.rewards
+    assert after.job.best_step == undisturbed.job.best_step
+    assert after.job.trained_tokens == undisturbed.job.trained_tokens
+    told = [event.message for event in events_of(client, job_id)]
+    resumed = [message for message in told if message.startswith("Training resumed from the checkpoint of step")]
+    assert len(resumed) == 1, told
+    assert resumed_after_s < 60, f"resumed after {resumed_after_s:.1f} s"
+
+
+def completed_steps(events: Path) -> int:
+    """Complete steps beyond the baseline."""
+    return lines(events).count(b'"type":"step_done"') - 1
+
+
+def is_in_the_middle_of_a_step(events: Path) -> bool:
+    """Whether rollouts have ended since the last complete step."""
+    return b'"type":"rollout_done"' in lines(events).rpartition(b'"type":"step_done"')[2]
+
+
+def runs_started(events: Path) -> int:
+    return lines(events).count(b'"type":"run_started"')
+
+
+def lines(events: Path) -> bytes:
+    return events.read_bytes() if events.exists() else b""
