@@ -12,6 +12,12 @@ class Checkpoint(Record):
     train_reward: float | None
     valid_reward: float | None
     """None when the step was not evaluated."""
+    graded_share: float = 1.0
+    """Share of the validation rollouts that were graded."""
+
+
+MIN_GRADED_SHARE = 0.5
+"""An evaluation that lost more rollouts than this leaves is no evidence against one that did not."""
 
 
 def best(checkpoints: "list[Checkpoint]", keep: int = 3) -> "list[Checkpoint]":
@@ -21,6 +27,7 @@ def best(checkpoints: "list[Checkpoint]", keep: int = 3) -> "list[Checkpoint]":
     return sorted(pool, key=_rank, reverse=True)[:keep]
 
 
-def _rank(checkpoint: Checkpoint) -> tuple[float, int]:
+def _rank(checkpoint: Checkpoint) -> tuple[bool, float, int]:
     reward = checkpoint.valid_reward if checkpoint.valid_reward is not None else checkpoint.train_reward
-    return (float("-inf") if reward is None else reward, checkpoint.step)
+    is_evidence = checkpoint.graded_share >= MIN_GRADED_SHARE
+    return (is_evidence, float("-inf") if reward is None else reward, checkpoint.step)

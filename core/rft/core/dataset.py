@@ -59,6 +59,8 @@ def parse_row(line: bytes | str, *, line_number: int, index: int) -> DatasetRow 
     """One JSONL line as a row or a problem."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
+        if line_number == 1:
+            text = text.removeprefix("\ufeff")  # Some editors begin a file with a byte order mark.
         item = _JSON.validate_python(json.loads(text, parse_constant=_refuse_constant))
         if not isinstance(item, dict):
             raise _RowError("", f"a row must be a JSON object, this is {_kind(item)}")

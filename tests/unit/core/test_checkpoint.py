@@ -21,3 +21,8 @@ def test_the_later_wins_a_tie_and_unevaluated_steps_do_not_count() -> None:
 
 def test_without_validation_the_training_reward_decides() -> None:
     assert steps([checkpoint(1, None, 0.2), checkpoint(2, None, None), checkpoint(3, None, 0.7)]) == [3, 1, 2]
+
+
+def test_an_evaluation_that_lost_most_rollouts_is_no_evidence() -> None:
+    lucky = checkpoint(4, 1.0).model_copy(update={"graded_share": 0.005})
+    assert steps([checkpoint(1, 0.5), lucky, checkpoint(2, 0.6)]) == [2, 1, 4]

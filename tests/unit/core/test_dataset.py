@@ -78,6 +78,12 @@ def test_lines_are_counted_as_an_editor_does_and_rows_without_gaps() -> None:
     assert [p.index if isinstance(p, DatasetRow) else p.line for p in parsed] == [0, 3, 1]
 
 
+def test_a_byte_order_mark_is_no_content() -> None:
+    assert isinstance(
+        parse_row(b"\xef\xbb\xbf" + json.dumps({"messages": [USER]}).encode(), line_number=1, index=0), DatasetRow
+    )
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
