@@ -78,7 +78,7 @@ def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
             "tools": [{"name": name, "server_url": f"{server}/tools"} for name in ("search", "list", "cat")],
             "grader": {"type": "endpoint", "name": "partial_credit", "url": f"{server}/grade"},
             "max_episode_steps": 10,
-            "hyperparameters": {"n_epochs": 2, "batch_size": 16, "learning_rate_multiplier": 1.5, "eval_interval": 10},
+            "hyperparameters": {"n_epochs": 2, "batch_size": 16, "eval_interval": 10},
         },
     }
     job = client.fine_tuning.jobs.create(

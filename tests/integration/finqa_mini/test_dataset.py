@@ -1,0 +1,63 @@
+"""The example's generator: rows that the platform takes, the same for the same seed, without leakage."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.integration.finqa_mini.running import EXAMPLE, RunningServer
+
+from rft.core.dataset import DatasetRow, parse_rows
+
+
+def generate(folder: Path, seed: int) -> Path:
+    subprocess.run([sys.executable, EXAMPLE / "generate.py", "--out", folder, "--seed", str(seed)], check=True)
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate(tmp_path_factory.mktemp("data") / "new" / "folder", seed=1)
+
+
+def test_every_row_is_a_valid_row(data: Path) -> None:
+    for name, count in (("train.jsonl", 400), ("valid.jsonl", 200)):
+        parsed = list(parse_rows((data / name).read_bytes().splitlines()))
+        assert len(parsed) == count
+        for row in parsed:
+            assert isinstance(row, DatasetRow), row
+            assert [tool.name for tool in row.tools] == ["search", "list", "cat"]
+            assert set(row.item) == {"messages", "tools", "company", "year", "metric", "answer"}
+
+
+def test_same_seed_same_bytes(data: Path, tmp_path: Path) -> None:
+    again, other = generate(tmp_path / "again", seed=1), generate(tmp_path / "other", seed=2)
+    for name in ("train.jsonl", "valid.jsonl"):
+        assert (again / name).read_bytes() == (data / name).read_bytes()
+        assert (other / name).read_bytes() != (data / name).read_bytes()
+
+
+def test_companies_are_disjoint_and_questions_differ(data: Path, corpus: ModuleType) -> None:
+    train, valid = rows(data / "train.jsonl"), rows(data / "valid.jsonl")
+    training, validation = corpus.company_names()
+    assert {row["company"] for row in train} <= set(training)
+    assert {row["company"] for row in valid} <= set(validation)
+    for split in (train, valid):
+        assert len({row["messages"][0]["content"] for row in split}) == len(split)
+
+
+def test_the_answer_is_found_by_searching_and_reading(data: Path, server: RunningServer) -> None:
+    for row in rows(data / "train.jsonl")[:20] + rows(data / "valid.jsonl")[:20]:
+        folder = f"{row['company']}/{row['year']}/"
+        hits = server.tool("search", f"{row['company']} {row['year']}").split("\n")
+        (path,) = (hit for hit in hits if hit.startswith(folder))
+        assert f"{row['metric']}: {row['answer']}" in server.tool("cat", path).split("\n")
+        assert server.score(f"Answer: {row['metric']}: {row['answer']}", row["answer"]) == 1.0
+        assert path.removeprefix(folder) not in row["messages"][0]["content"].split()
