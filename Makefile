@@ -7,7 +7,7 @@ FAULTS ?= 0
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help install check format test demo web bench-gateway clean
+.PHONY: help install check format test demo web bench-demo bench-gateway clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -35,6 +35,9 @@ format: install ## rewrite formatting and what lint can fix
 
 demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1
 	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS)
+
+bench-demo: install ## three seeds and broken endpoints against the demo's bars -> var/bench/demo.json (half an hour)
+	$(BIN)/python tests/bench/demo.py
 
 bench-gateway: install ## bursts, saturation, fairness and outages against a bare client -> var/bench/gateway.json
 	$(BIN)/python tests/bench/gateway.py

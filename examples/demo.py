@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from openai import OpenAI
@@ -61,7 +62,7 @@ def wait_for_file(path: Path, child: subprocess.Popen[bytes], log: Path, timeout
 
 def platform_environment(home: Path, faults: float) -> dict[str, str]:
     """A laptop's settings: with broken endpoints on purpose, calls are given up after seconds, not minutes."""
-    env = {"RFT_HOME": str(home), "RFT_PORT": "0", "RFT_RETRY_FIRST_WAIT_S": "0.05"}
+    env = {"RFT_HOME": str(home), "RFT_PORT": "0", "RFT_RETRY_FIRST_WAIT_S": "0.05", "RFT_TORCH_THREADS": "1"}
     if faults:
         env |= {"RFT_TOOL_TIMEOUT_S": "3", "RFT_GRADER_TIMEOUT_S": "3", "RFT_RETRY_TOTAL_S": "4"}
     return env
@@ -78,6 +79,7 @@ def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
             "tools": [{"name": name, "server_url": f"{server}/tools"} for name in ("search", "list", "cat")],
             "grader": {"type": "endpoint", "name": "partial_credit", "url": f"{server}/grade"},
             "max_episode_steps": 10,
+            "budgets": {"max_tokens": 320},
             "hyperparameters": {"n_epochs": 2, "batch_size": 16, "eval_interval": 10},
         },
     }
@@ -159,6 +161,15 @@ def make_report(steps: list[dict[str, Any]], **extra: float) -> dict[str, Any]:
     }
 
 
+def greedy_reward(run_dir: Path, step: int) -> float:
+    """Validation reward of a checkpoint that always takes its likeliest token."""
+    command = [BIN / "python", "-m", "rft.trainer.evaluate", run_dir, "--step", str(step), "--temperature", "0"]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
+    return json.loads(done.stdout)["reward_mean"]
+
+
 def show(report: dict[str, Any]) -> None:
     """The before/after table."""
     table = Table(title="before and after, on companies the policy has never seen")
@@ -178,14 +189,21 @@ def show(report: dict[str, Any]) -> None:
     console.print(f"training {report['seconds_training']:.0f} s, everything {report['seconds_total']:.0f} s")
 
 
+def stop(signum: int, frame: FrameType | None) -> None:
+    """Leave through every `finally`, so that the children are stopped too."""
+    del frame
+    sys.exit(128 + signum)
+
+
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=float, default=0.0, help="share of rollouts whose endpoint breaks for good")
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "demo")
+    parser.add_argument("--greedy", action="store_true", help="also evaluate the best checkpoint at temperature 0")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children are stopped too
+    signal.signal(signal.SIGTERM, stop)
     began = time.monotonic()
     work = args.out / "work"
     shutil.rmtree(work, ignore_errors=True)
@@ -212,14 +230,15 @@ def main() -> None:
         job_id = launch(client, work / "data", server_url, args.seed)
         console.print(f"job {job_id}")
         seconds_training = watch(client, job_id)
-        steps = steps_of(client, job_id)
-    report = make_report(
-        steps,
-        seconds_training=round(seconds_training, 1),
-        seconds_total=round(time.monotonic() - began, 1),
-        seed=args.seed,
-        faults=args.faults,
-    )
+        report = make_report(
+            steps_of(client, job_id),
+            seconds_training=round(seconds_training, 1),
+            seconds_total=round(time.monotonic() - began, 1),
+            seed=args.seed,
+            faults=args.faults,
+        )
+        if args.greedy:
+            report["greedy_reward"] = greedy_reward(home / "runs" / job_id, report["best_step"])
     show(report)
     (args.out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"written: {args.out / 'report.json'}")

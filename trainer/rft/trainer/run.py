@@ -28,6 +28,7 @@ from rft.trainer.data import BadDataset, read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
+from rft.trainer.fitting import split_by_fit, too_long_notice
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.policy import load_base_model
 from rft.trainer.steps import Steps, Workplace, take_over
@@ -104,7 +105,7 @@ def _in_words(error: Exception) -> tuple[str, str, str | None]:
 def _train(
     run_dir: Path, secrets: RunSecrets, events: EventWriter, background: Background, checkpoints: Checkpoints
 ) -> None:
-    spec = _read_spec(run_dir)
+    spec = read_spec(run_dir)
     torch.set_num_threads(spec.torch_threads)
     latest = checkpoints.latest
     resumed = take_over(events, checkpoints)
@@ -124,9 +125,11 @@ def _train(
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
     background.check()
     engine = open_engine(spec, chat_format)
-    client = background.call(_open_client(spec))
+    train = _fitting(train, "training_file", chat_format, engine, events)
+    valid = _fitting(valid, "validation_file", chat_format, engine, events)
+    client = background.call(open_client(spec))
     try:
-        setup = _rollout_setup(spec, secrets, client, engine, chat_format)
+        setup = rollout_setup(spec, secrets, client, engine, chat_format)
         place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints)
         steps = Steps(place, latest.watch if latest else Watch())
         trainer = PolicyTrainer(
@@ -147,7 +150,7 @@ def _train(
         background.finish(engine.close(), client.aclose())
 
 
-def _read_spec(run_dir: Path) -> RunSpec:
+def read_spec(run_dir: Path) -> RunSpec:
     try:
         return RunSpec.model_validate_json((run_dir / run_layout.SPEC).read_bytes())
     except (OSError, ValidationError) as error:
@@ -159,7 +162,21 @@ def _valid_rows(run_dir: Path) -> list[DatasetRow]:
     return read_rows(path) if path.exists() else []
 
 
-async def _open_client(spec: RunSpec) -> EndpointClient:
+def _fitting(
+    rows: list[DatasetRow], param: str, chat_format: HermesChatFormat, engine: Engine, events: EventWriter
+) -> list[DatasetRow]:
+    """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
+    limit = engine.max_context_tokens
+    fitting, too_long = split_by_fit(rows, chat_format, max_context_tokens=limit)
+    if too_long:
+        notice = too_long_notice(too_long, file=param.replace("_", " "), max_context_tokens=limit)
+        if not fitting:
+            raise RunFailed("rows_too_long", notice.message, param)
+        events.append(notice)
+    return fitting
+
+
+async def open_client(spec: RunSpec) -> EndpointClient:
     """Made inside the loop that will use it."""
     return EndpointClient.open(
         retry=spec.retry,
@@ -169,7 +186,7 @@ async def _open_client(spec: RunSpec) -> EndpointClient:
     )
 
 
-def _rollout_setup(
+def rollout_setup(
     spec: RunSpec, secrets: RunSecrets, client: EndpointClient, engine: Engine, chat_format: HermesChatFormat
 ) -> RolloutSetup:
     if not isinstance(spec.grader, EndpointGrader):

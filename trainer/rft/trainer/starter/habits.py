@@ -22,8 +22,8 @@ BUDGET_USED_UP = (
 class Habits:
     """Probabilities of the decisions in a trace."""
 
-    list_first: float = 0.6
-    list_again: float = 0.6
+    list_first: float = 0.75
+    list_again: float = 0.65
     query_year: float = 0.4
     """Search for company and year: the good query."""
     query_metric: float = 0.3
@@ -36,7 +36,7 @@ class Habits:
     """Search again after opening a wrong report, instead of answering from it."""
     right_metric: float = 0.95
     unknown: float = 0.08
-    focus: float = 0.64
+    focus: float = 0.68
     """What each call beyond the two that are needed leaves of `right_row` and `right_metric`: clutter confuses. Without
     this nothing but the budget would speak against needless calls."""
 

@@ -1,0 +1,174 @@
+"""A run directory, a customer's server in this process, and the trainer as its own process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from rft.core import run_layout
+from rft.core.events import EventLine
+from rft.core.spec import (
+    Budgets,
+    EndpointGrader,
+    LoraSpec,
+    ResolvedHyperparameters,
+    RetryBudget,
+    RunSecrets,
+    RunSpec,
+    ToolServer,
+)
+
+Score = Callable[[str], Any]
+
+
+class Customer:
+    """Answers tool calls with the query in capitals, and grades by a function of the last turn's text."""
+
+    def __init__(self) -> None:
+        self.score: Score = letter_share
+        self.headers: list[dict[str, str]] = []
+        customer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                customer.headers.append({name.lower(): value for name, value in self.headers.items()})
+                reply = json.dumps(customer.reply(self.path, body)).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(reply)))
+                self.end_headers()
+                self.wfile.write(reply)
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 512
+            daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """A trainer killed in the middle of a call is part of these tests."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
+        self.thread.start()
+
+    def reply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == "/grade":
+            return {"score": self.score(body["sample"]["output_text"] or "")}
+        return {"output": json.loads(body["arguments"])["query"].upper()}
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def letter_share(text: str) -> float:
+    """Share of small letters in a text."""
+    return sum(character in ascii_lowercase for character in text) / len(text) if text else 0.0
+
+
+def row(number: int) -> str:
+    parameters = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    tool = {"type": "function", "function": {"name": "search", "parameters": parameters}}
+    return json.dumps({"messages": [{"role": "user", "content": f"Question {number}?"}], "tools": [tool]})
+
+
+def write_run(
+    run_dir: Path,
+    base_model: Path,
+    url: str,
+    *,
+    steps: int = 3,
+    group_size: int = 4,
+    engine: str = "rft.testing.samplers:fake_engine",
+    learning_rate: float = 2e-3,
+    max_tokens: int = 64,
+    valid_rows: int = 3,
+    retry: RetryBudget | None = None,
+) -> Path:
+    """A run directory as the platform writes it."""
+    run_dir.mkdir(parents=True)
+    spec = RunSpec(
+        job_id="ftjob-test",
+        seed=7,
+        base_model=str(base_model),
+        model_name="tiny",
+        hyperparameters=ResolvedHyperparameters(
+            n_epochs=1, batch_size=2, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
+            eval_samples=1, group_size=group_size, steps=steps,
+        ),
+        tools=(ToolServer(name="search", server_url=f"{url}/tool", header_names=("X-Key",)),),
+        grader=EndpointGrader(name="letters", url=f"{url}/grade"),
+        budgets=Budgets(max_tool_calls=3, max_tokens=max_tokens),
+        retry=retry or RetryBudget(),
+        lora=LoraSpec(rank=4, alpha=8, learning_rate=learning_rate),
+        engine=engine,
+        torch_threads=1,
+    )  # fmt: skip
+    (run_dir / run_layout.SPEC).write_text(spec.model_dump_json())
+    (run_dir / run_layout.TRAIN_ROWS).write_text("\n".join(row(i) for i in range(5)))
+    if valid_rows:
+        (run_dir / run_layout.VALID_ROWS).write_text("\n".join(row(100 + i) for i in range(valid_rows)))
+    return run_dir
+
+
+@dataclass(slots=True)
+class Trainer:
+    """One trainer process over a run directory."""
+
+    run_dir: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, run_dir: Path, secrets: RunSecrets | None = None) -> "Trainer":
+        with (run_dir / run_layout.LOG).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rft.trainer", str(run_dir)], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(secrets.model_dump_json().encode() if secrets else b"")
+        process.stdin.close()
+        return cls(run_dir, process)
+
+    def wait(self, timeout_s: float = 240) -> int:
+        return self.process.wait(timeout_s)
+
+    def wait_for_events(self, count: int, timeout_s: float = 240) -> None:
+        """Until the log has that many whole lines, or the process is gone."""
+        deadline = time.monotonic() + timeout_s
+        path = self.run_dir / run_layout.EVENTS
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if path.exists() and path.read_bytes().count(b"\n") >= count:
+                return
+            time.sleep(0.005)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+
+def events(run_dir: Path) -> list[EventLine]:
+    lines = (run_dir / run_layout.EVENTS).read_bytes().splitlines()
+    return [EventLine.model_validate_json(line) for line in lines]
+
+
+def adapter_bytes(run_dir: Path, step: int) -> bytes:
+    return (run_dir / run_layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()

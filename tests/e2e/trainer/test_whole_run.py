@@ -1,0 +1,182 @@
+"""A run from spec to last word, through real sockets, as the platform starts it."""
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
+
+from rft.core import run_layout
+from rft.core.events import Notice, RolloutDone, RunEnded, RunStarted, StepDone
+from rft.core.failure import Failure, FailureCode
+from rft.core.rollout import Split
+from rft.core.spec import RetryBudget, RunSecrets
+from rft.trainer.policy import load_base_model
+from rft.trainer.run import run
+
+
+@pytest.mark.slow
+def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3)
+    secrets = RunSecrets(tool_headers={"search": {"X-Key": "tool-secret"}}, grader_headers={"X-Key": "grader-secret"})
+    trainer = Trainer.start(run_dir, secrets)
+    assert trainer.wait() == 0
+    lines = events(run_dir)
+    assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
+    assert all(before.at <= after.at for before, after in pairwise(lines))
+    told = [line.event for line in lines]
+    assert told[0] == RunStarted(resumed_from_step=None, total_steps=3, pid=trainer.process.pid)
+    assert isinstance(told[-1], RunEnded)
+    assert told[-1].outcome == "succeeded"
+    steps = [event for event in told if isinstance(event, StepDone)]
+    assert [step.step for step in steps] == [0, 1, 2, 3]
+    assert [step.valid is not None for step in steps] == [True, False, True, True]
+    assert [step.train is not None for step in steps] == [False, True, True, True]
+    rollouts = Counter((e.key.split, e.key.step) for e in told if isinstance(e, RolloutDone))
+    assert rollouts == {(Split.VALID, 0): 3, (Split.VALID, 2): 3, (Split.VALID, 3): 3} | {
+        (Split.TRAIN, step): 8 for step in (1, 2, 3)
+    }
+    for step in steps[1:]:
+        assert step.train is not None
+        assert (step.train.rollouts, step.train.graded, step.train.groups) == (8, 8, 2)
+        assert step.optimization is not None
+        assert step.optimization.trained_rollouts == 8
+        timing = step.timing
+        parts = timing.sampling_s + timing.tools_s + timing.grading_s + timing.training_s + timing.eval_s
+        assert parts == pytest.approx(timing.full_step_s, rel=0.1)
+    best = told[-1].best_step
+    assert best in (0, 2, 3)
+    assert steps[-1].checkpoint.kept_steps[0] == best
+    on_disk = {path.name for path in (run_dir / run_layout.CHECKPOINTS).iterdir()}
+    assert on_disk == {f"checkpoint-{step}" for step in steps[-1].checkpoint.kept_steps}
+    model = PeftModel.from_pretrained(load_base_model(str(base_model)), str(run_dir / steps[-1].checkpoint.path))
+    assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
+    keys = Counter(headers.get("x-key") for headers in customer.headers)
+    assert keys["grader-secret"] == sum(rollouts.values())
+    assert keys["tool-secret"] == len(customer.headers) - keys["grader-secret"]
+    assert b"secret" not in b"".join(path.read_bytes() for path in run_dir.rglob("*") if path.is_file())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_killed_again_and_again_ends_with_the_bytes_of_an_undisturbed_one(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    straight = write_run(tmp_path / "straight", base_model, customer.url, steps=5)
+    assert Trainer.start(straight).wait() == 0
+    disturbed = write_run(tmp_path / "disturbed", base_model, customer.url, steps=5)
+    chance, lines = random.Random(20), 0
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        trainer = Trainer.start(disturbed)
+        lines += chance.randint(6, 20)
+        trainer.wait_for_events(lines)
+        trainer.signal(number)
+        assert trainer.wait() == (0 if number == signal.SIGTERM else -number)
+        lines = len(events_without_torn_end(disturbed))
+    assert Trainer.start(disturbed).wait() == 0
+    assert adapter_bytes(disturbed, 5) == adapter_bytes(straight, 5)
+    told = [line.event for line in events(disturbed)]
+    assert [e.step for e in told if isinstance(e, StepDone)] == [0, 1, 2, 3, 4, 5]
+    assert sum(isinstance(e, RunStarted) for e in told) == 4
+    assert [e.outcome for e in told if isinstance(e, RunEnded)] == ["stopped", "succeeded"]
+    assert valid_rewards(told) == valid_rewards([line.event for line in events(straight)])
+    reached = None
+    for event in told:  # Each process went on where the last complete step was.
+        if isinstance(event, RunStarted):
+            assert event.resumed_from_step == reached
+        if isinstance(event, StepDone):
+            reached = event.step
+
+
+def events_without_torn_end(run_dir: Path) -> list[bytes]:
+    path = run_dir / run_layout.EVENTS
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def valid_rewards(told: Sequence[object]) -> list[float | None]:
+    return [e.valid.reward_mean if e.valid else None for e in told if isinstance(e, StepDone)]
+
+
+def test_a_random_policy_learns_what_the_grader_wants(
+    customer: Customer, teachable_model: Path, tmp_path: Path
+) -> None:
+    run_dir = write_run(
+        tmp_path / "run", teachable_model, customer.url,
+        steps=10, group_size=8, engine="transformers", learning_rate=3e-2, max_tokens=4,
+    )  # fmt: skip
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    steps = [line.event for line in events(run_dir) if isinstance(line.event, StepDone)]
+    rewards = [step.train.reward_mean for step in steps if step.train is not None]
+    assert rewards[0] is not None
+    assert 0.3 < rewards[0] < 0.65
+    assert max(reward or 0.0 for reward in rewards) > 0.9
+    validation = [step.valid.reward_mean for step in steps if step.valid is not None]
+    assert validation[0] is not None
+    assert (validation[-1] or 0.0) > validation[0] + 0.2
+    for step in steps[1:]:
+        assert step.optimization is not None
+        gap = step.optimization.sampling_logp_difference
+        assert gap is None or gap < 1e-5
+
+
+def test_a_grader_that_answers_nan_fails_the_run_by_name_and_trains_on_nothing(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    customer.score = lambda text: float("nan")
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, retry=RetryBudget(max_retries=0))
+    ended = run(run_dir, RunSecrets())
+    assert ended.outcome == "failed"
+    assert ended.error_code == "grader_failed"
+    assert ended.error_message is not None
+    assert "'letters'" in ended.error_message
+    told = [line.event for line in events(run_dir)]
+    outcomes = [event.outcome for event in told if isinstance(event, RolloutDone)]
+    assert {o.code for o in outcomes if isinstance(o, Failure)} == {FailureCode.INVALID_SCORE}
+    assert [e.step for e in told if isinstance(e, StepDone)] == [0]
+    assert any(isinstance(e, Notice) and e.code == "nothing_graded" for e in told)
+    assert told[-1] == ended
+
+
+def test_equal_rewards_everywhere_are_told_as_no_signal_and_change_no_weight(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    customer.score = lambda text: 0.5
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3, valid_rows=0)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    told = [line.event for line in events(run_dir)]
+    assert [e.code for e in told if isinstance(e, Notice)] == ["no_signal"]
+    assert adapter_bytes(run_dir, 3) == adapter_bytes(run_dir, 1)
+    assert all(e.valid is None for e in told if isinstance(e, StepDone))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "code"),
+    [
+        (run_layout.SPEC, "{}", "invalid_spec"),
+        (run_layout.TRAIN_ROWS, '{"messages": []}', "invalid_file"),
+        (run_layout.TRAIN_ROWS, "", "invalid_file"),
+    ],
+)
+def test_bad_input_fails_with_words_for_the_customer(
+    customer: Customer, base_model: Path, tmp_path: Path, file: str, content: str, code: str
+) -> None:
+    run_dir = write_run(tmp_path / "run", base_model, customer.url)
+    (run_dir / file).write_text(content)
+    ended = run(run_dir, RunSecrets())
+    assert (ended.outcome, ended.error_code) == ("failed", code)
+    assert events(run_dir)[-1].event == ended
+
+
+def test_a_missing_model_fails_by_name(customer: Customer, tmp_path: Path) -> None:
+    run_dir = write_run(tmp_path / "run", tmp_path / "nowhere", customer.url)
+    ended = run(run_dir, RunSecrets())
+    assert ended.error_code == "unusable_model"
+    assert "nowhere" in (ended.error_message or "")

@@ -1,0 +1,45 @@
+"""A tiny random model with the starter's tokenizer."""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.unit.trainer.by_hand import tiny_model, trace_of
+from transformers import PreTrainedTokenizerBase
+
+from rft.core.turns import Trace
+from rft.trainer.starter.tokenizer import build_tokenizer
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return build_tokenizer()
+
+
+@pytest.fixture
+def model_dir(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
+    path = tmp_path / "base"
+    tiny_model(tokenizer).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def ragged_traces() -> list[Trace]:
+    """Eight two-turn traces of different lengths, tool output in the middle."""
+    generator = torch.Generator().manual_seed(3)
+
+    def ids(count: int) -> list[int]:
+        return torch.randint(20, 600, (count,), generator=generator).tolist()
+
+    return [
+        trace_of(ids(5 + i % 3), ("sampled", ids(4 + i)), ("tool", ids(3 + 5 * i)), ("sampled", ids(9 - i)))
+        for i in range(8)
+    ]

@@ -1,0 +1,62 @@
+"""The tokenizer is used as it was saved, and renders what the agent loop needs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerBase
+
+from rft.core.messages import Message, Role, ToolResult
+from rft.rollouts.hermes import HermesChatFormat
+from rft.trainer.policy import load_base_model, lora_config, max_context_tokens
+from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
+
+
+def test_a_tokenizer_of_its_own_is_not_replaced_by_that_of_the_architecture(
+    model_dir: Path, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    loaded = load_tokenizer(str(model_dir))
+    text = "What was the revenue of Alpine Foods in 2017? 41 7 123"
+    assert loaded.encode(text) == tokenizer.encode(text)
+    assert loaded.pad_token_id == tokenizer.pad_token_id
+
+
+def test_stop_ids_are_the_tokenizers_and_the_generation_configs(model_dir: Path) -> None:
+    loaded = load_tokenizer(str(model_dir))
+    assert stop_ids(str(model_dir), loaded) == (loaded.eos_token_id,)
+    (model_dir / "generation_config.json").write_text(json.dumps({"eos_token_id": [9, loaded.eos_token_id]}))
+    assert stop_ids(str(model_dir), loaded) == (loaded.eos_token_id, 9)
+
+
+def test_a_conversation_is_rendered_and_goes_on_without_encoding_again(model_dir: Path) -> None:
+    loaded = load_tokenizer(str(model_dir))
+    chat = ChatTokenizer(loaded, stop_ids(str(model_dir), loaded))
+    chat_format = HermesChatFormat(chat)
+    prompt = chat_format.prompt_ids([Message(role=Role.USER, content="hi")], ())
+    assert chat.decode(prompt) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    suffix = chat_format.suffix_ids([ToolResult(call_id="c", name="search", output="rows")])
+    assert chat.decode(suffix).endswith("rows\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
+    call = '<tool_call>\n{"name": "search", "arguments": {"query": "x"}}\n</tool_call>'
+    parsed = chat_format.parse([*chat.encode(call), *chat.stop_ids], call_id_prefix="c")
+    assert [c.name for c in parsed.tool_calls] == ["search"]
+    assert chat_format.count_tokens("2017 2018") == 3
+
+
+def test_models_that_cannot_be_used_say_why(model_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnusableModel, match="cannot be loaded"):
+        load_tokenizer(str(tmp_path / "nowhere"))
+    with pytest.raises(UnusableModel, match="cannot be loaded"):
+        load_base_model(str(tmp_path))
+    (model_dir / "chat_template.jinja").unlink()
+    with pytest.raises(UnusableModel, match="no chat template"):
+        load_tokenizer(str(model_dir))
+
+
+def test_the_adapter_covers_attention_and_mlp(model_dir: Path) -> None:
+    from rft.core.spec import LoraSpec
+
+    model = load_base_model(str(model_dir))
+    assert max_context_tokens(model) == 512
+    config = lora_config(model, LoraSpec())
+    assert isinstance(config.target_modules, set)
+    assert config.target_modules == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}

@@ -1,0 +1,40 @@
+"""The order of rows: every epoch a permutation, every batch without repetition, nothing dropped."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.spec import Hyperparameters, resolve
+from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order
+
+
+@given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), epochs=st.integers(1, 4), seed=st.integers(0, 99))
+def test_each_epoch_has_each_row_once_and_no_batch_has_a_row_twice(
+    rows: int, batch_size: int, epochs: int, seed: int
+) -> None:
+    wanted = resolve(Hyperparameters(n_epochs=epochs, batch_size=batch_size), train_rows=rows)
+    batches = row_order(rows=rows, batch_size=wanted.batch_size, steps=wanted.steps, seed=seed)
+    assert [len(batch) for batch in batches] == [wanted.batch_size] * wanted.steps
+    for batch in batches:
+        assert len({place.row_index for place in batch}) == len(batch)
+    places = Counter(place for batch in batches for place in batch)
+    assert set(places.values()) == {1}
+    assert {place for place in places if place.epoch < epochs} == {
+        RowPlace(row, epoch) for row in range(rows) for epoch in range(epochs)
+    }
+
+
+def test_the_order_depends_on_the_seed_alone_and_not_on_the_number_of_steps() -> None:
+    long = row_order(rows=7, batch_size=3, steps=20, seed=5)
+    assert row_order(rows=7, batch_size=3, steps=4, seed=5) == long[:4]
+    assert row_order(rows=7, batch_size=3, steps=20, seed=6) != long
+
+
+def test_a_bad_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"messages": [{"role": "user", "content": "hi"}]}\n\n{"messages": []}\n')
+    with pytest.raises(BadDataset, match=r"train\.jsonl: line 3 at messages"):
+        read_rows(path)

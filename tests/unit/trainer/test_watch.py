@@ -1,0 +1,122 @@
+"""Steps that teach nothing are noticed, named and, twice in a row, stop the run where they must."""
+
+import pytest
+from tests.unit.trainer.by_hand import group_of, trace_of
+
+from rft.core.events import Optimization
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.group import Group
+from rft.trainer.watch import RunFailed, Watch, judge_evaluation, judge_step, judge_update
+
+TRACE = trace_of([1], ("sampled", [2]))
+
+
+def groups(*rewards: list[float | None]) -> list[Group]:
+    return [group_of([TRACE] * len(group), group, row_index=i) for i, group in enumerate(rewards)]
+
+
+def with_platform_failure() -> list[Group]:
+    from dataclasses import replace
+
+    [group] = groups([1.0, 0.0, None])
+    failure = Failure(stage=Stage.SAMPLER, code=FailureCode.SAMPLER_ERROR, message="The sampler failed: boom")
+    return [Group(0, (*group.rollouts[:2], replace(group.rollouts[2], outcome=failure)))]
+
+
+def test_a_step_with_signal_is_trained_on() -> None:
+    verdict = judge_step(Watch(without_signal=1, without_grade=1), groups([1.0, 0.0], [1.0, 1.0]), step=2)
+    assert verdict.is_trainable
+    assert verdict.notices == ()
+    assert verdict.watch.has_signal
+    assert verdict.watch.without_grade == 0
+
+
+def test_two_steps_without_signal_from_the_start_are_told_once() -> None:
+    first = judge_step(Watch(), groups([1.0, 1.0], [0.0, 0.0]), step=1)
+    second = judge_step(first.watch, groups([0.5, 0.5, None]), step=2)
+    third = judge_step(second.watch, groups([0.5, 0.5]), step=3)
+    assert [len(v.notices) for v in (first, second, third)] == [0, 1, 0]
+    assert second.notices[0].code == "no_signal"
+    assert not any(v.is_trainable for v in (first, second, third))
+
+
+def test_silence_after_a_signal_is_no_news() -> None:
+    watch = judge_step(Watch(), groups([1.0, 0.0]), step=1).watch
+    for step in (2, 3, 4):
+        verdict = judge_step(watch, groups([1.0, 1.0]), step=step)
+        assert verdict.notices == ()
+        watch = verdict.watch
+
+
+def test_nothing_graded_is_told_and_the_second_time_fails_naming_the_endpoint() -> None:
+    first = judge_evaluation(Watch(), groups([None], [None]), step=0)
+    assert first.notices[0].code == "nothing_graded"
+    assert "grader 'g'" in first.notices[0].message
+    with pytest.raises(RunFailed, match="grader 'g': grader answered 503") as failed:
+        judge_step(first.watch, groups([None, None]), step=1)
+    assert failed.value.code == "grader_failed"
+    assert failed.value.param == "method.reinforcement.grader"
+
+
+def test_one_grade_breaks_the_row_of_rounds_without_any() -> None:
+    watch = judge_step(Watch(), groups([None, None]), step=1).watch
+    assert watch.without_grade == 1
+    assert judge_evaluation(watch, groups([None], [0.0]), step=1).watch.without_grade == 0
+
+
+def test_a_run_without_validation_rows_is_not_judged_by_them() -> None:
+    assert judge_evaluation(Watch(), [], step=0).notices == ()
+
+
+def test_a_platform_failure_voids_the_step_and_the_second_in_a_row_fails() -> None:
+    first = judge_step(Watch(), with_platform_failure(), step=1)
+    assert not first.is_trainable
+    assert first.notices[0].code == "platform_failure"
+    between = judge_step(first.watch, groups([1.0, 0.0]), step=2)
+    assert between.watch.with_platform_failure == 0
+    with pytest.raises(RunFailed, match="boom") as failed:
+        judge_step(first.watch, with_platform_failure(), step=2)
+    assert failed.value.code == "platform_failure"
+
+
+def test_a_run_whose_last_step_breaks_before_it_learnt_anything_has_failed() -> None:
+    with pytest.raises(RunFailed, match=r"learnt nothing.*grader 'g': grader answered 503") as failed:
+        judge_step(Watch(), groups([None, None]), step=1, is_last=True)
+    assert failed.value.code == "grader_failed"
+    with pytest.raises(RunFailed, match=r"learnt nothing.*boom") as failed:
+        judge_step(Watch(), with_platform_failure(), step=1, is_last=True)
+    assert failed.value.code == "platform_failure"
+    learnt = Watch(has_signal=True)
+    for broken in (groups([None, None]), with_platform_failure()):
+        assert not judge_step(learnt, broken, step=9, is_last=True).is_trainable
+
+
+def test_a_run_of_one_step_without_signal_is_told_too() -> None:
+    [notice] = judge_step(Watch(), groups([1.0, 1.0]), step=1, is_last=True).notices
+    assert notice.code == "no_signal"
+    assert judge_step(Watch(without_signal=2), groups([1.0, 1.0]), step=3, is_last=True).notices == ()
+
+
+@pytest.mark.parametrize(("loss", "grad_norm"), [(float("nan"), 1.0), (1.0, float("inf")), (1.0, float("nan"))])
+def test_an_update_that_is_no_number_fails_the_run(loss: float, grad_norm: float) -> None:
+    with pytest.raises(RunFailed, match="diverged") as failed:
+        judge_update(update(loss, grad_norm), step=2)
+    assert failed.value.code == "training_diverged"
+    assert failed.value.param == "method.reinforcement.hyperparameters.learning_rate_multiplier"
+
+
+def test_a_finite_update_and_a_step_without_one_pass() -> None:
+    judge_update(update(0.0, 1e9), step=1)
+    judge_update(update(None, None), step=1)
+
+
+def update(loss: float | None, grad_norm: float | None) -> Optimization:
+    return Optimization(
+        loss=loss,
+        grad_norm=grad_norm,
+        entropy=None,
+        learning_rate=1e-3,
+        trained_rollouts=2,
+        trained_tokens=9,
+        sampling_logp_difference=None,
+    )

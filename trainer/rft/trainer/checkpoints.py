@@ -1,0 +1,105 @@
+"""Checkpoints of a run: complete or not there at all, and only those worth their space."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from rft.core import run_layout
+from rft.core.base import Record
+from rft.core.checkpoint import Checkpoint, best
+from rft.core.events import StepDone
+from rft.trainer.watch import Watch
+
+_RECORD = "step.json"
+_NAME = re.compile(r"checkpoint-(\d+)")
+
+
+class StepRecord(Record):
+    """What a checkpoint remembers of its step beyond the weights: enough to tell of it again and to go on."""
+
+    step_done: StepDone
+    watch: Watch
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """As the core ranks it."""
+        done = self.step_done
+        return Checkpoint(
+            step=done.step,
+            path=done.checkpoint.path,
+            train_reward=done.train.reward_mean if done.train else None,
+            valid_reward=done.valid.reward_mean if done.valid else None,
+            graded_share=1.0 - done.valid.excluded_share if done.valid else 1.0,
+        )
+
+
+class Checkpoints:
+    """The checkpoints of one run directory, complete ones by step."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self.folder.mkdir(exist_ok=True)
+        self._records: dict[int, StepRecord] = {}
+        for folder in sorted(self.folder.iterdir()):
+            match = _NAME.fullmatch(folder.name)
+            if match and (folder / run_layout.COMPLETE).exists():
+                record = StepRecord.model_validate_json((folder / _RECORD).read_bytes())
+                self._records[int(match[1])] = record
+            else:  # Left behind by a crash in the middle of a step.
+                shutil.rmtree(folder)
+
+    @property
+    def folder(self) -> Path:
+        """Where they all lie."""
+        return self._run_dir / run_layout.CHECKPOINTS
+
+    @property
+    def latest(self) -> StepRecord | None:
+        """Where the run goes on; None before the baseline is done."""
+        return self._records[max(self._records)] if self._records else None
+
+    @property
+    def best_step(self) -> int | None:
+        """The step whose adapter the customer should take."""
+        ranked = best([record.checkpoint for record in self._records.values()])
+        return ranked[0].step if ranked else None
+
+    def path_of(self, step: int) -> Path:
+        """The directory of a step's checkpoint."""
+        return self._run_dir / run_layout.checkpoint_dir(step)
+
+    def kept_with(self, newest: Checkpoint) -> tuple[int, ...]:
+        """Steps that stay once `newest` is complete: the three best, best first, then the newest for resuming."""
+        others = [record.checkpoint for step, record in self._records.items() if step != newest.step]
+        ranked = [checkpoint.step for checkpoint in best([*others, newest])]
+        return tuple(ranked) if newest.step in ranked else (*ranked, newest.step)
+
+    def complete(self, record: StepRecord) -> None:
+        """The step's directory is a checkpoint from now on: everything in it is on disk before the marker is."""
+        folder = self.path_of(record.step_done.step)
+        (folder / _RECORD).write_text(record.model_dump_json())
+        for file in folder.iterdir():
+            _sync(file)
+        (folder / run_layout.COMPLETE).touch()
+        _sync(folder)
+        _sync(self.folder)
+        self._records[record.step_done.step] = record
+
+    def prune(self) -> None:
+        """Delete what the latest record does not keep."""
+        if self.latest is None:
+            return
+        kept = self.latest.step_done.checkpoint.kept_steps
+        for step in [step for step in self._records if step not in kept]:
+            (self.path_of(step) / run_layout.COMPLETE).unlink()
+            shutil.rmtree(self.path_of(step))
+            del self._records[step]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,57 @@
+"""The rows of a run, and the order they are trained in: decided once, so that a resumed run goes on exactly."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rft.core.dataset import DatasetRow, RowProblem, parse_rows
+from rft.core.errors import RftError
+from rft.core.ids import seed_63
+
+
+class BadDataset(RftError):
+    """A line of a rows file is no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """A row's place in the run's order."""
+
+    row_index: int
+    epoch: int
+
+
+def read_rows(path: Path) -> list[DatasetRow]:
+    """All rows of a file. Raises BadDataset with the line number and the reason."""
+    rows: list[DatasetRow] = []
+    with path.open("rb") as lines:
+        for parsed in parse_rows(lines):
+            if isinstance(parsed, RowProblem):
+                raise BadDataset(f"{path.name}: {parsed}")
+            rows.append(parsed)
+    return rows
+
+
+def row_order(*, rows: int, batch_size: int, steps: int, seed: int) -> list[list[RowPlace]]:
+    """One batch per step. Each epoch is a permutation of its own; the last batch wraps into one more epoch.
+
+    A batch that reaches over the end of an epoch takes no row twice, as long as it has rows to choose from.
+    """
+    order: list[RowPlace] = []
+    epoch = 0
+    while len(order) < steps * batch_size:
+        room = -len(order) % batch_size
+        taken = {place.row_index for place in order[len(order) - (len(order) % batch_size) :]}
+        order.extend(RowPlace(index, epoch) for index in _permutation(rows, taken, room, seed, epoch))
+        epoch += 1
+    return [order[start : start + batch_size] for start in range(0, steps * batch_size, batch_size)]
+
+
+def _permutation(rows: int, taken: set[int], room: int, seed: int, epoch: int) -> Sequence[int]:
+    """The epoch's rows; those that the unfinished batch holds already come after the places left in it."""
+    permutation = list(range(rows))
+    random.Random(seed_63("row order", seed, epoch)).shuffle(permutation)
+    fresh = [index for index in permutation if index not in taken][:room]
+    chosen = set(fresh)
+    return [*fresh, *(index for index in permutation if index not in chosen)]

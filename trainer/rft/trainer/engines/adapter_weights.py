@@ -1,0 +1,57 @@
+"""A base model that carries one adapter at a time, merged: as fast as the base model, exact at every change."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from rft.core.errors import SamplerError
+
+_PREFIX = "base_model.model."
+_REFUSED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "trainable_token_indices")
+
+
+class MergedAdapter:
+    """Holds the pristine weights of every layer an adapter has touched, so that merging never drifts."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._pristine: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def merge(self, adapter_dir: Path) -> None:
+        """Weights become base + scale x B A of this PEFT adapter. Raises SamplerError for adapters of other kinds."""
+        try:
+            scale = _scale(adapter_dir)
+            tensors = load_file(adapter_dir / "adapter_model.safetensors")
+        except (OSError, ValueError, KeyError) as error:
+            raise SamplerError(f"the adapter in {adapter_dir.name} cannot be read: {error}") from error
+        updates = {name: tensor for name, tensor in tensors.items() if name.endswith(".lora_A.weight")}
+        if len(updates) * 2 != len(tensors):
+            raise SamplerError(f"the adapter in {adapter_dir.name} holds more than LoRA matrices")
+        for name, weight in self._pristine.items():
+            self._weight(name).copy_(weight)
+        for a_name, a_R_I in updates.items():
+            path = a_name.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
+            b_O_R = tensors[a_name.replace(".lora_A.", ".lora_B.")]
+            weight = self._weight(path)
+            if path not in self._pristine:
+                self._pristine[path] = weight.clone()
+            weight.add_((b_O_R.float() @ a_R_I.float()).to(weight.dtype), alpha=scale)
+
+    def _weight(self, path: str) -> Tensor:
+        weight = self._model.get_submodule(path).weight
+        if not isinstance(weight, Tensor):
+            raise SamplerError(f"the adapter changes {path}, which has no weight")
+        return weight
+
+
+def _scale(adapter_dir: Path) -> float:
+    config = json.loads((adapter_dir / "adapter_config.json").read_text())
+    refused = [field for field in _REFUSED if config.get(field)]
+    if refused or config.get("bias", "none") != "none":
+        raise SamplerError(f"the adapter in {adapter_dir.name} uses {', '.join(refused) or 'bias'}: not supported")
+    rank = config["r"]
+    return config["lora_alpha"] / (rank**0.5 if config.get("use_rslora") else rank)

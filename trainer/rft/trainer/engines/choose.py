@@ -1,0 +1,43 @@
+"""Which engine a run samples with."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from rft.core import spec as run_spec
+from rft.core.spec import RunSpec
+from rft.rollouts.hermes import HermesChatFormat
+from rft.trainer.engines.base import Engine
+from rft.trainer.engines.paged_engine import PagedEngine
+from rft.trainer.engines.slot_engine import SlotEngine, supports
+from rft.trainer.policy import load_base_model, max_context_tokens
+from rft.trainer.watch import RunFailed
+
+Factory = Callable[[Path, RunSpec, HermesChatFormat], Engine]
+"""What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
+
+
+def open_engine(spec: RunSpec, chat_format: HermesChatFormat) -> Engine:
+    """The engine the spec asks for, ready for its first version. Raises RunFailed, UnusableModel."""
+    if spec.engine != run_spec.Engine.TRANSFORMERS:
+        return _factory(spec.engine)(Path(spec.base_model), spec, chat_format)
+    return transformers_engine(Path(spec.base_model), spec, chat_format)
+
+
+def transformers_engine(base_model: Path, spec: RunSpec, chat_format: HermesChatFormat) -> Engine:
+    """A copy of the base model in this process: slots where every layer has full attention, else pages."""
+    del chat_format
+    model = load_base_model(str(base_model))
+    engine = SlotEngine if supports(model) else PagedEngine
+    return engine(model, max_context_tokens=max_context_tokens(model), threads=spec.torch_threads)
+
+
+def _factory(name: str) -> Factory:
+    module, _, attribute = name.partition(":")
+    try:
+        return cast(Factory, getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RunFailed(
+            "unknown_engine", f"engine {name!r} is neither `transformers` nor a `package.module:factory`: {error}"
+        ) from error

@@ -1,0 +1,153 @@
+"""The engine for models that slots cannot hold (sliding windows, say): transformers' continuous batching over pages.
+
+Slower on a CPU than slots when many conversations run at once: see `docs/decisions/0001-own-continuous-batcher.md`.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedModel
+
+from rft.core.errors import SamplerError
+from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
+from rft.trainer.engines.adapter_weights import MergedAdapter
+from rft.trainer.engines.draw import draw, uniforms
+
+_BLOCK_TOKENS = 32
+_BLOCKS = 2048
+_TOKENS_PER_PASS = 512
+_REQUESTS_PER_PASS = 16
+"""Its attention on a CPU lets every query look at every key of the pass, masked: cost grows with the square of this."""
+
+
+class PagedEngine:
+    """An `Engine` on any model that transformers can batch continuously. Owns `model`.
+
+    Each policy version gets a manager of its own: a living one keeps cached prefixes of the old weights.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, max_context_tokens: int, threads: int = 1) -> None:
+        del threads  # Its thread takes the process's setting.
+        logging.getLogger("transformers.generation.continuous_batching").setLevel(logging.ERROR)
+        self._model, self._adapter = model.eval(), MergedAdapter(model)
+        self._max_context_tokens = min(max_context_tokens, _BLOCK_TOKENS * _BLOCKS // 2)
+        self._version = 0
+        self._requests: dict[str, SampleRequest] = {}
+        self._numbers = count()
+        self._manager: Any = None
+        self._start()
+
+    @property
+    def policy_version(self) -> int:
+        """The step that produced the weights now sampling."""
+        return self._version
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Prompt plus completion at most."""
+        return self._max_context_tokens
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        """One sample. Cancelling the task frees its pages. Raises SamplerError."""
+        if self._manager is None:
+            raise SamplerError("the engine is closed")
+        if not request.prompt_ids or request.max_tokens < 1:
+            raise SamplerError("a request needs a prompt and at least one token to sample")
+        if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
+            raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        name = f"request-{next(self._numbers)}"
+        self._requests[name] = request
+        try:
+            self._manager.register_result_handler(name, partial(_settle, answer))
+            taken = self._manager.add_request(
+                list(request.prompt_ids),
+                request_id=name,
+                max_new_tokens=request.max_tokens,
+                eos_token_id=list(request.stop_token_ids),
+            )
+            if taken is None:
+                raise SamplerError("the engine has stopped")
+            return _sample_of(await answer, request)
+        except asyncio.CancelledError:
+            if self._manager is not None:
+                self._manager.cancel_request(name)
+            raise
+        finally:
+            del self._requests[name]
+
+    async def publish(self, version: int, adapter_dir: Path) -> None:
+        """Sample from this adapter from now on."""
+        if self._requests:
+            raise SamplerError("new weights while samples are in flight")
+        await asyncio.to_thread(self._stop)
+        try:
+            self._adapter.merge(adapter_dir)
+            self._version = version
+        finally:
+            self._start()
+
+    async def close(self) -> None:
+        """Stop the thread; whoever still waits gets SamplerError."""
+        await asyncio.to_thread(self._stop)
+
+    def _start(self) -> None:
+        manager: Any = cast(Any, self._model).init_continuous_batching(
+            GenerationConfig(do_sample=True, eos_token_id=-1, max_new_tokens=self._max_context_tokens),
+            ContinuousBatchingConfig(
+                return_logprobs=True,
+                block_size=_BLOCK_TOKENS,
+                num_blocks=_BLOCKS,
+                max_batch_tokens=_TOKENS_PER_PASS,
+                max_requests_per_batch=_REQUESTS_PER_PASS,
+                use_async_batching=False,
+                use_cuda_graph=False,
+            ),
+        )
+        # The manager draws from one generator for all requests; ours are drawn from each request's own seed.
+        manager.batch_processor = manager._create_batch_processor()
+        manager.batch_processor.model_runner._sample = self._draw
+        self._manager = manager
+        manager.start()
+
+    def _stop(self) -> None:
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            manager.stop(block=True, hard_stop=True)
+
+    def _draw(self, scores: Tensor, output_ids: Tensor) -> None:
+        """In place of the manager's own sampling: tokens, and log-probabilities disguised as integers."""
+        batch = self._manager.batch_processor.inputs_and_outputs.requests_in_batch
+        states = [entry.state for entry in batch if entry.has_new_token]
+        requests = [self._requests.get(state.request_id) for state in states]
+        known = [i for i, request in enumerate(requests) if request is not None]
+        held = [(requests[i], states[i]) for i in known]
+        if not held:
+            return
+        sampled = [len(s.initial_tokens) + len(s.generated_tokens) - len(r.prompt_ids) for r, s in held if r]
+        uniforms_N = uniforms([r.seed for r, _ in held if r], sampled)
+        tokens_N, logprobs_N = draw(scores[0][known], [r.temperature for r, _ in held if r], uniforms_N)
+        output_ids[0, known] = tokens_N.to(output_ids.dtype)
+        output_ids[1, known] = logprobs_N.view(dtype=torch.int32)
+
+
+def _settle(answer: asyncio.Future[Any], output: Any) -> None:
+    if not answer.done():
+        answer.set_result(output)
+
+
+def _sample_of(output: Any, request: SampleRequest) -> Sample:
+    if output.error is not None:
+        raise SamplerError(f"the engine failed: {output.error}")
+    is_stopped = output.generated_tokens[-1] in request.stop_token_ids
+    return Sample(
+        token_ids=tuple(output.generated_tokens),
+        logprobs=tuple(output.logprobs),
+        finish_reason=FinishReason.STOP if is_stopped else FinishReason.LENGTH,
+    )

@@ -1,0 +1,85 @@
+"""Which slot a conversation gets, and what it finds there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rft.trainer.engines.kv_slots import KvSlots
+
+_WORTH_COPYING_TOKENS = 16
+"""A shared prefix shorter than this is computed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot, and how many leading tokens of the conversation are in it already."""
+
+    slot: int
+    known_tokens: int
+
+
+class SlotTable:
+    """Free slots keep what they hold until somebody else needs them, the longest unused first."""
+
+    def __init__(self, memory: KvSlots) -> None:
+        self._memory = memory
+        self._free: dict[int, NDArray[np.int64]] = {}
+        """Tokens of each free slot, the longest unused first."""
+        self.forget()
+
+    def forget(self) -> None:
+        """All slots are free and hold nothing."""
+        self._free = {slot: np.empty(0, dtype=np.int64) for slot in range(self._memory.slots)}
+
+    def resume(self, tokens: Sequence[int]) -> Place | None:
+        """The free slot that holds the beginning of this conversation and nothing else; None when there is none.
+
+        At least the last token is left to compute: its logits are what is wanted.
+        """
+        wanted = np.array(tokens[:-1], dtype=np.int64)
+        for slot in reversed(self._free):
+            held = self._free[slot]
+            if (
+                0 < len(held) <= len(wanted)
+                and held[-1] == wanted[len(held) - 1]
+                and (held == wanted[: len(held)]).all()
+            ):
+                del self._free[slot]
+                return Place(slot, len(held))
+        return None
+
+    def take(self, tokens: Sequence[int]) -> Place | None:
+        """The slot longest unused, with what others know of this conversation's beginning; None when none is free."""
+        if not self._free:
+            return None
+        wanted = np.array(tokens[:-1], dtype=np.int64)
+        held = ((slot, _shared(held, wanted)) for slot, held in self._free.items() if len(held))
+        source, shared = max(held, key=_by_length, default=(0, 0))
+        target = next(iter(self._free))
+        if shared < _WORTH_COPYING_TOKENS:
+            shared = 0
+        elif source != target:
+            self._memory.copy_prefix(source, target, shared)
+        del self._free[target]
+        return Place(target, shared)
+
+    def release(self, slot: int, tokens: Sequence[int]) -> None:
+        """The slot is free and holds these tokens."""
+        self._free[slot] = np.array(tokens, dtype=np.int64)
+
+
+def _by_length(pair: tuple[int, int]) -> int:
+    return pair[1]
+
+
+def shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading tokens two conversations have in common."""
+    return _shared(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64))
+
+
+def _shared(held: NDArray[np.int64], wanted: NDArray[np.int64]) -> int:
+    length = min(len(held), len(wanted))
+    differs = held[:length] != wanted[:length]
+    return int(differs.argmax()) if differs.any() else length

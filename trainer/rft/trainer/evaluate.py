@@ -1,0 +1,73 @@
+"""`python -m rft.trainer.evaluate RUN_DIR`: one more evaluation of a kept checkpoint, e.g. greedy, as JSON on stdout.
+
+Reads the run directory and writes nothing into it. Secrets come as JSON on standard input, as for a run.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # Before torch is imported, as for a run.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from rft.core import run_layout
+from rft.core.events import RolloutStats
+from rft.core.spec import RunSecrets
+from rft.rollouts.executor import run_evaluation
+from rft.rollouts.hermes import HermesChatFormat
+from rft.rollouts.stats import rollout_stats
+from rft.trainer.background import Background
+from rft.trainer.data import read_rows
+from rft.trainer.engines.choose import open_engine
+from rft.trainer.run import open_client, read_spec, rollout_setup
+from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
+
+
+def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: float) -> RolloutStats:
+    """The checkpoint's statistics over the validation rows, one rollout each. Raises what loading raises."""
+    spec = read_spec(run_dir)
+    tokenizer = load_tokenizer(spec.base_model)
+    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
+    engine = open_engine(spec, chat_format)
+    background = Background()
+    try:
+        client = background.call(open_client(spec))
+        try:
+            background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
+            setup = rollout_setup(
+                spec.model_copy(update={"temperature": temperature}), secrets, client, engine, chat_format
+            )
+            groups = background.call(
+                run_evaluation(
+                    read_rows(run_dir / run_layout.VALID_ROWS),
+                    setup=setup,
+                    job_id=f"{spec.job_id}-evaluation-{temperature}",
+                    job_seed=spec.seed,
+                    step=step,
+                    samples=1,
+                    on_rollout=lambda rollout, was_replaced: None,
+                )
+            )
+        finally:
+            background.finish(engine.close(), client.aclose())
+    finally:
+        background.close()
+    return rollout_stats(groups)
+
+
+def main() -> None:
+    """Print the statistics."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--step", type=int, required=True)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    args = parser.parse_args()
+    text = sys.stdin.read()
+    secrets = RunSecrets.model_validate_json(text) if text.strip() else RunSecrets()
+    stats = evaluate(args.run_dir, secrets, step=args.step, temperature=args.temperature)
+    sys.stdout.write(stats.model_dump_json() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The trainer's side of the event log: numbered lines, appended, never changed."""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rft.core.errors import RftError
+from rft.core.events import EventLine, TrainEvent
+
+_SEQ = re.compile(rb'^\{"seq":(\d+),.*\}\n$', re.DOTALL)
+_STEP_DONE = b'"event":{"type":"step_done",'
+
+
+class CorruptLog(RftError):
+    """A complete line in the middle of the log is no event."""
+
+
+class EventWriter:
+    """Appends to `events.jsonl`; numbers go on where the log ends, a torn last line is cut off first.
+
+    A line is one write, so that only the last one can be torn. Usable from several threads.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self.completed_steps: set[int] = set()
+        """Steps whose `StepDone` is in the log."""
+        self._seq = 0
+        path.touch()
+        good_bytes = self._read_through(path)
+        self._file = path.open("ab", buffering=0)
+        self._file.truncate(good_bytes)
+
+    def append(self, event: TrainEvent) -> None:
+        """One more line. It survives the death of this process at once, that of the machine after `sync`."""
+        with self._lock:
+            line = EventLine(seq=self._seq + 1, at=self._clock(), event=event).model_dump_json().encode() + b"\n"
+            _write_all(self._file.fileno(), line)
+            self._seq += 1
+            if event.type == "step_done":
+                self.completed_steps.add(event.step)
+
+    def sync(self) -> None:
+        """All lines are on the disk when this returns."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Sync and close; idempotent."""
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
+
+    def _read_through(self, path: Path) -> int:
+        """Learn numbers and steps; the length of the log without its torn end."""
+        good_bytes = 0
+        with path.open("rb") as log:
+            for line in log:
+                match = _SEQ.match(line)
+                if match is None and not line.endswith(b"\n"):
+                    break
+                if match is None or int(match[1]) != self._seq + 1:
+                    raise CorruptLog(f"line {self._seq + 1} of the event log is not event {self._seq + 1}")
+                self._seq += 1
+                good_bytes += len(line)
+                self._note_step(line)
+        return good_bytes
+
+    def _note_step(self, line: bytes) -> None:
+        if _STEP_DONE not in line[:200]:
+            return
+        event = EventLine.model_validate_json(line).event
+        if event.type == "step_done":
+            self.completed_steps.add(event.step)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

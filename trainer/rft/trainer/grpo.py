@@ -1,0 +1,289 @@
+"""The one file that knows TRL: its loss, loop, optimizer and checkpoints, fed with finished, graded rollouts.
+
+Only where the batch comes from is ours. TRL's own dataset is a row of blanks that sets the number of steps; every
+optimizer step asks the source for training rows, and gets them as micro-batches of similar length.
+
+Batches are padded on the right alone and the padding is excluded by the loss mask, not by attention: tokens see only
+what stands before them, so it reaches nobody, and positions are those the sampler used.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from rft.core.events import Optimization
+from rft.core.spec import LoraSpec
+from rft.trainer.policy import lora_config
+from rft.trainer.samples import TrainingRow, micro_batches
+
+_ROWS_PER_MICRO_BATCH = 16
+_ROWS_PER_MICRO_BATCH_LARGE = 2
+_LARGE_PARAMETERS = 100_000_000
+_PER_ROW_LOSSES = {"grpo", "dr_grpo", "sapo", "luspo"}
+"""Losses that TRL averages over rows, micro-batch by micro-batch; `bnpo` it averages over tokens that way."""
+
+Source = Callable[[int], Sequence[TrainingRow]]
+"""Training rows of a step, numbered from 1. Called once per step, before the update; may be empty."""
+OnSaved = Callable[[int, Path, Optimization], None]
+"""Called with the step, its checkpoint's directory and its figures once the adapter is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSettings:
+    """How the policy is updated."""
+
+    steps: int
+    rows_per_step: int
+    """Training rows at most; decides into how many micro-batches a step is cut."""
+    learning_rate: float
+    lora: LoraSpec
+    loss_type: str
+    temperature: float
+    seed: int
+
+
+class PolicyTrainer(GRPOTrainer):
+    """A `GRPOTrainer` whose rows come from a source instead of its own generation."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: UpdateSettings,
+        *,
+        output_dir: Path,
+        source: Source,
+        on_saved: OnSaved,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` is called before each micro-batch, and stops the run by raising."""
+        logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
+        set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
+        count = self._micro_batches = _micro_batch_count(model, settings.rows_per_step)
+        super().__init__(
+            model=model,
+            reward_funcs=_never_called,
+            args=_arguments(settings, output_dir, count),
+            train_dataset=Dataset.from_dict({"prompt": [""] * (settings.steps * count)}),
+            processing_class=tokenizer,
+            peft_config=lora_config(model, settings.lora),
+        )
+        self._source, self._check = source, check
+        self._figures = _Figures()
+        self._is_sampled = torch.empty(0, dtype=torch.bool)
+        """Of the micro-batch in work, aligned with everything after the first token."""
+        self._last = torch.empty(0), torch.empty(0)
+        """Log-probabilities and entropies of the same."""
+        self.remove_callback(PrinterCallback)
+        self.add_callback(_Hooks(self, on_saved))
+
+    def _prepare_inputs(self, generation_batch: dict[str, Tensor | Any]) -> dict[str, Tensor | Any]:
+        """One micro-batch; the first of a step asks the source."""
+        del generation_batch
+        self._check()
+        count = self._micro_batches
+        if self._step % count == 0:
+            rows = list(self._source(self.state.global_step + 1))
+            self._figures = _Figures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
+            self._buffered_inputs = [self._inputs(batch, count) for batch in micro_batches(rows, count)]
+        return self._buffered_inputs[self._step % count]
+
+    def _inputs(self, rows: Sequence[TrainingRow], count: int) -> dict[str, Tensor]:
+        """What TRL's loss reads. The first token stands for the prompt, the rest for the completion."""
+        figures, device = self._figures, self.accelerator.device
+        width = max((row.tokens for row in rows), default=2)
+        pad_id = cast(int, self._tokenizer.pad_token_id)
+        ids = torch.full((max(len(rows), 1), width), pad_id, dtype=torch.long)
+        mask, logprobs = torch.zeros_like(ids), torch.zeros(ids.shape)
+        for i, row in enumerate(rows):
+            start, end = len(row.prompt_ids), row.tokens
+            ids[i, :end] = torch.tensor([*row.prompt_ids, *row.completion_ids_T])
+            mask[i, start:end] = torch.tensor(row.mask_T)
+            logprobs[i, start:end] = torch.tensor(row.logprobs_T)
+        advantages = torch.tensor([row.advantage for row in rows] or [0.0])
+        if self.loss_type in _PER_ROW_LOSSES:
+            advantages *= len(rows) * count / max(figures.rows, 1)
+        elif self.loss_type == "bnpo":
+            advantages *= mask.sum() * count / max(figures.tokens, 1)
+        inputs = {
+            "prompt_ids": ids[:, :1],
+            "prompt_mask": torch.ones_like(ids[:, :1]),
+            "completion_ids": ids[:, 1:],
+            "completion_mask": torch.ones_like(ids[:, 1:]),
+            "tool_mask": mask[:, 1:],
+            "sampling_per_token_logps": logprobs[:, 1:],
+            "advantages": advantages,
+            "num_items_in_batch": torch.tensor(figures.tokens),
+        }
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, **_: Any
+    ) -> tuple[Tensor, Tensor, None]:
+        """As TRL's, but only sampled tokens go through the language model head: a third of the step's time.
+
+        What is found is kept for the figures, so that they cost no pass of their own.
+        """
+        is_wanted = self._is_sampled if bool(self._is_sampled.any()) else torch.ones_like(self._is_sampled)
+
+        def keep_wanted(module: nn.Module, args: Any, outputs: BaseModelOutputWithPast) -> BaseModelOutputWithPast:
+            assert outputs.last_hidden_state is not None
+            outputs["last_hidden_state"] = outputs.last_hidden_state[:, :-1][is_wanted][None]
+            return outputs
+
+        backbone = self.accelerator.unwrap_model(model).get_base_model().base_model
+        hook = backbone.register_forward_hook(keep_wanted)
+        try:
+            labels = input_ids[:, 1:][is_wanted][None]
+            found = model(input_ids=input_ids, attention_mask=attention_mask, shift_labels=labels, fused_lm_head=True)
+        finally:
+            hook.remove()
+        logprobs, entropies = (
+            values.new_zeros(is_wanted.shape).masked_scatter(is_wanted, values[0])
+            for values in (found.log_probs, found.entropy)
+        )
+        self._last = logprobs.detach(), entropies.detach()
+        return logprobs, entropies, None
+
+    def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+        """TRL's loss, and the step's figures on the side."""
+        self._is_sampled = inputs["tool_mask"].bool()
+        loss = super()._compute_loss(model, inputs)
+        logprobs, entropies = self._last
+        mask, figures = inputs["tool_mask"], self._figures
+        figures.loss += float(loss.detach())
+        figures.entropy_sum += float((entropies * mask).sum())
+        figures.logprob_gap_sum += float(((logprobs - inputs["sampling_per_token_logps"]).abs() * mask).sum())
+        return loss
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """The Trainer's checkpoint without TRL's model card."""
+        Trainer._save_checkpoint(self, model, trial)
+
+    def optimization(self) -> Optimization:
+        """Figures of the step just done; None where it carried no signal."""
+        figures = self._figures
+        has_signal = figures.rows > 0
+        return Optimization(
+            loss=figures.loss if has_signal else None,
+            grad_norm=figures.grad_norm if has_signal else None,
+            entropy=figures.entropy_sum / figures.tokens if has_signal else None,
+            learning_rate=figures.learning_rate,
+            trained_rollouts=figures.rows,
+            trained_tokens=figures.tokens,
+            sampling_logp_difference=figures.logprob_gap_sum / figures.tokens if has_signal else None,
+        )
+
+    @property
+    def policy(self) -> nn.Module:
+        """The model in training, adapter included."""
+        assert self.model is not None
+        return self.model
+
+    def checkpoint_of(self, step: int) -> Path:
+        """Where the checkpoint of a step lies."""
+        return Path(str(self.args.output_dir)) / f"checkpoint-{step}"
+
+    def save_baseline(self) -> Path:
+        """The untrained adapter as the checkpoint of step 0: its weights alone, there is nothing else to resume."""
+        self.save_model(str(self.checkpoint_of(0)))
+        return self.checkpoint_of(0)
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What one step adds up over its micro-batches."""
+
+    rows: int = 0
+    tokens: int = 0
+    loss: float = 0.0
+    entropy_sum: float = 0.0
+    logprob_gap_sum: float = 0.0
+    grad_norm: float | None = None
+    learning_rate: float | None = None
+
+
+class _Hooks(TrainerCallback):
+    """Leaves the weights alone where a step has no rows, and passes its figures on."""
+
+    def __init__(self, trainer: PolicyTrainer, on_saved: OnSaved) -> None:
+        self._trainer, self._on_saved = trainer, on_saved
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        figures = self._trainer._figures  # pyright: ignore[reportPrivateUsage]
+        figures.learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
+        if figures.rows == 0:
+            # AdamW passes over parameters without gradient; a gradient of zero would still move them by momentum.
+            for parameter in kwargs["model"].parameters():
+                parameter.grad = None
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if "grad_norm" in kwargs["logs"]:
+            self._trainer._figures.grad_norm = float(kwargs["logs"]["grad_norm"])  # pyright: ignore[reportPrivateUsage]
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        trainer = self._trainer
+        self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.optimization())
+
+
+def _micro_batch_count(model: PreTrainedModel, rows_per_step: int) -> int:
+    is_large = sum(parameter.numel() for parameter in model.parameters()) > _LARGE_PARAMETERS
+    return max(1, -(-rows_per_step // (_ROWS_PER_MICRO_BATCH_LARGE if is_large else _ROWS_PER_MICRO_BATCH)))
+
+
+def _arguments(settings: UpdateSettings, output_dir: Path, micro_batch_count: int) -> GRPOConfig:
+    """TRL's generation settings are idle: two blank rows per micro-batch are the fewest it accepts."""
+    return GRPOConfig(
+        output_dir=str(output_dir),
+        max_steps=settings.steps,
+        per_device_train_batch_size=2,
+        num_generations=2,
+        gradient_accumulation_steps=micro_batch_count,
+        steps_per_generation=micro_batch_count,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        adam_beta1=0.9,
+        adam_beta2=0.98,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        beta=0.0,
+        loss_type=settings.loss_type,
+        temperature=settings.temperature,
+        seed=settings.seed % 2**32,
+        shuffle_dataset=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available(),
+        gradient_checkpointing=False,
+        save_strategy="steps",
+        save_steps=1,
+        logging_steps=1,
+        ignore_data_skip=True,
+        disable_tqdm=True,
+        report_to=[],
+    )
+
+
+def _never_called(prompts: list[str], **_: Any) -> list[float | None]:
+    raise AssertionError("rollouts come graded; TRL's reward functions are not used")

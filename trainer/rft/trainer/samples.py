@@ -1,0 +1,86 @@
+"""From graded groups to training rows to micro-batches. Pure; token ids are taken from the trace as they are."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rft.core.group import Group
+from rft.core.rollout import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """One rollout that carries gradient. All `_T` have the same length T."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids_T: tuple[int, ...]
+    """Everything after the prompt, tool outputs included."""
+    mask_T: tuple[bool, ...]
+    """True where the policy sampled the token: only there is gradient."""
+    logprobs_T: tuple[float, ...]
+    """Under the policy that sampled; 0.0 where the mask is False."""
+    advantage: float
+
+    def __post_init__(self) -> None:
+        if not len(self.completion_ids_T) == len(self.mask_T) == len(self.logprobs_T):
+            raise ValueError("completion ids, mask and logprobs of a training row differ in length")
+        if not self.prompt_ids or not any(self.mask_T):
+            raise ValueError("a training row needs a prompt and at least one sampled token")
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion together."""
+        return len(self.prompt_ids) + len(self.completion_ids_T)
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Tokens that carry gradient."""
+        return sum(self.mask_T)
+
+
+def training_rows(groups: Sequence[Group]) -> list[TrainingRow]:
+    """One row per rollout with an advantage: failed ones and groups without signal leave no trace in the batch."""
+    return [
+        _row(rollout, advantage)
+        for group in groups
+        for rollout, advantage in zip(group.rollouts, group.advantages_G, strict=True)
+        if advantage is not None and rollout.trace.sampled_tokens > 0
+    ]
+
+
+def _row(rollout: Rollout, advantage: float) -> TrainingRow:
+    trace = rollout.trace
+    return TrainingRow(
+        prompt_ids=trace.prompt_ids,
+        completion_ids_T=tuple(trace.completion_ids_T),
+        mask_T=tuple(trace.mask_T),
+        logprobs_T=tuple(trace.logprobs_T),
+        advantage=advantage,
+    )
+
+
+def micro_batches(rows: Sequence[TrainingRow], count: int) -> list[list[TrainingRow]]:
+    """`count` batches of rows of similar length, the longest first; some are empty when rows are few.
+
+    A batch costs its number of rows times its longest row. The costliest batch is as cheap as `count` batches allow,
+    so that one endless rollout does not make fifteen others as long as itself.
+    """
+    by_length = sorted(rows, key=lambda row: row.tokens, reverse=True)
+    if not by_length:
+        return [[] for _ in range(count)]
+    longest, dearest = by_length[0].tokens, by_length[0].tokens * len(by_length)
+    costs = range(longest, dearest + 1)
+    cost = costs[bisect_left(costs, True, key=lambda cost: len(_batches_within(by_length, cost)) <= count)]
+    batches = _batches_within(by_length, cost)
+    return [*batches, *([] for _ in range(count - len(batches)))]
+
+
+def _batches_within(by_length: Sequence[TrainingRow], cost: int) -> list[list[TrainingRow]]:
+    """The fewest batches of at most this cost each, rows taken in order."""
+    batches: list[list[TrainingRow]] = []
+    for row in by_length:
+        if batches and (len(batches[-1]) + 1) * batches[-1][0].tokens <= cost:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches

@@ -1,0 +1,184 @@
+"""One step: rollouts, update, evaluation if due, checkpoint. Complete as a whole or done again as a whole."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from rft.core import run_layout
+from rft.core.checkpoint import Checkpoint
+from rft.core.dataset import DatasetRow
+from rft.core.events import CheckpointInfo, Optimization, RolloutStats, StepDone, Timing
+from rft.core.group import Group
+from rft.core.rollout import Rollout
+from rft.core.spec import RunSpec
+from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
+from rft.rollouts.group import StepRow
+from rft.rollouts.loop import RolloutSetup
+from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
+from rft.trainer.background import Background
+from rft.trainer.checkpoints import Checkpoints, StepRecord
+from rft.trainer.data import row_order
+from rft.trainer.engines.base import Engine
+from rft.trainer.events import EventWriter
+from rft.trainer.samples import TrainingRow, training_rows
+from rft.trainer.watch import Verdict, Watch, judge_evaluation, judge_step, judge_update
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What all steps of a run share."""
+
+    spec: RunSpec
+    train: Sequence[DatasetRow]
+    valid: Sequence[DatasetRow]
+    setup: RolloutSetup
+    engine: Engine
+    background: Background
+    events: EventWriter
+    checkpoints: Checkpoints
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(slots=True)
+class _Measured:
+    """What a step has shown so far."""
+
+    started_s: float
+    epoch: int = 0
+    train: RolloutStats | None = None
+    shares: WallShares = field(default_factory=lambda: WallShares(0.0, 0.0, 0.0))
+    rollouts_s: float = 0.0
+
+
+class Steps:
+    """The steps of one run, in order: `baseline`, then `rollouts` and `finish` for each."""
+
+    def __init__(self, place: Workplace, watch: Watch) -> None:
+        self._place, self._watch = place, watch
+        wanted = place.spec.hyperparameters
+        self._order = row_order(
+            rows=len(place.train), batch_size=wanted.batch_size, steps=wanted.steps, seed=place.spec.seed
+        )
+        self._measured = _Measured(place.clock())
+
+    def baseline(self, save: Callable[[], Path]) -> None:
+        """Step 0: the untrained policy on the validation rows."""
+        self._measured = _Measured(self._place.clock())
+        self._complete(0, save(), None)
+
+    def rollouts(self, step: int) -> Sequence[TrainingRow]:
+        """Roll out the step's batch; the rows to train on, none where the step must change nothing."""
+        place, wanted = self._place, self._place.spec.hyperparameters
+        places = self._order[step - 1]
+        self._measured = measured = _Measured(place.clock(), epoch=places[0].epoch)
+        done = place.background.call(
+            run_step(
+                [StepRow(place.train[taken.row_index], taken.epoch) for taken in places],
+                setup=place.setup,
+                job_id=place.spec.job_id,
+                job_seed=place.spec.seed,
+                step=step,
+                group_size=wanted.group_size,
+                replacement_share=place.spec.replacement_share,
+                on_rollout=self._tell,
+            )
+        )
+        measured.rollouts_s = place.clock() - measured.started_s
+        measured.train = rollout_stats(done.groups, done.replaced)
+        measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
+        verdict = judge_step(self._watch, done.groups, step=step, is_last=step == wanted.steps)
+        self._heed(verdict)
+        return training_rows(done.groups) if verdict.is_trainable else []
+
+    def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
+        """After the update and with its adapter on disk: evaluate if due, make the checkpoint complete, tell of it."""
+        judge_update(optimization, step=step)
+        self._complete(step, adapter_dir, optimization)
+
+    def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:
+        place, measured = self._place, self._measured
+        place.background.check()
+        updated_s = place.clock()
+        place.background.call(place.engine.publish(step, adapter_dir))
+        valid = self._evaluate(step) if self._is_evaluation_due(step) else None
+        checkpoint = Checkpoint(
+            step=step,
+            path=run_layout.checkpoint_dir(step),
+            train_reward=measured.train.reward_mean if measured.train else None,
+            valid_reward=valid.reward_mean if valid else None,
+            graded_share=1.0 - valid.excluded_share if valid else 1.0,
+        )
+        now_s = place.clock()
+        record = StepRecord(
+            step_done=StepDone(
+                step=step,
+                total_steps=place.spec.hyperparameters.steps,
+                epoch=measured.epoch,
+                train=measured.train,
+                valid=valid,
+                timing=Timing(
+                    sampling_s=measured.shares.sampling_s,
+                    tools_s=measured.shares.tools_s,
+                    grading_s=measured.shares.grading_s,
+                    training_s=max(0.0, updated_s - measured.started_s - measured.rollouts_s),
+                    eval_s=now_s - updated_s,
+                    full_step_s=now_s - measured.started_s,
+                ),
+                optimization=optimization,
+                checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=place.checkpoints.kept_with(checkpoint)),
+            ),
+            watch=self._watch,
+        )
+        place.events.sync()  # The rollouts the record counts must outlive a power cut if the checkpoint does.
+        place.checkpoints.complete(record)
+        place.events.append(record.step_done)
+        place.events.sync()
+        place.checkpoints.prune()
+
+    def _is_evaluation_due(self, step: int) -> bool:
+        wanted = self._place.spec.hyperparameters
+        return bool(self._place.valid) and (step % wanted.eval_interval == 0 or step == wanted.steps)
+
+    def _evaluate(self, step: int) -> RolloutStats:
+        place = self._place
+        groups = place.background.call(
+            run_evaluation(
+                place.valid,
+                setup=place.setup,
+                job_id=place.spec.job_id,
+                job_seed=place.spec.seed,
+                step=step,
+                samples=place.spec.hyperparameters.eval_samples,
+                on_rollout=self._tell,
+            )
+        )
+        self._heed(judge_evaluation(self._watch, groups, step=step))
+        return rollout_stats(groups)
+
+    def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
+        del was_replaced
+        self._place.events.append(to_rollout_done(rollout))
+
+    def _heed(self, verdict: Verdict) -> None:
+        self._watch = verdict.watch
+        for notice in verdict.notices:
+            self._place.events.append(notice)
+
+
+def take_over(events: EventWriter, checkpoints: Checkpoints) -> int | None:
+    """The step to go on from; None for a fresh start. Makes good for a crash between checkpoint and event."""
+    latest = checkpoints.latest
+    if latest is None:
+        return None
+    if latest.step_done.step not in events.completed_steps:
+        events.append(latest.step_done)
+        events.sync()
+    checkpoints.prune()
+    return latest.step_done.step
+
+
+def _all_rollouts(done: StepRollouts) -> list[Rollout]:
+    groups: Sequence[Group] = done.groups
+    return [*chain.from_iterable(group.rollouts for group in groups), *done.replaced]

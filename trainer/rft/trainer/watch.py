@@ -1,0 +1,170 @@
+"""Watches a run for steps that teach nothing, and says so, or stops it. Pure: state in, state and notices out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from rft.core.base import Record
+from rft.core.errors import RftError
+from rft.core.events import Notice, Optimization
+from rft.core.failure import Failure, Fault, Stage
+from rft.core.group import Group
+from rft.core.rollout import Rollout
+
+_PATIENCE = 2
+"""This many in a row are an answer, one may be bad luck."""
+
+
+class RunFailed(RftError):
+    """The run cannot go on; the customer is told why."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+
+class Watch(Record):
+    """What the last steps had in common; part of each checkpoint, so that a resumed run watches on."""
+
+    without_grade: int = 0
+    """Rounds of rollouts in a row in which nothing could be graded."""
+    with_platform_failure: int = 0
+    """Training steps in a row in which the platform failed."""
+    without_signal: int = 0
+    """Steps from the start of the run in which all rewards of each group were equal."""
+    has_signal: bool = False
+    """Whether any step had something to learn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done about a round of rollouts."""
+
+    watch: Watch
+    is_trainable: bool
+    notices: tuple[Notice, ...] = ()
+
+
+def judge_evaluation(watch: Watch, groups: Sequence[Group], *, step: int) -> Verdict:
+    """After an evaluation. Raises RunFailed when nothing could be graded twice in a row."""
+    failures = _failures(groups)
+    if not failures or _has_grade(groups):
+        return Verdict(watch.model_copy(update={"without_grade": 0}), is_trainable=False)
+    watch = watch.model_copy(update={"without_grade": watch.without_grade + 1})
+    if watch.without_grade >= _PATIENCE:
+        raise _nothing_graded(failures)
+    return Verdict(watch, False, (_nothing_graded_notice(f"the evaluation of step {step}", failures),))
+
+
+def judge_step(watch: Watch, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
+    """After the rollouts of a training step. Raises RunFailed when the run cannot go on.
+
+    `is_last`: no step follows that could make good for a broken one, so a run that learnt nothing fails here.
+    """
+    failures = _failures(groups)
+    is_hopeless = is_last and not watch.has_signal
+    ours = [failure for failure in failures if failure.fault is Fault.PLATFORM]
+    if ours:
+        return _judge_platform_failure(watch, ours, step, is_hopeless=is_hopeless)
+    watch = watch.model_copy(update={"with_platform_failure": 0})
+    if failures and not _has_grade(groups):
+        watch = watch.model_copy(update={"without_grade": watch.without_grade + 1})
+        if watch.without_grade >= _PATIENCE:
+            raise _nothing_graded(failures)
+        if is_hopeless:
+            raise _nothing_graded(failures, when="The run learnt nothing, and in its last step")
+        return Verdict(watch, False, (_nothing_graded_notice(f"step {step}", failures),))
+    watch = watch.model_copy(update={"without_grade": 0})
+    if any(advantage is not None for group in groups for advantage in group.advantages_G):
+        return Verdict(watch.model_copy(update={"has_signal": True}), is_trainable=True)
+    return _judge_silence(watch, is_last=is_last)
+
+
+def judge_update(update: Optimization, *, step: int) -> None:
+    """After the weights moved, before they become a checkpoint. Raises RunFailed when they are no numbers any more."""
+    if all(isfinite(figure) for figure in (update.loss, update.grad_norm) if figure is not None):
+        return
+    raise RunFailed(
+        "training_diverged",
+        f"The update of step {step} is not finite: the training has diverged. A smaller learning_rate_multiplier helps;"
+        " the checkpoints of the steps before are kept.",
+        "method.reinforcement.hyperparameters.learning_rate_multiplier",
+    )
+
+
+def _judge_platform_failure(watch: Watch, ours: Sequence[Failure], step: int, *, is_hopeless: bool) -> Verdict:
+    watch = watch.model_copy(update={"with_platform_failure": watch.with_platform_failure + 1})
+    if watch.with_platform_failure >= _PATIENCE:
+        raise RunFailed("platform_failure", f"The platform failed twice in a row: {ours[0].message}")
+    if is_hopeless:
+        raise RunFailed(
+            "platform_failure", f"The run learnt nothing, and in its last step the platform failed: {ours[0].message}"
+        )
+    notice = Notice(
+        level="error",
+        code="platform_failure",
+        message=f"Step {step} changes nothing: the platform failed in {len(ours)} of its rollouts. {ours[0].message}",
+        data={"step": step, "failures_by_code": dict(Counter(failure.code.value for failure in ours))},
+    )
+    return Verdict(watch, False, (notice,))
+
+
+def _judge_silence(watch: Watch, *, is_last: bool) -> Verdict:
+    """All groups had equal rewards. Said once: after some steps, or at the end of a run that has fewer."""
+    if watch.has_signal:
+        return Verdict(watch, is_trainable=False)
+    watch = watch.model_copy(update={"without_signal": watch.without_signal + 1})
+    if watch.without_signal != _PATIENCE and not (is_last and watch.without_signal < _PATIENCE):
+        return Verdict(watch, is_trainable=False)
+    notice = Notice(
+        level="warn",
+        code="no_signal",
+        message=(
+            "No signal in this dataset: in every group so far all rollouts of a row got the same reward, so there is"
+            " nothing to learn from. The tasks may be too hard or too easy for this model, or the grader too coarse."
+        ),
+        data={"steps": watch.without_signal},
+    )
+    return Verdict(watch, False, (notice,))
+
+
+def _failures(groups: Sequence[Group]) -> list[Failure]:
+    return [rollout.outcome for rollout in _rollouts(groups) if isinstance(rollout.outcome, Failure)]
+
+
+def _has_grade(groups: Sequence[Group]) -> bool:
+    return any(rollout.reward is not None for rollout in _rollouts(groups))
+
+
+def _rollouts(groups: Sequence[Group]) -> list[Rollout]:
+    return [rollout for group in groups for rollout in group.rollouts]
+
+
+def _nothing_graded(failures: Sequence[Failure], when: str = "Twice in a row") -> RunFailed:
+    stage, endpoint, example = _culprit(failures)
+    code, param = {
+        Stage.GRADER: ("grader_failed", "method.reinforcement.grader"),
+        Stage.TOOL: ("tool_failed", "method.reinforcement.tools"),
+    }.get(stage, ("platform_failure", None))
+    where = f"{stage} {endpoint!r}" if endpoint else f"the {stage}"
+    return RunFailed(
+        code, f"{when} not one rollout could be graded, mostly because of {where}: {example.message}", param
+    )
+
+
+def _nothing_graded_notice(what: str, failures: Sequence[Failure]) -> Notice:
+    stage, endpoint, example = _culprit(failures)
+    where = f"{stage} {endpoint!r}" if endpoint else f"the {stage}"
+    return Notice(
+        level="error",
+        code="nothing_graded",
+        message=f"Nothing in {what} could be graded, mostly because of {where}: {example.message}",
+        data={"failures_by_code": dict(Counter(failure.code.value for failure in failures))},
+    )
+
+
+def _culprit(failures: Sequence[Failure]) -> tuple[Stage, str | None, Failure]:
+    """Where most failures happened, and one of them."""
+    (stage, endpoint), _ = Counter((failure.stage, failure.endpoint) for failure in failures).most_common(1)[0]
+    return stage, endpoint, next(f for f in failures if (f.stage, f.endpoint) == (stage, endpoint))
