@@ -1,6 +1,7 @@
 """Every setting is listed where an operator looks for it."""
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def test_every_setting_is_in_the_example_environment() -> None:
 def test_every_setting_has_a_docstring() -> None:
     tree = ast.parse(Path(str(settings_module.__file__)).read_text())
     body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Settings").body
-    for field, after in zip(body, body[1:], strict=False):
+    for field, after in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign):
             assert isinstance(after, ast.Expr), f"{ast.unparse(field.target)} has no docstring"
             assert isinstance(after.value, ast.Constant)

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import torch
 from openai import OpenAI
-from tests.integration.embedded.running_platform import RunningPlatform, until
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePlanLine
 from rft.trainer.starter.tokenizer import build_tokenizer
+from tests.integration.embedded.running_platform import RunningPlatform, until
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 FINQA = ROOT / "examples" / "finqa"

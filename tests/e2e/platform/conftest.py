@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from openai import OpenAI
+
 from tests.e2e.platform.customer import CustomerServer, make_model
 from tests.integration.embedded.running_platform import RunningPlatform
 

@@ -9,9 +9,9 @@ from string import ascii_lowercase
 from typing import Any
 
 from openai import OpenAI
-from tests.unit.trainer.by_hand import tiny_model
 
 from rft.trainer.starter.tokenizer import build_tokenizer
+from tests.unit.trainer.by_hand import tiny_model
 
 TERMINAL = ("succeeded", "failed", "cancelled")
 _PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

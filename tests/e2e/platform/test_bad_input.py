@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
+
 from tests.e2e.platform.customer import (
     CustomerServer,
     events_of,

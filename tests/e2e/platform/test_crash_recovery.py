@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from openai import OpenAI
-from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
-from tests.integration.embedded.running_platform import RunningPlatform, until
 
 from rft.core import run_layout
+from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
+from tests.integration.embedded.running_platform import RunningPlatform, until
 
 log = logging.getLogger(__name__)
 STEPS = 4

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.trainer.harness import Customer
-from tests.unit.trainer.by_hand import tiny_model
 
 from rft.trainer.starter.tokenizer import build_tokenizer
+from tests.e2e.trainer.harness import Customer
+from tests.unit.trainer.by_hand import tiny_model
 
 
 @pytest.fixture

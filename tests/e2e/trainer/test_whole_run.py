@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
-from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
 
 from rft.core import run_layout
 from rft.core.events import Notice, RolloutDone, RunEnded, RunStarted, StepDone
@@ -19,6 +18,7 @@ from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.trainer.policy import load_base_model
 from rft.trainer.run import run
+from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
 
 
 @pytest.mark.slow

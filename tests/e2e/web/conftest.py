@@ -7,15 +7,15 @@ from pathlib import Path
 import psycopg
 import pytest
 from playwright.async_api import Page, async_playwright
-from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import Watch
-from tests.integration.api.running_api import BellTower, Served
-from tests.integration.conftest import database_url, postgres, servers_home
 
 from rft.platform.api.keys import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import Watch
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.conftest import database_url, postgres, servers_home
 
 __all__ = ["database_url", "postgres", "servers_home"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -4,8 +4,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.e2e.web.run_records import RunShape, lines
-
 from rft.core.base import JsonObject
 from rft.core.events import TrainEvent
 from rft.core.ids import public_id
@@ -15,6 +13,7 @@ from rft.platform.store.database import Database
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
+from tests.e2e.web.run_records import RunShape, lines
 
 CUSTOMER = "http://127.0.0.1:9301"
 METHOD: JsonObject = {

@@ -1,11 +1,11 @@
 """The list of jobs."""
 
 from playwright.async_api import Page, expect
+
+from rft.core.events import RunEnded, StepDone
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import shown, sign_in
-
-from rft.core.events import RunEnded, StepDone
 
 
 async def test_without_jobs_it_says_how_to_launch_one(platform: Platform, page: Page) -> None:

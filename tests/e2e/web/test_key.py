@@ -1,6 +1,7 @@
 """The API key's way into the browser."""
 
 from playwright.async_api import Page, expect
+
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import Watch, sign_in
 

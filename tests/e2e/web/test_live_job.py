@@ -3,11 +3,11 @@
 import re
 
 from playwright.async_api import Page, expect
+
+from rft.core.events import RunEnded, RunStarted, StepDone, TrainEvent
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import Watch, shown, sign_in
-
-from rft.core.events import RunEnded, RunStarted, StepDone, TrainEvent
 
 
 def step_done(train_events: list[TrainEvent]) -> StepDone:

@@ -3,15 +3,15 @@
 import re
 
 from playwright.async_api import Locator, Page, expect
-from tests.e2e.web.run_records import events
-from tests.e2e.web.seeded_platform import Platform, SeededJob
-from tests.e2e.web.watched_page import shown, sign_in
 
 from rft.core.events import RolloutDone
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import Role
 from rft.core.rollout import Split
+from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.watched_page import shown, sign_in
 
 
 async def finished_job(platform: Platform, *, failing_share: float = 0.2) -> tuple[SeededJob, list[RolloutDone]]:

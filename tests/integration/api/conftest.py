@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 from openai import AsyncOpenAI
-from tests.integration.api.running_api import Api, BellTower, Served, upload
 
 from rft.platform.api.keys import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.migrations import migrate
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import Api, BellTower, Served, upload
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from openai import AsyncOpenAI, BadRequestError
-from tests.integration.api.running_api import Api, collect
 
 from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import Api, collect
 
 Path = tuple[str | int, ...]
 _R: Path = ("method", "reinforcement")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from openai import AsyncOpenAI, NotFoundError
+
 from tests.integration.api.running_api import Api, BellTower, Served
 
 BROWSER = {"accept": "text/html,application/xhtml+xml"}

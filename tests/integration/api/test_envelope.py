@@ -12,11 +12,11 @@ from openai import (
     NotFoundError,
 )
 from psycopg import sql
-from tests.integration.api.running_api import Api
 
 from rft.platform.api.app import create_app
 from rft.platform.api.keys import create_key, revoke_key, verify_key
 from rft.platform.settings import Settings
+from tests.integration.api.running_api import Api
 
 
 def sdk(api: Api, key: str) -> AsyncOpenAI:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
-from tests.integration.api.running_api import ROW, Api, collect, upload
 
 from rft.platform.files.storage import LocalFileStore, read_lines
+from tests.integration.api.running_api import ROW, Api, collect, upload
 
 
 async def test_a_file_makes_the_round_trip(client: AsyncOpenAI) -> None:

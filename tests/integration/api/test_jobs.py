@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
-from tests.integration.api.running_api import Api, collect
 
 from rft.core.spec import Hyperparameters, resolve
 from rft.platform.store.bell import VALIDATE_JOB, Bell
 from rft.platform.store.secret_box import SecretBox
+from tests.integration.api.running_api import Api, collect
 
 
 async def execute(url: str, query: Any, *values: object) -> None:

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
+
 from tests.integration.api.running_api import Api, collect
 
 STEPS = {0: True, 2: True, 4: False, 6: True}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from celery import Celery
 from openai import OpenAI
+
 from tests.integration.embedded.running_platform import RunningPlatform, until
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from rft.platform.embedded.home import SYSTEM_ROOT
 from tests.integration.embedded.running_platform import (
     UP,
     RunningPlatform,
@@ -25,8 +27,6 @@ from tests.integration.embedded.running_platform import (
     until,
     up_fails,
 )
-
-from rft.platform.embedded.home import SYSTEM_ROOT
 
 Start = Callable[..., RunningPlatform]
 

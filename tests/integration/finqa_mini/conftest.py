@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
+
 from tests.integration.finqa_mini.running import RunningServer, load, start
 
 

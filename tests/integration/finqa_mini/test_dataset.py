@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.integration.finqa_mini.running import EXAMPLE, RunningServer
 
 from rft.core.dataset import DatasetRow, parse_rows
+from tests.integration.finqa_mini.running import EXAMPLE, RunningServer
 
 
 def generate(folder: Path, seed: int) -> Path:

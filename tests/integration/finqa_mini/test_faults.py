@@ -9,6 +9,7 @@ from itertools import count
 from types import ModuleType
 
 import pytest
+
 from tests.integration.finqa_mini.running import RunningServer
 
 SHARE = 0.3

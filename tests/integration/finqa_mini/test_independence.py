@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.integration.finqa_mini.running import EXAMPLE
 
 SIBLINGS = {path.stem for path in EXAMPLE.glob("*.py")}

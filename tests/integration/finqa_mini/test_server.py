@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.integration.finqa_mini.running import RunningServer, start
 
 from rft.trainer.starter.world import PROBE_COMPANIES, WARMUP_COMPANIES, World
+from tests.integration.finqa_mini.running import RunningServer, start
 
 
 def test_health_tells_how_many_reports_are_served(server: RunningServer) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from celery import Celery
-from tests.integration.worker.scripted_trainer import Plan
-from tests.integration.worker.workbench import Workbench
-from tests.integration.worker.worker_process import WorkerProcess
 
 from rft.platform.store.bell import Bell, Ringer
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
 from rft.platform.worker.reconciler import reconcile_forever
+from tests.integration.worker.scripted_trainer import Plan
+from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.worker_process import WorkerProcess
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 from typing import IO
 
-from tests.integration.worker.train_events import numbered, one_step, rollout_done
-
 from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.core.spec import RunSecrets, RunSpec
+from tests.integration.worker.train_events import numbered, one_step, rollout_done
 
 
 class Fault(Record):

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.integration.worker.train_events import START, numbered, one_step, whole_run
-from tests.integration.worker.workbench import Workbench
 
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.platform.worker.ingest import Ingest, Ingested, LogGap
 from rft.platform.worker.lease import Lease, LeaseLost, take
 from rft.platform.worker.metrics_event import GraderLabel
+from tests.integration.worker.train_events import START, numbered, one_step, whole_run
+from tests.integration.worker.workbench import Workbench
 
 TABLES = ("steps", "rollouts", "checkpoints")
 

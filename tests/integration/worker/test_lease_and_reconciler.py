@@ -5,7 +5,6 @@ import os
 import time
 
 import pytest
-from tests.integration.worker.workbench import Workbench
 
 from rft.core.job import JobStatus
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
@@ -14,6 +13,7 @@ from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.lease import Lease, LeaseLost, Refusal, heartbeat, release, take
 from rft.platform.worker.owner import is_surely_dead, new_owner
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
+from tests.integration.worker.workbench import Workbench
 
 
 async def taken(bench: Workbench, job_id: str, *, owner: str = "a/1/x", ttl_s: float = 60.0, slots: int = 1):

@@ -10,8 +10,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import SECRETS, Workbench, until
 
 from rft.core import run_layout
 from rft.core.events import RunEnded
@@ -19,6 +17,8 @@ from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.workbench import SECRETS, Workbench, until
 
 
 @asynccontextmanager

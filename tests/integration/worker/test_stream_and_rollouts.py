@@ -8,15 +8,15 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.integration.api.running_api import BellTower, Served
-from tests.integration.worker.train_events import numbered, one_step, whole_run
-from tests.integration.worker.workbench import Workbench
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
 from rft.platform.api.keys import create_key
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.worker.train_events import numbered, one_step, whole_run
+from tests.integration.worker.workbench import Workbench
 
 STEPS = 3
 

@@ -2,10 +2,9 @@
 
 import json
 
-from tests.integration.worker.workbench import ROW, Workbench, jsonl
-
 from rft.platform.store.bell import RUN_JOB, Bell
 from rft.platform.worker.validate_job import validate_job
+from tests.integration.worker.workbench import ROW, Workbench, jsonl
 
 
 async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 from celery import Celery
-from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import PATIENCE_S, Workbench, until
-from tests.integration.worker.worker_process import WorkerProcess
 
 from rft.platform.settings import Settings
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
 from rft.platform.worker.app import NoServer, configuration
 from rft.platform.worker.owner import is_alive
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.workbench import PATIENCE_S, Workbench, until
+from tests.integration.worker.worker_process import WorkerProcess
 
 Start = Callable[[], WorkerProcess]
 pytestmark = pytest.mark.slow

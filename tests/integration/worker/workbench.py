@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
-from tests.integration.worker.scripted_trainer import Plan
 
 from rft.core.base import JsonObject
 from rft.core.ids import public_id
@@ -25,6 +24,7 @@ from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.validate_job import validate_job
 from rft.platform.worker.workplace import Workplace
+from tests.integration.worker.scripted_trainer import Plan
 
 PATIENCE_S = 60.0
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}

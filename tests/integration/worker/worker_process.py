@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.worker.workbench import Workbench
-
 from rft.platform.worker.app import worker_arguments
+from tests.integration.worker.workbench import Workbench
 
 
 class WorkerProcess:

@@ -1,16 +1,9 @@
 """FinQA's grader: one number, read as it stands, as a percentage or as a fraction."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from examples.finqa.grading import credit, numbers_in
 from hypothesis import given
 from hypothesis import strategies as st
-
-FINQA = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "examples" / "finqa"
-sys.path.insert(0, str(FINQA))
-
-from grading import credit, numbers_in  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from tests.unit.trainer.by_hand import group_of, trace_of
-
 from rft.core import run_layout
 from rft.core.checkpoint import Checkpoint
 from rft.core.events import CheckpointInfo, EventLine, StepDone, Timing
@@ -12,6 +10,7 @@ from rft.trainer.checkpoints import Checkpoints, StepRecord
 from rft.trainer.events import EventWriter
 from rft.trainer.steps import take_over
 from rft.trainer.watch import Watch
+from tests.unit.trainer.by_hand import group_of, trace_of
 
 
 def record(checkpoints: Checkpoints, step: int, valid: float | None) -> StepRecord:

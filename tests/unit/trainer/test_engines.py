@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 import torch
 from peft import PeftModel, get_peft_model
-from tests.unit.trainer.by_hand import tiny_model
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rft.core.errors import SamplerError
@@ -18,6 +17,7 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine
 from rft.trainer.policy import lora_config
+from tests.unit.trainer.by_hand import tiny_model
 
 STOP = 5
 

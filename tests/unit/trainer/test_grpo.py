@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from tests.unit.trainer.by_hand import group_of, tiny_model
 from transformers import PreTrainedTokenizerBase, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -20,6 +19,7 @@ from rft.core.turns import Trace
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.policy import lora_config
 from rft.trainer.samples import TrainingRow, training_rows
+from tests.unit.trainer.by_hand import group_of, tiny_model
 
 Gradients = dict[str, torch.Tensor]
 LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]

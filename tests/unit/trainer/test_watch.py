@@ -1,12 +1,12 @@
 """Steps that teach nothing are noticed, named and, twice in a row, stop the run where they must."""
 
 import pytest
-from tests.unit.trainer.by_hand import group_of, trace_of
 
 from rft.core.events import Optimization
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.group import Group
 from rft.trainer.watch import RunFailed, Watch, judge_evaluation, judge_step, judge_update
+from tests.unit.trainer.by_hand import group_of, trace_of
 
 TRACE = trace_of([1], ("sampled", [2]))
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.integration.worker.train_events import numbered, whole_run
 
 from rft.core.events import EventLine
 from rft.platform.worker.event_log import CorruptLog, EventLog, repair
+from tests.integration.worker.train_events import numbered, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=2))]
 WHOLE = b"".join(LINES)

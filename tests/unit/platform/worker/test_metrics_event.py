@@ -1,10 +1,10 @@
 """The contract's metrics event, key by key."""
 
 from pydantic import JsonValue
-from tests.integration.worker.train_events import stats, step_done
 
 from rft.core.spec import BuiltinGrader, EndpointGrader
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, grader_labels, metrics_event
+from tests.integration.worker.train_events import stats, step_done
 
 JUDGE = (GraderLabel("judge", "endpoint"),)
 CONTRACT_KEYS = {
