@@ -5,30 +5,18 @@ so what the stack makes of it can be checked to the last digit.
 """
 
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
-from openai import OpenAI
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePlanLine
 from rft.trainer.starter.tokenizer import build_tokenizer
-from tests.integration.embedded.running_platform import RunningPlatform, until
-
-ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
-FINQA = ROOT / "examples" / "finqa"
-SHARED = ROOT.parent / "shared" / "data" / "finqa"
-DATA = SHARED if SHARED.exists() else FINQA / "data"
-"""All questions where the whole data set lies beside the checkout, else the cut that ships."""
-TERMINAL = ("succeeded", "failed", "cancelled")
+from tests.e2e.finqa.finqa_stack import Stack, read_rows
+from tests.integration.embedded.running_platform import RunningPlatform
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -52,47 +40,6 @@ def plan(policy: str, row: dict[str, Any]) -> OraclePlan:
 POLICIES = ("oracle", "off_by_5_percent", "zero", "three_numbers", "never_stops")
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """Everything up: the platform with one base model per policy, and the customer's server."""
-
-    client: OpenAI
-    server_url: str
-    valid: list[dict[str, Any]]
-    files: dict[str, str]
-
-    def evaluate(self, policy: str) -> dict[str, Any]:
-        """Run a job and return the baseline evaluation's record."""
-        job = self.launch(policy, {"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.25})
-        assert job.status == "succeeded", job.error
-        return self.steps(job.id)[0]["valid"]
-
-    def launch(self, model: str, hyperparameters: dict[str, Any]) -> Any:
-        """Create a job and wait for its end."""
-        method: Any = {
-            "type": "reinforcement",
-            "reinforcement": {
-                "tools": [{"name": n, "server_url": f"{self.server_url}/tools"} for n in ("search", "list", "cat")],
-                "grader": {"type": "endpoint", "name": "finqa", "url": f"{self.server_url}/grade"},
-                "max_episode_steps": 10,
-                "hyperparameters": hyperparameters,
-            },
-        }
-        job = self.client.fine_tuning.jobs.create(
-            model=model, training_file=self.files["train"], validation_file=self.files["valid"], method=method, seed=1
-        )
-        deadline = time.monotonic() + 300
-        while (job := self.client.fine_tuning.jobs.retrieve(job.id)).status not in TERMINAL:
-            assert time.monotonic() < deadline, job.status
-            time.sleep(0.3)
-        return job
-
-    def steps(self, job_id: str) -> list[dict[str, Any]]:
-        """Records of all steps, oldest first."""
-        page: Any = self.client.get(f"/fine_tuning/jobs/{job_id}/steps?limit=100", cast_to=object)
-        return sorted((entry["record"] for entry in page["data"]), key=lambda record: record["step"])
-
-
 def make_model(directory: Path, policy: str, rows: list[dict[str, Any]]) -> None:
     """A model that is never asked: the oracle answers in its place, with its tokenizer."""
     tokenizer = build_tokenizer()
@@ -111,41 +58,6 @@ def make_model(directory: Path, policy: str, rows: list[dict[str, Any]]) -> None
     tokenizer.save_pretrained(directory)
     lines = (OraclePlanLine(row=row, plan=plan(policy, row)).model_dump_json() for row in rows)
     (directory / PLANS).write_text("\n".join(lines))
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.fixture(scope="module")
-def home() -> Generator[Path]:
-    """Outside pytest's own folder, which root's service user could not enter."""
-    with TemporaryDirectory(prefix="rft-test-") as folder:
-        Path(folder).chmod(0o711)
-        yield Path(folder) / "home"
-
-
-@pytest.fixture(scope="module")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    port_file = tmp_path_factory.mktemp("finqa") / "port"
-    command = [sys.executable, FINQA / "server.py", "--data", DATA, "--port", "0", "--port-file", port_file]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        until(lambda: port_file.exists() and bool(port_file.read_text()), "the FinQA server")
-        yield f"http://127.0.0.1:{port_file.read_text()}"
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.jsonl cut to two rows, valid.jsonl whole."""
-    out = tmp_path_factory.mktemp("rows")
-    subprocess.run([sys.executable, FINQA / "generate.py", "--data", DATA, "--out", out], check=True)
-    train = (out / "train.jsonl").read_text().splitlines(keepends=True)
-    (out / "train.jsonl").write_text("".join(train[:2]))
-    return out
 
 
 @pytest.fixture(scope="module")
