@@ -82,6 +82,8 @@ class Settings(BaseSettings):
     allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
     """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
 
+    learning_rate: float = 5e-5
+    """Learning rate of the adapter at learning_rate_multiplier 1, for all base models but the starter."""
     engine: str = "transformers"
     """What samples: `transformers`, or `package.module:factory`."""
     torch_threads: int = 2

@@ -13,7 +13,7 @@ from rft.core.job import JobStatus
 from rft.core.spec import Budgets, EndpointGrader, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
 from rft.platform.jobs.masking import masked, masked_method, masked_request, secrets_of
 from rft.platform.jobs.repository import JobRow
-from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, to_run_spec
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
 from rft.platform.settings import Settings
@@ -122,7 +122,14 @@ def test_the_trainer_is_told_the_settings_where_the_order_is_silent(tmp_path: Pa
     assert spec.budgets == Budgets(max_tokens=123, deadline_s=60.0)
     assert isinstance(spec.grader, EndpointGrader)
     assert spec.grader.timeout_s == 9.0
-    assert (spec.lora, spec.loss_type) == (LoraSpec(), "dapo")
+    assert spec.loss_type == "dapo"
+
+
+@pytest.mark.parametrize(("model", "rate"), [("starter", STARTER_LEARNING_RATE), ("tiny", 1e-4)])
+def test_the_starter_learns_faster_than_a_real_model(tmp_path: Path, model: str, rate: float) -> None:
+    job = a_job(an_order()).model_copy(update={"model": model})
+    spec = to_run_spec(job, RESOLVED, settings(tmp_path, learning_rate=1e-4), "/models/any")
+    assert spec.lora == LoraSpec(learning_rate=rate)
 
 
 @pytest.mark.parametrize(

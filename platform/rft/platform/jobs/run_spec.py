@@ -12,9 +12,12 @@ from rft.core.spec import (
 from rft.platform.graders.schemas import Grader
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.schemas import Method, Reinforcement
+from rft.platform.models.service import STARTER
 from rft.platform.settings import Settings
 from rft.platform.tools.schemas import Tool
 
+STARTER_LEARNING_RATE = 2e-3
+"""Half a million weights want steps that would ruin a larger model."""
 _TURNS_BEYOND_TOOL_CALLS = 2
 """The turn that learns of the used-up budget, and the last one."""
 
@@ -36,7 +39,7 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
             total_s=settings.retry_total_s,
             first_wait_s=settings.retry_first_wait_s,
         ),
-        lora=_to_lora(order),
+        lora=_to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
         engine=settings.engine,
         max_calls_in_flight=settings.max_calls_in_flight,
@@ -79,7 +82,7 @@ def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
     )
 
 
-def _to_lora(order: Reinforcement) -> LoraSpec:
-    if order.lora is None:
-        return LoraSpec()
-    return LoraSpec.model_validate(order.lora.model_dump(include=set(LoraSpec.model_fields), exclude_none=True))
+def _to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
+    rate = STARTER_LEARNING_RATE if model == STARTER else settings.learning_rate
+    wanted = order.lora.model_dump(include=set(LoraSpec.model_fields), exclude_none=True) if order.lora else {}
+    return LoraSpec.model_validate({"learning_rate": rate, **wanted})
