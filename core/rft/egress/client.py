@@ -204,7 +204,7 @@ def _failure(error: Exception, timeout_s: float) -> AttemptFailure:
         FailureCode.CONNECT_ERROR: f"could not be reached ({words})",
         FailureCode.TLS_ERROR: f"could not be reached securely ({words})",
         FailureCode.CONNECTION_RESET: f"broke the connection before a whole reply was read ({words})",
-        FailureCode.TIMEOUT: f"gave no whole reply within {timeout_s:g} s",
+        FailureCode.TIMEOUT: f"gave no whole reply within {timeout_s:.3g} s",
         FailureCode.INVALID_REPLY: f"answered something that is not HTTP ({words})",
         FailureCode.INTERNAL_ERROR: f"could not be called by us ({type(error).__name__}: {words})",
     }
