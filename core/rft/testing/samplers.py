@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 import random
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ def no_latency(request: SampleRequest) -> float:
     return 0.0
 
 
-class ModelFreeEngine:
+class ModelFreeEngine(ABC):
     """What the samplers here share: versions, latency, the cut at max_tokens, made-up log-probabilities."""
 
     def __init__(self, *, max_context_tokens: int, latency: Latency) -> None:
@@ -71,9 +72,9 @@ class ModelFreeEngine:
             finish_reason=FinishReason.STOP if len(token_ids) == len(wanted) else FinishReason.LENGTH,
         )
 
+    @abstractmethod
     def turn_ids(self, request: SampleRequest) -> list[int]:
         """The whole turn, stop token included."""
-        raise NotImplementedError
 
 
 def chance_of(request: SampleRequest) -> random.Random:

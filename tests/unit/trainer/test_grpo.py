@@ -1,6 +1,6 @@
 """The gradient: nothing from tool output, nothing from excluded rollouts, the same as stock TRL's for the rest."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -334,7 +334,9 @@ def test_a_check_that_raises_stops_between_micro_batches(
         if len(calls) == 2:
             raise KeyError("stop")
 
-    source: Callable[[int], list[TrainingRow]] = lambda step: rows_of(ragged_traces, [0, 1, 0, 1, 0, 1, 0, 1])  # noqa: E731
+    def source(step: int) -> list[TrainingRow]:
+        return rows_of(ragged_traces, [0, 1, 0, 1, 0, 1, 0, 1])
+
     settings = UpdateSettings(1, 48, 1e-2, LORA, "dapo", 1.0, 11)
     trainer = PolicyTrainer(
         tiny_model(tokenizer), tokenizer, settings,

@@ -8,7 +8,7 @@ from pathlib import Path
 from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
-from rft.core.events import StepDone
+from rft.core.events import RolloutStats, StepDone
 from rft.trainer.watch import Watch
 
 _RECORD = "step.json"
@@ -25,13 +25,18 @@ class StepRecord(Record):
     def checkpoint(self) -> Checkpoint:
         """As the core ranks it."""
         done = self.step_done
-        return Checkpoint(
-            step=done.step,
-            path=done.checkpoint.path,
-            train_reward=done.train.reward_mean if done.train else None,
-            valid_reward=done.valid.reward_mean if done.valid else None,
-            graded_share=1.0 - done.valid.excluded_share if done.valid else 1.0,
-        )
+        return as_ranked(done.step, done.train, done.valid)
+
+
+def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None) -> Checkpoint:
+    """What the core ranks a step's checkpoint by."""
+    return Checkpoint(
+        step=step,
+        path=run_layout.checkpoint_dir(step),
+        train_reward=train.reward_mean if train else None,
+        valid_reward=valid.reward_mean if valid else None,
+        graded_share=1.0 - valid.excluded_share if valid else 1.0,
+    )
 
 
 class Checkpoints:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from rft.core import run_layout
-from rft.core.checkpoint import Checkpoint
 from rft.core.dataset import DatasetRow
 from rft.core.events import CheckpointInfo, Optimization, RolloutStats, StepDone, Timing
 from rft.core.group import Group
@@ -18,7 +16,7 @@ from rft.rollouts.group import StepRow
 from rft.rollouts.loop import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.background import Background
-from rft.trainer.checkpoints import Checkpoints, StepRecord
+from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
 from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
@@ -103,13 +101,7 @@ class Steps:
         updated_s = place.clock()
         place.background.call(place.engine.publish(step, adapter_dir))
         valid = self._evaluate(step) if self._is_evaluation_due(step) else None
-        checkpoint = Checkpoint(
-            step=step,
-            path=run_layout.checkpoint_dir(step),
-            train_reward=measured.train.reward_mean if measured.train else None,
-            valid_reward=valid.reward_mean if valid else None,
-            graded_share=1.0 - valid.excluded_share if valid else 1.0,
-        )
+        checkpoint = as_ranked(step, measured.train, valid)
         now_s = place.clock()
         record = StepRecord(
             step_done=StepDone(
