@@ -17,9 +17,10 @@ import aiohttp
 import overload
 from load import ITEM, ROOT, SEARCH, endpoint_process, tool_call
 
+from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.spec import ToolServer
-from rft.egress.endpoint_client import AttemptRecord, EndpointClient
+from rft.egress.endpoint_client import EndpointClient
 from rft.tool_gateway.contract import to_wire
 from rft.tool_gateway.gateway import HttpToolGateway
 
@@ -72,7 +73,7 @@ async def control(url: str, rollouts: int) -> Measured:
 
 async def full_stack(url: str, rollouts: int, *, max_in_flight: int) -> Measured:
     """The tool gateway as the trainer uses it: schema check, limits, retries, guard, ledger."""
-    ledger: list[AttemptRecord] = []
+    ledger: list[Attempt] = []
     client = EndpointClient.open(max_calls_in_flight=max_in_flight, on_attempt=ledger.append)
     async with client:
         gateway = HttpToolGateway(client, [ToolServer(name="search", server_url=url)], job_id="ftjob-bench")

@@ -8,11 +8,12 @@ from typing import cast
 import aiohttp
 from load import ITEM, SEARCH, endpoint_process, tool_call
 
+from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.messages import ToolResult
 from rft.core.spec import ToolServer
 from rft.egress.client import HttpClient
-from rft.egress.endpoint_client import AttemptRecord, EndpointClient
+from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
@@ -32,7 +33,7 @@ class Callers:
     """Callers that call again and again until told to stop."""
 
     def __init__(self, url: str, limits: Limits, jobs: dict[str, int]) -> None:
-        self.records: list[AttemptRecord] = []
+        self.records: list[Attempt] = []
         self.good: Counter[str] = Counter()
         self.failed: list[ToolResult] = []
         self._client = EndpointClient(HttpClient(), limits=limits, on_attempt=self.records.append)

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rft.core.attempt import Attempt
 from rft.core.base import JsonObject, Record
-from rft.core.failure import Failure
-from rft.core.grade import Grade
+from rft.core.failure import Failure, Stage
+from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message
 from rft.core.rollout import RolloutKey, StopReason
 
@@ -57,6 +58,10 @@ class RolloutStats(Record):
     rollout_latency_p95_s: float | None
     grader_latency_mean_s: float | None
     tools: tuple[ToolStats, ...]
+    judge_usage: dict[str, TokenUsage] = Field(default_factory=dict)
+    """Tokens that judge models used, by model name; over graded rollouts."""
+    model_errors: dict[str, int] = Field(default_factory=dict)
+    """Graded rollouts by what was wrong with the model's answer, e.g. `sample_parse_error`."""
 
 
 class Timing(Record):
@@ -140,6 +145,36 @@ class StepDone(Record):
     checkpoint: CheckpointInfo
 
 
+class AttemptsMade(Record):
+    """The failure ledger's next lines: attempts of calls to customer endpoints."""
+
+    type: Literal["attempts_made"] = "attempts_made"
+    step: int
+    """The step they were made for."""
+    attempts: tuple[Attempt, ...]
+
+
+class HoldBegan(Record):
+    """The run waits for an endpoint. Its process lives on, and finished rollouts are kept."""
+
+    type: Literal["hold_began"] = "hold_began"
+    step: int
+    endpoint: str
+    """In words, e.g. `tool 'search'`."""
+    stage: Stage
+    reason: str
+    """One sentence a customer can act on."""
+
+
+class HoldEnded(Record):
+    """The endpoint answers again; the step goes on where it stood."""
+
+    type: Literal["hold_ended"] = "hold_ended"
+    step: int
+    endpoint: str
+    held_s: float
+
+
 class Notice(Record):
     """Something the customer should read."""
 
@@ -161,7 +196,10 @@ class RunEnded(Record):
     error_param: str | None = None
 
 
-TrainEvent = Annotated[RunStarted | RolloutDone | StepDone | Notice | RunEnded, Field(discriminator="type")]
+TrainEvent = Annotated[
+    RunStarted | RolloutDone | AttemptsMade | StepDone | HoldBegan | HoldEnded | Notice | RunEnded,
+    Field(discriminator="type"),
+]
 
 
 class EventLine(Record):

@@ -5,6 +5,21 @@ from pydantic import Field, FiniteFloat
 from rft.core.base import Record
 
 
+class TokenUsage(Record):
+    """What a judge model read and wrote."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
 class Grade(Record):
     """A score exists. Zero is a grade; the absence of one is a `Failure`."""
 
@@ -15,3 +30,7 @@ class Grade(Record):
     grader: str
     latency_s: float = 0.0
     attempts: int = 1
+    usage: dict[str, TokenUsage] = Field(default_factory=dict)
+    """Tokens that judge models used, by model name."""
+    model_errors: tuple[str, ...] = ()
+    """What was wrong with the model's answer where it cost the score, e.g. `sample_parse_error`."""

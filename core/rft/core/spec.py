@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
-from rft.core.base import JsonObject, Record
+from rft.core.base import Record
+from rft.core.graders import GraderSpec, JudgeServer
+from rft.core.messages import ToolSchema
 
 Auto = Literal["auto"]
 ROLLOUTS_PER_ROW = 8
@@ -87,32 +89,10 @@ class ToolServer(Record):
     """Calls started per second at most."""
     retry: Literal["safe", "unsafe"] = "safe"
     """Whether a call that may have arrived may be sent again."""
-
-
-class EndpointGrader(Record):
-    """A customer's grader behind a URL."""
-
-    type: Literal["endpoint"] = "endpoint"
-    name: str
-    url: str
-    header_names: tuple[str, ...] = ()
-    timeout_s: float = 600.0
-    rate_limit: float | None = None
-    """Requests per second at most."""
-    max_concurrency: Annotated[int, Field(ge=1)] | None = None
-    """Calls in flight at most; None for the platform's own limit."""
-    pass_threshold: float | None = None
-
-
-class BuiltinGrader(Record):
-    """A grader of ours, as the customer configured it; interpreted by the grader gateway."""
-
-    type: Literal["builtin"] = "builtin"
-    name: str
-    config: JsonObject
-
-
-GraderSpec = Annotated[EndpointGrader | BuiltinGrader, Field(discriminator="type")]
+    schema_of_job: ToolSchema | None = None
+    """The tool's description for rows that carry no tools of their own; None when the rows bring it."""
+    callback_url: str | None = None
+    """Where `rollout.started` and `rollout.ended` are POSTed, with the tool's headers; None for no callbacks."""
 
 
 class Budgets(Record):
@@ -134,6 +114,18 @@ class RetryBudget(Record):
     """All attempts and waits together."""
     first_wait_s: float = 0.5
     max_wait_s: float = 30.0
+
+
+class HoldRule(Record):
+    """When a step is held instead of trained on what is left of it."""
+
+    excluded_share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """A round of rollouts of which a larger share ended in endpoint failures is not used: it waits."""
+    max_s: float = 3600.0
+    """A run that was held for longer at one go has failed."""
+    first_trial_s: float = 2.0
+    """Wait before the first failed rollout is tried again; doubles up to `max_trial_s`."""
+    max_trial_s: float = 60.0
 
 
 class LoraSpec(Record):
@@ -176,6 +168,16 @@ class RunSpec(Record):
     allow_loopback: bool = True
     allow_cidrs: tuple[str, ...] = ()
     """Private networks that tools and graders may live in."""
+    has_adaptive_limits: bool = False
+    """Whether calls in flight follow what each endpoint bears; otherwise `max_calls_in_flight` alone counts."""
+    hold: HoldRule | None = None
+    """None: rounds are used whatever share of them failed."""
+    judge: JudgeServer | None = None
+    """Who answers for model graders."""
+    tool_gateway_url: str | None = None
+    """A tool gateway service that makes the calls; None: the trainer makes them itself."""
+    grader_gateway_url: str | None = None
+    """A grader gateway service that grades; None: the trainer does it itself."""
     torch_threads: int = 2
 
 
@@ -184,3 +186,10 @@ class RunSecrets(Record):
 
     tool_headers: dict[str, dict[str, str]] = Field(default_factory=dict)
     grader_headers: dict[str, str] = Field(default_factory=dict)
+    part_headers: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Header values of the endpoint graders inside a multi grader, by variable name."""
+    signing_secrets: tuple[str, ...] = ()
+    """Standard Webhooks secrets, newest first; calls are signed with each."""
+    judge_api_key: str | None = None
+    gateway_token: str | None = None
+    """Shown to the gateway services."""

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from rft.core.attempt import Attempt
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
@@ -40,24 +41,6 @@ class Answer(Generic[T]):
     """All attempts and the waits between them, without waiting in our own queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
-    """One attempt of one call, for whoever keeps the ledger."""
-
-    endpoint: str
-    trace_id: str
-    call_id: str
-    attempt: int
-    code: FailureCode | None
-    """None for a usable reply."""
-    status: int | None
-    latency_s: float
-    queued_s: float
-    """Waited in our own queue before it was sent."""
-    sent_bytes: int
-    received_bytes: int
-
-
 class EndpointClient:
     """Calls customer endpoints for the gateways of one process and event loop. Use as an async context manager."""
 
@@ -68,7 +51,7 @@ class EndpointClient:
         limits: Limits,
         retry: RetryBudget | None = None,
         signer: Signer | None = None,
-        on_attempt: Callable[[AttemptRecord], None] | None = None,
+        on_attempt: Callable[[Attempt], None] | None = None,
         jitter: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -88,7 +71,7 @@ class EndpointClient:
         allow_cidrs: tuple[str, ...] = (),
         limits: Limits | None = None,
         signer: Signer | None = None,
-        on_attempt: Callable[[AttemptRecord], None] | None = None,
+        on_attempt: Callable[[Attempt], None] | None = None,
     ) -> "EndpointClient":
         """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
         http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs))
@@ -213,10 +196,12 @@ class _Call(Generic[T]):
 
     def _record(
         self, reply: Reply | AttemptFailure, failure: AttemptFailure | None, latency_s: float, queued_s: float
-    ) -> AttemptRecord:
-        return AttemptRecord(
-            endpoint=self._endpoint.name,
+    ) -> Attempt:
+        return Attempt(
+            at=self._client.wall_clock(),
             trace_id=self._trace_id,
+            stage=self._endpoint.stage,
+            endpoint=self._endpoint.name,
             call_id=self._call_id,
             attempt=self.attempts,
             code=failure.code if failure else None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
-from rft.core.spec import EndpointGrader
+from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply

@@ -74,7 +74,27 @@ class Settings(BaseSettings):
     rollout_max_tokens: int = 4096
     """Tokens the policy may sample in one rollout."""
     max_calls_in_flight: int = 512
-    """Concurrent calls to one endpoint."""
+    """Concurrent calls to one endpoint at most."""
+    has_adaptive_limits: bool = True
+    """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
+    hold_excluded_share: float = 0.25
+    """A step of which a larger share ended in endpoint failures is held until the endpoint recovers."""
+    hold_max_s: float = 3600.0
+    """A job that was held for longer at one go fails."""
+    tool_gateway_url: str | None = None
+    """A tool gateway service (`python -m rft.tool_gateway`) that makes the calls. Unset: each trainer makes its own."""
+    grader_gateway_url: str | None = None
+    """A grader gateway service (`python -m rft.grader_gateway`) that grades. Unset: each trainer does."""
+    gateway_token: str | None = None
+    """What the gateway services ask their callers for."""
+    judge_base_url: str | None = None
+    """OpenAI-compatible server that answers for model graders, ending in `/v1`. Unset: such graders are refused."""
+    judge_api_key: str | None = None
+    """Its key."""
+    judge_timeout_s: float = 120.0
+    """Deadline of one call to the judge."""
+    judge_max_concurrency: int = 64
+    """Calls to the judge in flight at most."""
     probe_timeout_s: float = 5.0
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True

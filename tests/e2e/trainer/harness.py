@@ -19,16 +19,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from rft.core import run_layout
 from rft.core.events import EventLine
-from rft.core.spec import (
-    Budgets,
-    EndpointGrader,
-    LoraSpec,
-    ResolvedHyperparameters,
-    RetryBudget,
-    RunSecrets,
-    RunSpec,
-    ToolServer,
-)
+from rft.core.graders import EndpointGrader
+from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer
 
 Score = Callable[[str], Any]
 

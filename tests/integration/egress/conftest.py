@@ -6,11 +6,12 @@ from typing import Protocol
 
 import pytest
 
+from rft.core.attempt import Attempt
 from rft.core.failure import Failure, Stage
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import Endpoint
-from rft.egress.endpoint_client import Answer, AttemptRecord, EndpointClient
+from rft.egress.endpoint_client import Answer, EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
@@ -25,7 +26,7 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "ech
 class Bench:
     """One endpoint, one client, and what the client recorded."""
 
-    def __init__(self, server: LoopbackEndpoint, client: EndpointClient, records: list[AttemptRecord]) -> None:
+    def __init__(self, server: LoopbackEndpoint, client: EndpointClient, records: list[Attempt]) -> None:
         self.server, self.client, self.records = server, client, records
 
     def endpoint(
@@ -94,7 +95,7 @@ async def make_bench() -> AsyncIterator[MakeBench]:
                 latency_s=latency_s,
             )
             server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
-            records: list[AttemptRecord] = []
+            records: list[Attempt] = []
             http = HttpClient(caps=SizeCaps())
             client = EndpointClient(http, limits=Limits.fixed(max_in_flight), retry=retry, on_attempt=records.append)
             await stack.enter_async_context(client)

@@ -4,12 +4,13 @@ import asyncio
 
 from standardwebhooks import Webhook
 
+from rft.core.attempt import Attempt
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.spec import RetryBudget
 from rft.egress.breaker import BreakerSettings, BreakerState
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import Endpoint
-from rft.egress.endpoint_client import Answer, AttemptRecord, EndpointClient
+from rft.egress.endpoint_client import Answer, EndpointClient
 from rft.egress.limits import BreakerChange, Limits
 from rft.egress.signing import Signer, new_secret
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
@@ -32,7 +33,7 @@ async def post(client: EndpointClient, url: str, number: int = 0) -> Answer[str]
 
 async def test_calls_wait_out_an_outage_and_all_succeed() -> None:
     changes: list[BreakerChange] = []
-    is_open, records = asyncio.Event(), list[AttemptRecord]()
+    is_open, records = asyncio.Event(), list[Attempt]()
 
     def on_change(change: BreakerChange) -> None:
         changes.append(change)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
+from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolCall
-from rft.core.spec import EndpointGrader, RetryBudget
+from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
-from rft.core.spec import Budgets, EndpointGrader, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
+from rft.core.spec import Budgets, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
 from rft.platform.jobs.masking import masked, masked_method, masked_request, secrets_of
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, to_run_spec

@@ -11,9 +11,10 @@ from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
 from rft.core.grade import Grade
+from rft.core.graders import EndpointGrader
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
-from rft.core.spec import BuiltinGrader, Hyperparameters, RunSpec, ToolServer, resolve
+from rft.core.spec import Hyperparameters, RunSpec, ToolServer, resolve
 from rft.rollouts.executor import run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
@@ -33,7 +34,7 @@ SPEC = RunSpec(
     model_name="starter",
     hyperparameters=resolve(Hyperparameters(), train_rows=4),
     tools=(ToolServer(name="search", server_url="http://127.0.0.1:1/search"),),
-    grader=BuiltinGrader(name="grader", config={}),
+    grader=EndpointGrader(name="grader", url="http://127.0.0.1:9/grade"),
 )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from rft.core.spec import EndpointGrader, Hyperparameters, RunSpec, resolve
+from rft.core.graders import EndpointGrader
+from rft.core.spec import Hyperparameters, RunSpec, resolve
 from rft.rollouts.hermes import HermesChatFormat
 from rft.testing.samplers import FakeSampler
 from rft.testing.samplers_tokenizer import ByteTokenizer

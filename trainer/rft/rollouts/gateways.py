@@ -37,3 +37,25 @@ class GraderGateway(Protocol):
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict, or why there is none. Never raises but for cancellation."""
         ...
+
+
+class GroupGrader(Protocol):
+    """Grades all rollouts of a group in one verdict: rewards are relative to the group."""
+
+    async def rank(
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+    ) -> list[Grade] | Failure:
+        """One grade per trace, in order, or why the whole group has none. Never raises but for cancellation."""
+        ...
+
+
+class RolloutHost(Protocol):
+    """Tells the customer's servers that a rollout begins and ends, so that they can make and free what it needs."""
+
+    async def started(self, *, item: JsonObject, trace_id: str) -> Failure | None:
+        """Before the first sample; a failure ends the rollout. Never raises but for cancellation."""
+        ...
+
+    def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
+        """After the grade, the failure or the cancellation (None). Returns at once; it is told in the background."""
+        ...

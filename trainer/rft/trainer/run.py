@@ -16,7 +16,8 @@ from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, SamplerError
 from rft.core.events import RunEnded, RunStarted
-from rft.core.spec import EndpointGrader, RunSecrets, RunSpec
+from rft.core.graders import EndpointGrader
+from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.rollouts.hermes import ChatTemplateError, HermesChatFormat

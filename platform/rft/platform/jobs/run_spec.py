@@ -1,14 +1,7 @@
 """From the customer's order to the run's specification."""
 
-from rft.core.spec import (
-    Budgets,
-    EndpointGrader,
-    LoraSpec,
-    ResolvedHyperparameters,
-    RetryBudget,
-    RunSpec,
-    ToolServer,
-)
+from rft.core.graders import EndpointGrader, JudgeServer
+from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
 from rft.platform.graders.schemas import Grader
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.schemas import Method, Reinforcement
@@ -45,7 +38,22 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         max_calls_in_flight=settings.max_calls_in_flight,
         allow_loopback=settings.allow_loopback,
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
+        has_adaptive_limits=settings.has_adaptive_limits,
+        hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
+        judge=_to_judge(settings),
+        tool_gateway_url=settings.tool_gateway_url,
+        grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
+    )
+
+
+def _to_judge(settings: Settings) -> JudgeServer | None:
+    if settings.judge_base_url is None:
+        return None
+    return JudgeServer(
+        base_url=settings.judge_base_url,
+        timeout_s=settings.judge_timeout_s,
+        max_concurrency=settings.judge_max_concurrency,
     )
 
 

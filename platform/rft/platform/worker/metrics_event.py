@@ -20,8 +20,8 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.events import RolloutStats, StepDone, ToolStats
 from rft.core.failure import FAULTS, Fault
+from rft.core.graders import GraderSpec, MultiGrader
 from rft.core.rollout import StopReason
-from rft.core.spec import EndpointGrader, GraderSpec
 
 _ENDPOINT_CODES = {code.value for code, fault in FAULTS.items() if fault is Fault.ENDPOINT}
 
@@ -44,12 +44,9 @@ class MetricsEvent:
 
 def grader_labels(grader: GraderSpec) -> tuple[GraderLabel, ...]:
     """The graders whose scores a step reports: the parts of a multi grader, else the grader itself."""
-    if isinstance(grader, EndpointGrader):
-        return (GraderLabel(grader.name, "endpoint"),)
-    parts = grader.config.get("graders")
-    if not isinstance(parts, dict):
-        return (GraderLabel(grader.name, _type_of(grader.config)),)
-    return tuple(GraderLabel(name, _type_of(part)) for name, part in parts.items())
+    if isinstance(grader, MultiGrader):
+        return tuple(GraderLabel(name, part.type) for name, part in grader.graders.items())
+    return (GraderLabel(grader.name, grader.type),)
 
 
 def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEvent:
@@ -210,8 +207,3 @@ def _tool_columns(split: str, stats: RolloutStats | None) -> JsonObject:
 
 def _rollouts(stats: RolloutStats | None) -> JsonValue:
     return None if stats is None else stats.model_dump(mode="json", exclude={"tools", "grader_scores_mean"})
-
-
-def _type_of(config: JsonValue) -> str:
-    kind = config.get("type") if isinstance(config, dict) else None
-    return kind if isinstance(kind, str) else "unknown"

@@ -1,8 +1,6 @@
 """The contract's metrics event, key by key."""
 
-from pydantic import JsonValue
-
-from rft.core.spec import BuiltinGrader, EndpointGrader
+from rft.core.graders import EndpointGrader, MultiGrader, StringCheckGrader, TextSimilarityGrader
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, grader_labels, metrics_event
 from tests.integration.worker.train_events import stats, step_done
 
@@ -110,8 +108,8 @@ def test_unanswered_is_the_share_that_stopped_without_an_answer() -> None:
 
 def test_graders_are_named_as_the_customer_named_them() -> None:
     assert grader_labels(EndpointGrader(name="judge", url="http://127.0.0.1:9")) == JUDGE
-    parts: JsonValue = {"exact": {"type": "string_check"}, "close": {"type": "text_similarity"}}
-    multi = BuiltinGrader(name="both", config={"type": "multi", "graders": parts})
+    exact = StringCheckGrader(name="a", input="{{sample.output_text}}", reference="{{item.answer}}", operation="eq")
+    close = TextSimilarityGrader(name="b", input="x", reference="y", evaluation_metric="bleu")
+    multi = MultiGrader(name="both", graders={"exact": exact, "close": close}, calculate_output="exact + close")
     assert grader_labels(multi) == (GraderLabel("exact", "string_check"), GraderLabel("close", "text_similarity"))
-    single = BuiltinGrader(name="exact", config={"type": "string_check"})
-    assert grader_labels(single) == (GraderLabel("exact", "string_check"),)
+    assert grader_labels(exact) == (GraderLabel("a", "string_check"),)

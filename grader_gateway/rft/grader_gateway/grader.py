@@ -1,0 +1,27 @@
+"""What every grader is to the rest of the house."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.grader_gateway.contract import GradedTrace
+
+
+class Grader(Protocol):
+    """Judges one finished rollout."""
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """The verdict, or why there is none. Never raises but for cancellation."""
+        ...
+
+
+class GroupGrader(Protocol):
+    """Judges all rollouts of a group at once."""
+
+    async def rank(
+        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+    ) -> list[Grade] | Failure:
+        """One grade per trace, in order, or why the whole group has none. Never raises but for cancellation."""
+        ...
