@@ -1,7 +1,7 @@
 """From the customer's order to the run's specification."""
 
 from rft.core.graders import EndpointGrader, JudgeServer
-from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
+from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
 from rft.platform.graders.schemas import Grader
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.schemas import Method, Reinforcement
