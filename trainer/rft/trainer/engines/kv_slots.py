@@ -5,9 +5,11 @@ tokens, and only attention looks at them one slot at a time, in chunks of simila
 Shapes: S slots, C tokens of capacity, H key/value heads, D head size.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -23,8 +25,8 @@ class KvSlots:
     def __init__(self, config: PretrainedConfig, *, slots: int, capacity: int, dtype: torch.dtype) -> None:
         shape = (slots, capacity, *_heads_and_size(config))
         self.slots, self.capacity = slots, capacity
-        self.keys: list[Tensor] = [torch.empty(shape, dtype=dtype) for _ in range(config.num_hidden_layers)]
-        self.values: list[Tensor] = [torch.empty(shape, dtype=dtype) for _ in range(config.num_hidden_layers)]
+        self.keys: list[Tensor] = [_untouched_zeros(shape, dtype) for _ in range(config.num_hidden_layers)]
+        self.values: list[Tensor] = [_untouched_zeros(shape, dtype) for _ in range(config.num_hidden_layers)]
         self._scratch = [torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)]
 
     @staticmethod
@@ -51,6 +53,15 @@ class KvSlots:
         """Make the first tokens of `target` what they are in `source`."""
         for memory in (*self.keys, *self.values):
             memory[target, :tokens] = memory[source, :tokens]
+
+
+def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros, because attention multiplies what it must not see by 0, and 0 times a stray NaN is NaN.
+
+    From calloc, which `torch.zeros` does not use: memory that nobody writes to is never touched.
+    """
+    memory = torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, dtype=np.uint8))
+    return memory.view(dtype).view(shape)
 
 
 def _heads_and_size(config: PretrainedConfig) -> tuple[int, int]:
