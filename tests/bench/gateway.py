@@ -9,20 +9,27 @@ import asyncio
 import gc
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import overload
 from load import ITEM, ROOT, SEARCH, endpoint_process, tool_call
 
-from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.spec import ToolServer
+from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import Limits
+from rft.egress.signing import Signer, new_secret
 from rft.tool_gateway.contract import to_wire
 from rft.tool_gateway.gateway import HttpToolGateway
+from rft.trainer.events import EventWriter
+from rft.trainer.ledger import Ledger
 
 TOOL_LATENCY_S = 0.1
 SAMPLE_LATENCY_S = 0.1
@@ -40,8 +47,10 @@ class Measured:
     calls: int
 
 
-async def burst(rollouts: int, call: Callable[[int, int], Awaitable[None]]) -> Measured:
-    """All rollouts at once: a sample before each tool call and one after the last."""
+async def burst(
+    rollouts: int, call: Callable[[int, int], Awaitable[None]], *, finish: Callable[[], None] = lambda: None
+) -> Measured:
+    """All rollouts at once: a sample before each tool call and one after the last. `finish` is measured, too."""
 
     async def rollout(number: int) -> None:
         for turn in range(SAMPLES_PER_ROLLOUT):
@@ -52,6 +61,7 @@ async def burst(rollouts: int, call: Callable[[int, int], Awaitable[None]]) -> M
     gc.collect()
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
     await asyncio.gather(*(rollout(number) for number in range(rollouts)))
+    finish()
     wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
     calls = rollouts * CALLS_PER_ROLLOUT
     return Measured(wall_s, cpu_s / calls * 1e3, calls)
@@ -72,18 +82,24 @@ async def control(url: str, rollouts: int) -> Measured:
 
 
 async def full_stack(url: str, rollouts: int, *, max_in_flight: int) -> Measured:
-    """The tool gateway as the trainer uses it: schema check, limits, retries, guard, ledger."""
-    ledger: list[Attempt] = []
-    client = EndpointClient.open(max_calls_in_flight=max_in_flight, on_attempt=ledger.append)
-    async with client:
-        gateway = HttpToolGateway(client, [ToolServer(name="search", server_url=url)], job_id="ftjob-bench")
+    """The tool gateway as the trainer uses it: schema check, adaptive limits, retries, guard, signing, ledger."""
+    with tempfile.TemporaryDirectory() as folder, closing(EventWriter(Path(folder) / "events.jsonl")) as events:
+        ledger = Ledger(events)
+        client = EndpointClient.open(
+            limits=Limits.adaptive(max_in_flight, window=AdaptiveSettings(largest=max_in_flight)),
+            signer=Signer([new_secret(bytes(range(32)))]),
+            on_attempt=ledger.add,
+        )
+        async with client:
+            gateway = HttpToolGateway(client, [ToolServer(name="search", server_url=url)], job_id="ftjob-bench")
 
-        async def call(number: int, turn: int) -> None:
-            result = await gateway.call(tool_call(turn), tools=[SEARCH], item=ITEM, trace_id=f"trace_{number}")
-            assert result.output is not None, result.failure
+            async def call(number: int, turn: int) -> None:
+                result = await gateway.call(tool_call(turn), tools=[SEARCH], item=ITEM, trace_id=f"trace_{number}")
+                assert result.output is not None, result.failure
 
-        measured = await burst(rollouts, call)
-    assert len(ledger) == measured.calls
+            measured = await burst(rollouts, call, finish=ledger.flush)
+        lines = (Path(folder) / "events.jsonl").read_text().splitlines()
+        assert sum(len(json.loads(line)["event"]["attempts"]) for line in lines) == measured.calls
     return measured
 
 

@@ -83,6 +83,8 @@ class Failure(Record):
     """Tool or grader name; None when no endpoint was involved."""
     status: int | None = None
     """HTTP status, when there was one."""
+    detail: str | None = None
+    """Finer than the code where a grader's reply has a name for it, e.g. `model_grader_refusal_error`."""
     attempts: int = 1
     elapsed_s: float = 0.0
 

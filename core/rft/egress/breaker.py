@@ -1,7 +1,10 @@
 """Circuit breaker: when an endpoint is down, calls wait instead of running through their retries. Pure, no clock.
 
-closed -> (so many failures in a row) -> open -> (a probe finds it answering) -> half open -> (a trial call succeeds) ->
-closed, or -> (the trial fails) -> open, with a longer pause before the next probe.
+closed -> (so many failures in a row) -> open, and a probe at once. Does it answer, then only these calls fail and not
+the endpoint: closed again. Does it not: it is down, and is probed after growing pauses -> (a probe finds it answering)
+-> half open -> (a trial call succeeds) -> closed, or -> (the trial fails) -> open. An endpoint that answers probes and
+fails one trial after the other is not down either: closed. And since a probe is a GET, which an endpoint may ignore,
+after several unanswered ones a trial call goes out all the same.
 """
 
 from dataclasses import dataclass, field
@@ -42,6 +45,10 @@ class BreakerSettings:
     failures_in_a_row: int = 10
     first_pause_s: float = 0.5
     max_pause_s: float = 15.0
+    most_trials: int = 3
+    """It closes after this many failed trials, each after a probe that was answered."""
+    probes_per_trial: int = 6
+    """So many unanswered probes in a row make way for one trial call."""
     max_open_s: float = 1800.0
     """Calls that would wait at an endpoint that has been down for longer fail at once."""
 
@@ -59,6 +66,11 @@ class Breaker:
     next_probe_s: float = 0.0
     _failures: int = 0
     _pauses: int = 0
+    """Probes in a row that found nobody, or trials that failed."""
+    _failed_trials: int = 0
+    """In a row, each after a probe that was answered."""
+    _unanswered: int = 0
+    """Probes in a row."""
     _changed_s: float = 0.0
 
     def on_end(self, failure: AttemptFailure | None, *, began_s: float, now_s: float) -> None:
@@ -68,33 +80,43 @@ class Breaker:
             return
         self.last_failure = failure
         self._failures += 1
-        is_tripped = self.state is BreakerState.CLOSED and self._failures >= self.settings.failures_in_a_row
-        is_failed_trial = self.state is BreakerState.HALF_OPEN and began_s >= self._changed_s
-        if is_tripped or is_failed_trial:
-            self._open(now_s)
+        if self.state is BreakerState.CLOSED and self._failures >= self.settings.failures_in_a_row:
+            self._open(now_s, pause_s=0.0)
+        elif self.state is BreakerState.HALF_OPEN and began_s >= self._changed_s:
+            self._failed_trials += self._unanswered == 0
+            if self._failed_trials < self.settings.most_trials:
+                self._open(now_s, pause_s=self._next_pause_s())
+            else:
+                self._close(now_s)
 
     def on_probe(self, *, is_alive: bool, now_s: float) -> None:
         """A probe ended, while open."""
         if self.state is not BreakerState.OPEN:
             return
-        if is_alive:
+        self._unanswered = 0 if is_alive else self._unanswered + 1
+        if is_alive and self._pauses == 0:
+            self._close(now_s)
+        elif is_alive or self._unanswered % self.settings.probes_per_trial == 0:
             self.state, self._changed_s = BreakerState.HALF_OPEN, now_s
         else:
-            self._open(now_s)
+            self._open(now_s, pause_s=self._next_pause_s())
 
     def is_beyond_hope(self, now_s: float) -> bool:
         """Whether it has been down for longer than calls may wait."""
         return self.down_since_s is not None and now_s - self.down_since_s > self.settings.max_open_s
 
-    def _open(self, now_s: float) -> None:
+    def _open(self, now_s: float, *, pause_s: float) -> None:
         self.down_since_s = now_s if self.down_since_s is None else self.down_since_s
         self.state, self._changed_s = BreakerState.OPEN, now_s
-        pause_s = min(self.settings.first_pause_s * 2.0 ** min(self._pauses, 30), self.settings.max_pause_s)
-        self._pauses += 1
         self.next_probe_s = now_s + pause_s
 
+    def _next_pause_s(self) -> float:
+        pause_s = min(self.settings.first_pause_s * 2.0 ** min(self._pauses, 30), self.settings.max_pause_s)
+        self._pauses += 1
+        return pause_s
+
     def _close(self, now_s: float) -> None:
-        self._failures = self._pauses = 0
+        self._failures = self._pauses = self._failed_trials = self._unanswered = 0
         if self.state is not BreakerState.CLOSED:
             self.state, self._changed_s, self.down_since_s = BreakerState.CLOSED, now_s, None
 

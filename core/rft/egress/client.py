@@ -8,14 +8,14 @@ import logging
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, lru_cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
+from multidict import CIMultiDict
 
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.egress.classify import exception_code, is_surely_not_sent, root_words, status_code, status_words
@@ -28,6 +28,8 @@ CONNECT_TIMEOUT_S = 10.0
 IDLE_CONNECTION_S = 4.0
 """Below the five seconds after which uvicorn closes an idle connection, so that we do not write into a closing one."""
 _SNIPPET_CHARS = 200
+_LARGE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
 _HEADER_ENCODING = "latin-1"
 # httpx logs each request's whole URL at INFO, and a URL's query may hold a secret.
 logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -59,18 +61,14 @@ class HttpClient:
         self._make_resolver, self._tls, self._wall_clock = make_resolver, tls or _system_tls(), wall_clock
         self._timeout = {"connect": connect_timeout_s, "read": None, "write": None, "pool": connect_timeout_s}
         self._problems: dict[str, str | None] = {}
-        self._client = httpx.AsyncClient(
-            mounts={
-                "http://": AiohttpTransport(verify=self._tls, client=lambda: self._session(is_https=False)),
-                "https://": AiohttpTransport(verify=self._tls, client=lambda: self._session(is_https=True)),
-            },
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            trust_env=False,
-            follow_redirects=False,
-        )
+        # The transports themselves, without an httpx.AsyncClient around them: what it would add (cookies, redirects,
+        # proxies, authentication) is what we must not do, and took a third of a call's time.
+        self._transports = {
+            "http": AiohttpTransport(verify=self._tls, client=lambda: self._session(is_https=False)),
+            "https": AiohttpTransport(verify=self._tls, client=lambda: self._session(is_https=True)),
+        }
 
     async def __aenter__(self) -> "HttpClient":
-        await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,11 +76,18 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        for transport in self._transports.values():
+            await transport.aclose()
 
     async def post(self, url: str, body: bytes, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
         """POST once. Any whole HTTP answer is a Reply, whatever its status."""
         return await self._attempt("POST", url, body, headers, timeout_s, self.caps.reply_bytes)
+
+    async def ask(
+        self, method: str, url: str, body: bytes, *, headers: HeaderList, timeout_s: float
+    ) -> Reply | AttemptFailure:
+        """One exchange by any method, for services whose interface is not the customer's."""
+        return await self._attempt(method, url, body, headers, timeout_s, self.caps.reply_bytes)
 
     def url_problem(self, url: str) -> str | None:
         """Why the guard refuses this URL before anything is resolved; None when it is fine."""
@@ -107,16 +112,15 @@ class HttpClient:
         try:
             async with asyncio.timeout(timeout_s):
                 target = _parse_url(url)
-                request = httpx.Request(
-                    method,
-                    target,
-                    headers=[(b"Host", target.netloc), *headers],
-                    content=body,
-                    extensions={"timeout": self._timeout},
-                )
-                # Told the encoding, httpx need not guess it anew at every look at a header: a fifth of a call's time.
-                request.headers.encoding = _HEADER_ENCODING
-                response = await self._client.send(request, stream=True)
+                if len(body) > _LARGE_BYTES:
+                    # Whole, it would keep everything else on this loop waiting while it is written.
+                    headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+                content = body if len(body) <= _LARGE_BYTES else _pieces(body)
+                request = httpx.Request(method, target, content=content, extensions={"timeout": self._timeout})
+                # In aiohttp's own type: it looks a foreign mapping's keys up one by one.
+                request.headers = _to_headers(headers)  # pyright: ignore[reportAttributeAccessIssue]
+                response = await self._transports[target.scheme].handle_async_request(request)
+                # Told the encoding, httpx need not guess it anew at every look at a header.
                 response.headers.encoding = _HEADER_ENCODING
                 try:
                     reply_body = await _read(response, cap) if cap else b""
@@ -153,9 +157,18 @@ class HttpClient:
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
+def _to_headers(headers: HeaderList) -> CIMultiDict[str]:
+    return CIMultiDict([(name.decode("ascii"), value.decode(_HEADER_ENCODING)) for name, value in headers])
+
+
 @cache
 def _system_tls() -> ssl.SSLContext:
     return ssl.create_default_context()
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        yield body[start : start + _PIECE_BYTES]
 
 
 async def _read(response: httpx.Response, cap: int) -> bytes:
@@ -165,7 +178,8 @@ async def _read(response: httpx.Response, cap: int) -> bytes:
         raise _TooLarge
     chunks: list[bytes] = []
     size = 0
-    async for chunk in response.aiter_raw():
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for chunk in response.stream:
         chunks.append(chunk)
         size += len(chunk)
         if size > cap:

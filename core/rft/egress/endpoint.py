@@ -23,7 +23,7 @@ RESERVED_HEADERS = frozenset(
     {
         "accept-encoding", "connection", "content-encoding", "content-length", "expect", "host", "idempotency-key",
         "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-        "x-rft-attempt",
+        "webhook-id", "webhook-signature", "webhook-timestamp", "x-rft-attempt",
     }
 )  # fmt: skip
 """Headers that are ours or the protocol's, not the customer's."""

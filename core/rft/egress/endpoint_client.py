@@ -52,6 +52,7 @@ class EndpointClient:
         retry: RetryBudget | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
+        occasion: str | None = None,
         jitter: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -60,6 +61,8 @@ class EndpointClient:
         self.http, self.limits, self.retry = http, limits, retry or RetryBudget()
         self.signer, self.on_attempt, self.wall_clock = signer, on_attempt, wall_clock
         self.jitter, self.sleep, self.now = jitter, sleep, now
+        self.occasion = occasion
+        """Keeps the idempotency keys of a second look at old rollouts apart from those of the first."""
 
     @classmethod
     def open(
@@ -72,11 +75,17 @@ class EndpointClient:
         limits: Limits | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
+        occasion: str | None = None,
     ) -> "EndpointClient":
         """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
         http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs))
         return cls(
-            http, limits=limits or Limits.fixed(max_calls_in_flight), retry=retry, signer=signer, on_attempt=on_attempt
+            http,
+            limits=limits or Limits.fixed(max_calls_in_flight),
+            retry=retry,
+            signer=signer,
+            on_attempt=on_attempt,
+            occasion=occasion,
         )
 
     async def __aenter__(self) -> "EndpointClient":
@@ -139,7 +148,7 @@ class _Call(Generic[T]):
     ) -> None:
         self._client, self._endpoint, self._body, self._read = client, endpoint, body, read
         self._trace_id, self._call_id, self._owner = trace_id, call_id, owner
-        self._key = idempotency_key(trace_id, call_id)
+        self._key = idempotency_key(trace_id, f"{call_id}.{client.occasion}" if client.occasion else call_id)
         # A URL that the guard refuses may not even have a host to limit.
         self._limiter: Limiter | None = (
             client.limits.limiter(endpoint) if client.http.url_problem(endpoint.url) is None else None
@@ -170,6 +179,9 @@ class _Call(Generic[T]):
         latency_s = client.now() - started_s
         self.elapsed_s += latency_s
         outcome = self._judge(reply) if isinstance(reply, Reply) else reply
+        if isinstance(outcome, AttemptFailure):
+            # At once, since the breaker shows it to others, too: error pages like to repeat the key they were sent.
+            outcome = replace(outcome, message=mask(outcome.message, self._endpoint.headers))
         failure = outcome if isinstance(outcome, AttemptFailure) else None
         if limiter is not None:
             limiter.learn(failure, latency_s=latency_s, is_retry=self.attempts > 1)

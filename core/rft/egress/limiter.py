@@ -55,6 +55,10 @@ class EndpointDown(Exception):
         self.last_failure, self.down_s = last_failure, down_s
 
 
+def _strictest(*caps: int | None) -> int | None:
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
 _Lines: TypeAlias = dict[str, deque["asyncio.Future[None]"]]
 
 
@@ -78,8 +82,11 @@ class Limiter:
     ) -> None:
         self._window, self._breaker, self._retries, self._now = window, breaker, retries, now
         self._on_change = on_change
+        self._caps: dict[str, tuple[int | None, float]] = {}
+        """By owner: calls inside at most, and seconds between two starts at least."""
         self._cap: int | None = None
-        self._interval_s = 1.0 / rate_limit if rate_limit else 0.0
+        self._interval_s = 0.0
+        self.tighten(max_concurrency=None, rate_limit=rate_limit)
         self._next_start_s = 0.0
         self._empty_since_s = now()
         self._timer: asyncio.TimerHandle | None = None
@@ -105,12 +112,22 @@ class Limiter:
         """The breaker's state; closed where there is none."""
         return BreakerState.CLOSED if self._breaker is None else self._breaker.state
 
-    def tighten(self, *, max_concurrency: int | None, rate_limit: float | None) -> None:
-        """Take over an owner's caps; of several owners' caps on one endpoint the strictest holds."""
-        if max_concurrency is not None and (self._cap is None or max_concurrency < self._cap):
-            self._cap = max_concurrency
-        if rate_limit is not None:
-            self._interval_s = max(self._interval_s, 1.0 / rate_limit)
+    def tighten(self, *, max_concurrency: int | None, rate_limit: float | None, owner: str = "") -> None:
+        """Take over an owner's caps; of several caps on one endpoint the strictest holds."""
+        cap, interval_s = self._caps.get(owner, (None, 0.0))
+        wanted = _strictest(cap, max_concurrency), max(interval_s, 1.0 / rate_limit if rate_limit else 0.0)
+        if wanted != (cap, interval_s):
+            self._caps[owner] = wanted
+            self._cap = _strictest(self._cap, wanted[0])
+            self._interval_s = max(self._interval_s, wanted[1])
+
+    def loosen(self, owner: str) -> None:
+        """Let go of an owner's caps."""
+        if self._caps.pop(owner, None) is None:
+            return
+        self._cap = _strictest(*(cap for cap, _ in self._caps.values()))
+        self._interval_s = max((interval_s for _, interval_s in self._caps.values()), default=0.0)
+        self._pump()
 
     async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> None:
         """Wait for a place inside. Each `enter` needs one `leave`; none when it raised.

@@ -58,15 +58,20 @@ class Limits:
 
         return cls(make)
 
-    def limiter(self, endpoint: Endpoint) -> Limiter:
-        """The endpoint's limiter, with the endpoint's own caps taken over."""
+    def limiter(self, endpoint: Endpoint, *, owner: str = "") -> Limiter:
+        """The endpoint's limiter, with the endpoint's own caps taken over, until their owner lets go of them."""
         key = endpoint_key(endpoint.url)
         limiter = self._limiters.get(key)
         if limiter is None:
             limiter = self._limiters[key] = self._make(key)
         if endpoint.max_concurrency is not None or endpoint.rate_limit is not None:
-            limiter.tighten(max_concurrency=endpoint.max_concurrency, rate_limit=endpoint.rate_limit)
+            limiter.tighten(max_concurrency=endpoint.max_concurrency, rate_limit=endpoint.rate_limit, owner=owner)
         return limiter
+
+    def let_go(self, owner: str) -> None:
+        """Drop the caps that came with an owner's endpoints."""
+        for limiter in self._limiters.values():
+            limiter.loosen(owner)
 
     async def aclose(self) -> None:
         """Stop everything that runs in the background."""

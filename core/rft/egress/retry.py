@@ -110,6 +110,14 @@ async def drive(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T | AttemptFailure:
     """Attempt until a reply comes or `wait_after(failure, attempt number)` says None; the last failure then."""
+    first = await attempt()
+    if not isinstance(first, AttemptFailure):
+        return first  # Nearly all calls end here, and need none of the machinery below.
+    ended: list[T | AttemptFailure] = [first]
+
+    async def next_attempt() -> T | AttemptFailure:
+        return ended.pop() if ended else await attempt()
+
     decision = _Decision(wait_after)
     retrying = AsyncRetrying(sleep=sleep, retry=decision.is_retryable, wait=decision.wait_s)
-    return cast("T | AttemptFailure", await retrying(attempt))
+    return cast("T | AttemptFailure", await retrying(next_attempt))

@@ -148,8 +148,10 @@ class BrokenRollouts:
         self._share, self._faults, self._seed = share, tuple(faults), seed
 
     def next(self, call: ReceivedCall) -> Fault | None:
-        """The fault of the call's rollout."""
+        """The fault of the call's rollout; what belongs to no rollout, such as a probe, works."""
         trace_id = call.headers.get("idempotency-key", "").partition("/")[0]
+        if not trace_id:
+            return None
         draw = int.from_bytes(hashlib.sha256(f"{self._seed}/{trace_id}".encode()).digest()[:8], "big")
         if (draw >> 8) / 2**56 >= self._share:
             return None

@@ -1,9 +1,7 @@
 """One attempt over a real socket: caps, guard, names, TLS, and the probe."""
 
 import asyncio
-import datetime
 import gzip
-import ipaddress
 import json
 import socket
 import ssl
@@ -11,20 +9,17 @@ import zlib
 from pathlib import Path
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from rft.core.failure import Failure, FailureCode
 from rft.egress.client import HttpClient, probe
 from rft.egress.endpoint import to_header_list
 from rft.egress.guard import AddressPolicy
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
+from rft.testing.certificates import self_signed
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
+from rft.testing.names import ScriptedNames
 
 HEADERS = to_header_list({})
 
@@ -148,26 +143,8 @@ async def test_an_endpoint_date_makes_retry_after_independent_of_our_clock() -> 
     assert failure.retry_after_s == 5.0
 
 
-class Names(AbstractResolver):
-    """A name server whose answer changes with every question."""
-
-    def __init__(self, *answers: str) -> None:
-        self.answers, self.asked = list(answers), 0
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        self.asked += 1
-        await asyncio.sleep(0)
-        address = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return [ResolveResult(hostname=host, host=address, port=port, family=socket.AF_INET, proto=0, flags=0)]
-
-    async def close(self) -> None:
-        pass
-
-
 async def test_a_name_is_connected_to_as_it_was_judged() -> None:
-    endpoint, names = ScriptedEndpoint(), Names("127.0.0.1", "10.0.0.1")
+    endpoint, names = ScriptedEndpoint(), ScriptedNames("127.0.0.1", "10.0.0.1")
     async with LoopbackEndpoint(endpoint) as server, HttpClient(make_resolver=lambda: names) as client:
         url = f"http://tools.example.com:{server.port}/tool"
         reply = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
@@ -180,7 +157,7 @@ async def test_a_name_that_leads_inside_is_blocked_and_nothing_connects() -> Non
     endpoint = ScriptedEndpoint()
     policy = AddressPolicy(allow_loopback=False)
     async with LoopbackEndpoint(endpoint) as server:
-        async with HttpClient(policy, make_resolver=lambda: Names("127.0.0.1")) as client:
+        async with HttpClient(policy, make_resolver=lambda: ScriptedNames("127.0.0.1")) as client:
             url = f"http://tools.example.com:{server.port}/tool"
             outcome = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
         assert server.connections == 0
@@ -200,33 +177,14 @@ async def test_loopback_is_blocked_in_every_spelling_where_it_is_not_allowed(hos
     assert outcome.code is FailureCode.BLOCKED_ADDRESS
 
 
-def self_signed(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
+@pytest.mark.parametrize("wrong", ["nobody vouches for it", "expired", "for another address"])
+async def test_a_certificate_that_cannot_be_trusted_is_a_tls_error(tmp_path: Path, wrong: str) -> None:
+    endpoint, pair = ScriptedEndpoint(), tmp_path / "pair.pem"
+    server_tls = self_signed(
+        pair, address="127.0.0.2" if "another" in wrong else "127.0.0.1", is_expired=wrong == "expired"
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "pair.pem").write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "pair.pem")
-    return context
-
-
-async def test_a_certificate_that_nobody_vouches_for_is_a_tls_error(tmp_path: Path) -> None:
-    endpoint = ScriptedEndpoint()
-    async with LoopbackEndpoint(endpoint, tls=self_signed(tmp_path)) as server, HttpClient() as client:
+    client_tls = None if "nobody" in wrong else ssl.create_default_context(cafile=pair)
+    async with LoopbackEndpoint(endpoint, tls=server_tls) as server, HttpClient(tls=client_tls) as client:
         outcome = await client.post(server.tool_url, b"{}", headers=HEADERS, timeout_s=5.0)
     assert isinstance(outcome, AttemptFailure)
     assert (outcome.code, outcome.surely_not_sent) == (FailureCode.TLS_ERROR, True)
@@ -234,7 +192,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_a_tls_error(tmp_path: Pa
 
 
 async def test_https_works_with_a_trusted_certificate(tmp_path: Path) -> None:
-    server_tls = self_signed(tmp_path)
+    server_tls = self_signed(tmp_path / "pair.pem")
     client_tls = ssl.create_default_context(cafile=tmp_path / "pair.pem")
     async with (
         LoopbackEndpoint(Says(HttpAnswer(200, b"{}")), tls=server_tls) as server,
@@ -244,7 +202,10 @@ async def test_https_works_with_a_trusted_certificate(tmp_path: Path) -> None:
 
 
 async def test_plain_http_on_a_tls_port_is_no_answer(tmp_path: Path) -> None:
-    async with LoopbackEndpoint(ScriptedEndpoint(), tls=self_signed(tmp_path)) as server, HttpClient() as client:
+    async with (
+        LoopbackEndpoint(ScriptedEndpoint(), tls=self_signed(tmp_path / "pair.pem")) as server,
+        HttpClient() as client,
+    ):
         url = server.tool_url.replace("https", "http")
         outcome = await client.post(url, b"{}", headers=HEADERS, timeout_s=5.0)
     assert isinstance(outcome, AttemptFailure)

@@ -1,15 +1,13 @@
 """What the address guard refuses, in every spelling."""
 
-import asyncio
 import ipaddress
-import socket
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.egress.guard import METADATA, AddressPolicy, BlockedAddress, GuardedResolver, judge, url_problem
+from rft.testing.names import ScriptedNames
 
 STRICT = AddressPolicy(allow_loopback=False)
 EVERYTHING = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"), require_https=False)
@@ -131,34 +129,17 @@ def test_no_text_breaks_the_check(text: str) -> None:
         assert problem is None or isinstance(problem, str)
 
 
-class Names(AbstractResolver):
-    def __init__(self, *addresses: str) -> None:
-        self.addresses = addresses
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        await asyncio.sleep(0)
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
-            for address in self.addresses
-        ]
-
-    async def close(self) -> None:
-        pass
-
-
 async def test_the_resolver_hands_out_good_addresses() -> None:
-    resolver = GuardedResolver(Names("8.8.8.8", "1.1.1.1"), STRICT, is_https=True)
+    resolver = GuardedResolver(ScriptedNames(("8.8.8.8", "1.1.1.1")), STRICT, is_https=True)
     assert [result["host"] for result in await resolver.resolve("example.com", 443)] == ["8.8.8.8", "1.1.1.1"]
 
 
 async def test_one_bad_address_spoils_the_name() -> None:
-    resolver = GuardedResolver(Names("8.8.8.8", "10.0.0.1"), STRICT, is_https=True)
+    resolver = GuardedResolver(ScriptedNames(("8.8.8.8", "10.0.0.1")), STRICT, is_https=True)
     with pytest.raises(BlockedAddress, match=r"example\.com leads to a blocked address"):
         await resolver.resolve("example.com", 443)
 
 
 async def test_a_public_name_needs_https() -> None:
     with pytest.raises(BlockedAddress, match="needs https"):
-        await GuardedResolver(Names("8.8.8.8"), STRICT, is_https=False).resolve("example.com", 80)
+        await GuardedResolver(ScriptedNames("8.8.8.8"), STRICT, is_https=False).resolve("example.com", 80)

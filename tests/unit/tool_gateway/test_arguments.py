@@ -5,6 +5,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
@@ -91,3 +93,42 @@ def test_equal_schemas_of_different_rows_are_compiled_once_and_memory_stays_boun
         required: list[str] = ["query"] if number % 2 else []
         tool = ToolSchema(name="t", parameters={"type": "object", "required": list(required)})
         assert (checker.problem(tool, "{}") is not None) == bool(required)
+
+
+_kinds = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
+_details = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": _kinds | st.lists(_kinds, min_size=1, max_size=3, unique=True),
+        "enum": st.lists(st.sampled_from(["a", "é", 1, 1.0, True, None]), min_size=1, max_size=3, unique_by=repr),
+        "minimum": st.integers(-2, 2),
+        "exclusiveMaximum": st.integers(-2, 2),
+        "multipleOf": st.sampled_from([1, 2, 0.5]),
+        "minLength": st.integers(0, 3),
+        "pattern": st.sampled_from(["^a+$", r"\d", "[^x]", "é"]),
+        "maxItems": st.integers(0, 2),
+        "items": st.fixed_dictionaries({"type": _kinds}),
+        "uniqueItems": st.booleans(),
+    },
+)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, 2.0, "", "a", "aa", "é", "x", "7"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(
+    details=st.dictionaries(st.sampled_from("ab"), _details, max_size=2),
+    required=st.lists(st.sampled_from("ab"), max_size=2, unique=True),
+    is_closed=st.booleans(),
+    arguments=st.dictionaries(st.sampled_from("abc"), _values, max_size=3),
+)
+def test_the_quick_reading_lets_through_what_the_reference_implementation_does(
+    details: dict[str, JsonValue], required: list[str], arguments: dict[str, JsonValue], *, is_closed: bool
+) -> None:
+    parameters: JsonObject = {"type": "object", "properties": {**details}, "required": [*required]}
+    if is_closed:
+        parameters["additionalProperties"] = False
+    problem = ArgumentChecker().problem(ToolSchema(name="t", parameters=parameters), json.dumps(arguments))
+    assert (problem is None) == Draft202012Validator(parameters).is_valid(arguments)
