@@ -11,6 +11,9 @@ from rft.core.messages import Role
 
 USER = {"role": "user", "content": "What was the revenue?"}
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+FLAT = {"type": "function", "name": "search", "parameters": {"type": "object"}}
+CALL = {"id": "a", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+ASKING = {"role": "assistant", "tool_calls": [CALL]}
 
 
 def problem(row: object) -> RowProblem:
@@ -33,6 +36,21 @@ def test_text_parts_are_joined() -> None:
     row = parse_row(json.dumps({"messages": [{"role": "user", "content": parts}]}), line_number=1, index=0)
     assert isinstance(row, DatasetRow)
     assert row.messages[0].content == "ab"
+
+
+def test_a_tool_may_be_described_as_in_the_responses_api() -> None:
+    flat = parse_row(json.dumps({"messages": [USER], "tools": [FLAT]}), line_number=1, index=0)
+    nested = parse_row(json.dumps({"messages": [USER], "tools": [TOOL]}), line_number=1, index=0)
+    assert isinstance(flat, DatasetRow)
+    assert isinstance(nested, DatasetRow)
+    assert flat.tools == nested.tools
+
+
+def test_a_tool_message_answers_a_call_before_it() -> None:
+    messages = [ASKING, {"role": "tool", "content": "7", "tool_call_id": "a"}, USER]
+    row = parse_row(json.dumps({"messages": messages}), line_number=1, index=0)
+    assert isinstance(row, DatasetRow)
+    assert row.messages[1].tool_call_id == row.messages[0].tool_calls[0].call_id
 
 
 @pytest.mark.parametrize(
@@ -63,6 +81,31 @@ def test_text_parts_are_joined() -> None:
             "messages[0].tool_calls[0]",
             "function",
         ),
+        ({"messages": [{"role": "assistant", "content": None}, USER]}, "messages[0].content", "this is null"),
+        ({"messages": [{**USER, "tool_calls": [CALL]}]}, "messages[0].tool_calls", "only an assistant"),
+        ({"messages": [{"role": "tool", "content": "7"}, USER]}, "messages[0].tool_call_id", "missing"),
+        (
+            {"messages": [ASKING, {"role": "tool", "content": "7", "tool_call_id": "b"}, USER]},
+            "messages[1].tool_call_id",
+            "no assistant message before it made a call 'b'",
+        ),
+        ({"messages": [USER], "tools": [{"function": {"name": "two words"}}]}, "tools[0].function.name", "letters"),
+        ({"messages": [USER], "tools": [{"type": "function", "name": "x" * 65}]}, "tools[0].name", "1 to 64"),
+        (
+            {"messages": [USER], "tools": [{"function": {"name": "a", "parameters": {"type": "objekt"}}}]},
+            "tools[0].function.parameters",
+            "not a JSON Schema at $.type",
+        ),
+        (
+            {"messages": [USER], "tools": [{"function": {"name": "a", "parameters": {"$ref": "http://x/y"}}}]},
+            "tools[0].function.parameters",
+            "cannot be followed",
+        ),
+        ({"messages": [USER], "tools": [TOOL, FLAT]}, "tools[1].name", "described twice"),
+        ('{"messages": 1e999}', "", "too large"),
+        ('{"messages": ' + "1" * 5000 + "}", "", "too many digits"),
+        ('{"messages": "\\ud800"}', "", "surrogate"),
+        (b'"' + b"x" * (1 << 20) + b'"', "", "longer than 983,040 bytes"),
     ],
 )
 def test_bad_rows_say_where_and_why(row: object, path: str, reason: str) -> None:

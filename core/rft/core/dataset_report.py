@@ -1,0 +1,212 @@
+"""The one dataset validator: chunks of a file in, a report of everything that is to be said about it out.
+
+Upload, `rft validate` and job start all read files through `DatasetCheck`.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from rft.core.base import Record
+from rft.core.dataset import MAX_TRAIN_ROWS, DatasetRow, RowProblem, parse_row
+from rft.core.dataset_lines import LineSplitter
+
+SHOWN = 20
+"""Problems, and pairs of equal rows, that a report tells in full; all are counted."""
+CHARACTERS_PER_TOKEN = 4
+"""What English text takes in common vocabularies: good enough to warn, the trainer counts exactly."""
+_MAX_TOOLS = 1024
+
+
+class EqualRows(Record):
+    """Two lines that hold the same row, whatever the order of its keys."""
+
+    line: int
+    same_as: int
+    """The earlier line of the same file, or the line of the other file."""
+
+
+class DatasetReport(Record):
+    """What one file holds."""
+
+    rows: int
+    """Good ones."""
+    problems: int
+    """Lines that are no row, and rows that a job cannot use."""
+    shown_problems: tuple[RowProblem, ...] = ()
+    """The first of them."""
+    tools: dict[str, int]
+    """Tools that rows describe, each with the first line that does."""
+    has_all_tools: bool = True
+    """False when rows describe more tools than a report names."""
+    duplicates: int = 0
+    """Rows that an earlier line has already."""
+    shown_duplicates: tuple[EqualRows, ...] = ()
+    longest_row_line: int | None = None
+    """The line with the longest prompt; None without rows."""
+    longest_row_tokens: int = 0
+    """Its prompt's length, estimated from its characters."""
+    too_long: int = 0
+    """Rows whose prompt is estimated beyond the model's context, where that is known."""
+    shown_too_long: tuple[int, ...] = ()
+    """Their lines, the first of them."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a job can start with it."""
+        return self.problems == 0 and self.rows > 0
+
+    def summary(self) -> str | None:
+        """What is wrong with the file, in a few lines; None when nothing is."""
+        if self.problems:
+            shown = "\n".join(str(problem) for problem in self.shown_problems)
+            more = self.problems - len(self.shown_problems)
+            noun = "problem" if self.problems == 1 else "problems"
+            return f"{self.problems} {noun}:\n{shown}" + (f"\nand {more} more" if more else "")
+        return None if self.rows else "no rows"
+
+
+@dataclass(slots=True)
+class DatasetCheck:
+    """Reads one file, chunk by chunk, and keeps no row."""
+
+    max_rows: int = MAX_TRAIN_ROWS
+    registered: Collection[str] | None = None
+    """The job's tools: rows may describe no others. None: not known yet."""
+    context_tokens: int | None = None
+    """What the model can read at most; None: not known yet."""
+    shown: int = SHOWN
+    lines_by_row: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    """First line of each distinct row, by the row's fingerprint."""
+    _splitter: LineSplitter = field(default_factory=LineSplitter)
+    _line: int = 0
+    _rows: int = 0
+    _problems: int = 0
+    _shown_problems: list[RowProblem] = field(default_factory=list[RowProblem])
+    _tools: dict[str, int] = field(default_factory=dict[str, int])
+    _duplicates: list[EqualRows] = field(default_factory=list[EqualRows])
+    _duplicate_count: int = 0
+    _longest: tuple[int, int | None] = (0, None)
+    _too_long: list[int] = field(default_factory=list[int])
+    _too_long_count: int = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """The next bytes of the file."""
+        for line in self._splitter.feed(chunk):
+            self.add_line(line)
+
+    def end(self) -> DatasetReport:
+        """No more bytes follow."""
+        for line in self._splitter.end():
+            self.add_line(line)
+        return DatasetReport(
+            rows=self._rows,
+            problems=self._problems,
+            shown_problems=tuple(self._shown_problems),
+            tools=dict(self._tools),
+            has_all_tools=len(self._tools) < _MAX_TOOLS,
+            duplicates=self._duplicate_count,
+            shown_duplicates=tuple(self._duplicates),
+            longest_row_line=self._longest[1],
+            longest_row_tokens=self._longest[0],
+            too_long=self._too_long_count,
+            shown_too_long=tuple(self._too_long),
+        )
+
+    def add_line(self, line: bytes) -> None:
+        """The next line, its newline taken off."""
+        self._line += 1
+        if not line.strip():
+            return
+        if self._rows >= self.max_rows:
+            self._refuse_excess()
+            return
+        parsed = parse_row(line, line_number=self._line, index=self._rows)
+        if isinstance(parsed, RowProblem):
+            self._add(parsed)
+            return
+        self._rows += 1
+        self._look_at_tools(parsed)
+        self._look_for_its_equal(parsed)
+        self._measure(parsed)
+
+    def _refuse_excess(self) -> None:
+        """One problem for all of it: what is too much is not read."""
+        self._rows += 1
+        if self._rows == self.max_rows + 1:
+            self._add(RowProblem(line=self._line, path="", reason=f"more than {self.max_rows:,} rows"))
+
+    def _add(self, problem: RowProblem) -> None:
+        self._problems += 1
+        if len(self._shown_problems) < self.shown:
+            self._shown_problems.append(problem)
+
+    def _look_at_tools(self, row: DatasetRow) -> None:
+        for position, tool in enumerate(row.tools):
+            if len(self._tools) < _MAX_TOOLS:
+                self._tools.setdefault(tool.name, self._line)
+            if self.registered is not None and tool.name not in self.registered:
+                self._add(_unregistered(self._line, row, position, self.registered))
+
+    def _look_for_its_equal(self, row: DatasetRow) -> None:
+        first = self.lines_by_row.setdefault(_fingerprint(row), self._line)
+        if first != self._line:
+            self._duplicate_count += 1
+            if len(self._duplicates) < self.shown:
+                self._duplicates.append(EqualRows(line=self._line, same_as=first))
+
+    def _measure(self, row: DatasetRow) -> None:
+        tokens = estimated_tokens(row)
+        if tokens > self._longest[0] or self._longest[1] is None:
+            self._longest = (tokens, self._line)
+        if self.context_tokens is not None and tokens >= self.context_tokens:
+            self._too_long_count += 1
+            if len(self._too_long) < self.shown:
+                self._too_long.append(self._line)
+
+
+def check_dataset(chunks: Iterable[bytes], check: DatasetCheck | None = None) -> DatasetReport:
+    """The report of a whole file."""
+    check = check or DatasetCheck()
+    for chunk in chunks:
+        check.feed(chunk)
+    return check.end()
+
+
+def shared_rows(train: DatasetCheck, valid: DatasetCheck) -> list[EqualRows]:
+    """Rows of the validation file that the training file holds, too: the model is tested on what it has seen."""
+    return [
+        EqualRows(line=line, same_as=train.lines_by_row[fingerprint])
+        for fingerprint, line in valid.lines_by_row.items()
+        if fingerprint in train.lines_by_row
+    ]
+
+
+def estimated_tokens(row: DatasetRow) -> int:
+    """Length of the prompt, tools included, from its characters."""
+    characters = sum(
+        len(message.content) + sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+        for message in row.messages
+    )
+    characters += sum(
+        len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters, ensure_ascii=False))
+        for tool in row.tools
+    )
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def _fingerprint(row: DatasetRow) -> bytes:
+    return hashlib.sha256(json.dumps(row.item, sort_keys=True).encode()).digest()[:16]
+
+
+def _unregistered(line: int, row: DatasetRow, position: int, registered: Collection[str]) -> RowProblem:
+    known = ", ".join(registered) or "none"
+    raw = row.item.get("tools")
+    entry = raw[position] if isinstance(raw, list) else None
+    inner = ".function" if isinstance(entry, dict) and isinstance(entry.get("function"), dict) else ""
+    return RowProblem(
+        line=line,
+        path=f"tools[{position}]{inner}.name",
+        reason=f"{row.tools[position].name!r} is not among the job's tools ({known})",
+    )
