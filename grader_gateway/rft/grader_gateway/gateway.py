@@ -27,8 +27,11 @@ class HttpGraderGateway:
         *,
         headers: Mapping[str, str] | None = None,
         job_id: str = "",
+        part: str | None = None,
     ) -> None:
+        """`part`: its variable inside a multi grader, whose calls for one rollout must differ in their key."""
         self._client, self._job_id = client, job_id
+        self._call_id = _CALL_ID if part is None else f"{_CALL_ID}.{part}"
         self._endpoint = Endpoint(
             name=grader.name,
             stage=Stage.GRADER,
@@ -59,7 +62,7 @@ class HttpGraderGateway:
             self._endpoint,
             self._fitting(to_wire(trace, item=item, trace_id=trace_id)),
             trace_id=trace_id,
-            call_id=_CALL_ID,
+            call_id=self._call_id,
             read=self._read,
             owner=self._job_id,
         )

@@ -1,7 +1,7 @@
 """What every grader is to the rest of the house."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
@@ -25,3 +25,18 @@ class GroupGrader(Protocol):
     ) -> list[Grade] | Failure:
         """One grade per trace, in order, or why the whole group has none. Never raises but for cancellation."""
         ...
+
+
+@runtime_checkable
+class HoldsProcesses(Protocol):
+    """A grader with processes of its own, which end with it."""
+
+    async def aclose(self) -> None:
+        """End them. The grader grades no more."""
+        ...
+
+
+async def close_grader(grader: Grader | GroupGrader) -> None:
+    """Free what a grader holds, if it holds anything."""
+    if isinstance(grader, HoldsProcesses):
+        await grader.aclose()

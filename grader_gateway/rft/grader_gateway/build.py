@@ -1,0 +1,108 @@
+"""From a grader's specification to the grader: every kind, made in one place."""
+
+from rft.core.graders import (
+    EndpointGrader,
+    GraderSpec,
+    JudgeServer,
+    LabelModelGrader,
+    MultiGrader,
+    PythonGrader,
+    RulerGrader,
+    ScoreModelGrader,
+    StringCheckGrader,
+    TextSimilarityGrader,
+)
+from rft.core.spec import RunSecrets
+from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.builtin.label_model import LabelModelJudge
+from rft.grader_gateway.builtin.multi import Multi
+from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.builtin.ruler import Ruler
+from rft.grader_gateway.builtin.score_model import ScoreModelJudge
+from rft.grader_gateway.builtin.string_check import StringCheck
+from rft.grader_gateway.builtin.text_similarity import TextSimilarity
+from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.grader_gateway.grader import Grader, GroupGrader
+
+
+def open_grader(
+    spec: GraderSpec,
+    *,
+    client: EndpointClient,
+    secrets: RunSecrets,
+    judge: JudgeServer | None,
+    job_id: str,
+) -> Grader:
+    """The grader of one job. Close it with `grader.close_grader` when the job is done.
+
+    Raises ValueError for what cannot judge one rollout alone or needs a judge where none is configured.
+    """
+    match spec:
+        case MultiGrader():
+            parts = {
+                name: _open_leaf(
+                    part,
+                    client=client,
+                    headers=secrets.part_headers.get(name),
+                    secrets=secrets,
+                    judge=judge,
+                    job_id=job_id,
+                    part=name,
+                )
+                for name, part in spec.graders.items()
+            }
+            return Multi(spec, parts)
+        case RulerGrader():
+            raise ValueError("a ruler grader ranks groups; open it with `open_group_grader`")
+        case _:
+            return _open_leaf(
+                spec, client=client, headers=secrets.grader_headers, secrets=secrets, judge=judge, job_id=job_id
+            )
+
+
+def open_group_grader(
+    spec: RulerGrader,
+    *,
+    client: EndpointClient,
+    secrets: RunSecrets,
+    judge: JudgeServer | None,
+    job_id: str,
+) -> GroupGrader:
+    """The grader that ranks whole groups. Raises ValueError where no judge is configured."""
+    return Ruler(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
+
+
+def _open_leaf(
+    spec: EndpointGrader
+    | StringCheckGrader
+    | TextSimilarityGrader
+    | ScoreModelGrader
+    | LabelModelGrader
+    | PythonGrader,
+    *,
+    client: EndpointClient,
+    headers: dict[str, str] | None,
+    secrets: RunSecrets,
+    judge: JudgeServer | None,
+    job_id: str,
+    part: str | None = None,
+) -> Grader:
+    match spec:
+        case EndpointGrader():
+            return HttpGraderGateway(client, spec, headers=headers, job_id=job_id, part=part)
+        case StringCheckGrader():
+            return StringCheck(spec)
+        case TextSimilarityGrader():
+            return TextSimilarity(spec)
+        case PythonGrader():
+            return PythonCode(spec)
+        case ScoreModelGrader():
+            return ScoreModelJudge(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
+        case LabelModelGrader():
+            return LabelModelJudge(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
+
+
+def _needed(judge: JudgeServer | None, kind: str) -> JudgeServer:
+    if judge is None:
+        raise ValueError(f"a {kind} grader needs a judge server, and none is configured")
+    return judge

@@ -1,0 +1,1 @@
+"""Graders that we run ourselves, one module per kind."""

@@ -1,0 +1,108 @@
+"""What graders with a judge have in common: templates rendered into messages, one question, one grade."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.graders import JudgeMessage, SamplingParams
+from rft.grader_gateway.builtin.guarded import broke, unresolved
+from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
+from rft.grader_gateway.templates import Template, Unresolved, parse
+
+_CALL_ID = "grade"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The answer a judge is asked for."""
+
+    name: str
+    instruction: str
+    schema: JsonObject
+    read: Callable[[str], float | Unreadable]
+    worst: float
+    """The score of an answer of the policy that lacks what a template names."""
+
+
+class ModelJudge:
+    """Grades one rollout with one question to the judge. Raises TemplateError for a template that is none."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        name: str,
+        model: str,
+        messages: Sequence[JudgeMessage],
+        sampling: SamplingParams,
+        form: Form,
+    ) -> None:
+        self._judge, self._name, self._model, self._sampling, self._form = judge, name, model, sampling, form
+        self._messages = [(message, parse(message.content)) for message in messages]
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """The judge's verdict. Never raises but for cancellation."""
+        try:
+            return await self._grade(trace, item, trace_id)
+        except Exception as error:
+            return broke(self._name, trace_id, error)
+
+    async def _grade(self, trace: GradedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
+        rendered = _render(self._messages, to_sample(trace), item)
+        if isinstance(rendered, Unresolved):
+            score = unresolved(self._name, rendered)
+            return score if isinstance(score, Failure) else self._worst(score.model_errors)
+        question = Question(
+            model=self._model,
+            messages=with_instruction(rendered, self._form.instruction),
+            answer_name=self._form.name,
+            answer_schema=self._form.schema,
+            read=self._form.read,
+            sampling=self._sampling,
+        )
+        verdict = await self._judge.ask(question, trace_id=trace_id, call_id=f"{_CALL_ID}.{self._name}")
+        if isinstance(verdict, Failure):
+            return verdict
+        return Grade(
+            reward=verdict.value,
+            scores={self._name: verdict.value},
+            grader=self._name,
+            latency_s=verdict.latency_s,
+            attempts=verdict.attempts,
+            usage={self._model: verdict.usage},
+        )
+
+    def _worst(self, model_errors: tuple[str, ...]) -> Grade:
+        worst = self._form.worst
+        return Grade(reward=worst, scores={self._name: worst}, grader=self._name, attempts=0, model_errors=model_errors)
+
+
+def _render(
+    messages: Sequence[tuple[JudgeMessage, Template]], sample: JsonObject, item: JsonObject
+) -> list[JudgeMessage] | Unresolved:
+    """The messages with every value in its place; a variable that the row lacks counts before one of the answer."""
+    texts = [template.render(sample=sample, item=item) for _, template in messages]
+    lacking = [text for text in texts if isinstance(text, Unresolved)]
+    if lacking:
+        return min(lacking, key=lambda variable: variable.is_models_doing)
+    return [message.model_copy(update={"content": text}) for (message, _), text in zip(messages, texts, strict=True)]
+
+
+def steps_and(result: JsonObject) -> JsonObject:
+    """JSON Schema of the contract's answer: steps of reasoning, then a result."""
+    text: JsonObject = {"type": "string"}
+    step: JsonObject = {
+        "type": "object",
+        "properties": {"description": text, "conclusion": text},
+        "required": ["description", "conclusion"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"steps": {"type": "array", "items": step}, "result": result},
+        "required": ["steps", "result"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,98 @@
+"""`python`: the customer's `grade(sample, item) -> float`, run where it can do nothing but compute."""
+
+import asyncio
+import os
+import symtable
+import warnings
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode
+from rft.core.grade import Grade
+from rft.core.graders import PythonGrader
+from rft.grader_gateway.builtin.guarded import Score, graded, no_score
+from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
+from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
+from rft.grader_gateway.contract import GradedTrace, to_sample
+
+MAX_SOURCE_BYTES = 256 * 1024
+MAX_TIMEOUT_S = 120.0
+MEMORY_BYTES = 2 * 1024**3
+_MAX_PROCESSES = 4
+
+
+def source_problem(source: str) -> str | None:
+    """What is wrong with a grader's source, found without running any of it."""
+    if len(source.encode(errors="surrogatepass")) > MAX_SOURCE_BYTES:
+        return f"longer than {MAX_SOURCE_BYTES // 1024} kB"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "<grader>", "exec", dont_inherit=True)
+            names = symtable.symtable(source, "<grader>", "exec")
+    except SyntaxError as error:
+        return f"not Python: {error.msg} (line {error.lineno})"
+    except (ValueError, MemoryError, RecursionError, OverflowError) as error:
+        return f"not Python that can be compiled: {error}"
+    if not any(
+        name.get_name() == "grade" and (name.is_assigned() or name.is_imported()) for name in names.get_symbols()
+    ):
+        return "it does not define `grade(sample, item)`"
+    return None
+
+
+class PythonCode:
+    """The python grader of one job. Raises ValueError for source that is none."""
+
+    def __init__(
+        self,
+        spec: PythonGrader,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        processes: int | None = None,
+        has_file_rules: bool = True,
+    ) -> None:
+        if problem := source_problem(spec.source):
+            raise ValueError(f"grader {spec.name!r}: {problem}")
+        self._spec = spec
+        timeout_s = min(spec.timeout_s, MAX_TIMEOUT_S)
+        self._pool = SandboxPool(
+            SandboxSetup(spec.source, timeout_s, memory_bytes, has_file_rules=has_file_rules),
+            processes=processes or min(_MAX_PROCESSES, os.cpu_count() or 1),
+        )
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """What the code returned, or why it returned nothing that is a number."""
+        return await graded(self._spec.name, trace_id, lambda: self._run({"sample": to_sample(trace), "item": item}))
+
+    async def aclose(self) -> None:
+        """End its processes."""
+        await asyncio.to_thread(self._pool.close)
+
+    async def _run(self, request: dict[str, JsonValue]) -> Score | Failure:
+        ticket = Ticket()
+        running = asyncio.get_running_loop().run_in_executor(self._pool.threads, self._pool.grade, request, ticket)
+        try:
+            verdict = await running
+        except asyncio.CancelledError:
+            ticket.give_up()
+            raise
+        match verdict:
+            case {"score": float() as score}:
+                return Score(score, elapsed_s=ticket.elapsed_s)
+            case {"error": str() as words}:
+                return self._failed(words, ticket.elapsed_s)
+            case {"refused": str() as words}:
+                raise RuntimeError(f"python graders cannot be held safely on this machine: {words}")
+            case _:
+                raise RuntimeError("the sandbox answered nonsense")
+
+    def _failed(self, words: str, elapsed_s: float) -> Failure:
+        return no_score(
+            self._spec.name,
+            FailureCode.GRADER_ERROR,
+            words,
+            detail="python_grader_runtime_error",
+            elapsed_s=elapsed_s,
+        )

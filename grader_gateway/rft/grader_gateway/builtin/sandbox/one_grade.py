@@ -1,0 +1,111 @@
+"""One grade in a process of its own that was forked for it: lock up, run the grader's code, write the verdict, end."""
+
+import ctypes
+import decimal
+import json
+import math
+import numbers
+import os
+import resource
+import signal
+import sys
+import types
+from typing import NamedTuple, NoReturn
+
+from rft.grader_gateway.builtin.sandbox.system_calls import forbid_all_but_computing
+
+SOURCE_NAME = "<grader>"
+_SHOWN_CHARS = 300
+_PR_SET_PDEATHSIG = 1
+
+
+class Limits(NamedTuple):
+    """What one grade may use."""
+
+    timeout_s: float
+    memory_bytes: int
+
+
+def grade_and_exit(
+    code: types.CodeType, request: bytes, verdict_to: int, limits: Limits, *, has_file_rules: bool
+) -> NoReturn:
+    """Never returns: the process ends here."""
+    try:
+        _lock_up(verdict_to, limits, has_file_rules=has_file_rules)
+    except BaseException as error:
+        verdict: dict[str, object] = {"refused": f"the grader's process could not be locked up ({error})"}
+    else:
+        verdict = _run(code, request)
+    try:
+        os.write(verdict_to, json.dumps(verdict).encode())
+    finally:
+        os._exit(0)
+
+
+def _lock_up(verdict_to: int, limits: Limits, *, has_file_rules: bool) -> None:
+    zygote = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != zygote:
+        os._exit(1)
+    os.closerange(3, verdict_to)  # 0, 1 and 2 lead nowhere already
+    os.closerange(verdict_to + 1, 4096)
+    seconds = math.ceil(limits.timeout_s) + 1
+    for kind, soft, hard in (
+        (resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes),
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_NPROC, 0, 0),
+        (resource.RLIMIT_NOFILE, 64, 64),
+    ):
+        resource.setrlimit(kind, (soft, hard))
+    os.environ.clear()
+    forbid_all_but_computing(may_read_files=has_file_rules)
+
+
+def _run(code: types.CodeType, request: bytes) -> dict[str, object]:
+    try:
+        asked = json.loads(request)
+        module = types.ModuleType("grader")
+        sys.modules["grader"] = module
+        exec(code, module.__dict__)
+        return _judged(module.grade(asked["sample"], asked["item"]))
+    except MemoryError:
+        return {"error": "ran out of memory"}
+    except BaseException as error:
+        return {"error": f"raised {_last_line(error)}"}
+
+
+def _judged(value: object) -> dict[str, object]:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
+        return {"error": f"returned {_kind(value)}, not a number"}
+    score = float(value)
+    if not math.isfinite(score):
+        return {"error": f"returned {score}, which is not finite"}
+    return {"score": score}
+
+
+def _kind(value: object) -> str:
+    return "nothing (None)" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _last_line(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero (line 3)`, without the paths of our interpreter."""
+    try:
+        words = str(error)
+    except BaseException:
+        words = "(an error without readable words)"
+    for path in sorted({sys.prefix, sys.base_prefix, *sys.path} - {""}, key=len, reverse=True):
+        words = words.replace(path, "<python>")
+    text = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    line = _line(error)
+    return text[:_SHOWN_CHARS] + (f" (line {line})" if line else "")
+
+
+def _line(error: BaseException) -> int | None:
+    line, frame = None, error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == SOURCE_NAME:
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return line

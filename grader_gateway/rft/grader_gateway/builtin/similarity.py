@@ -1,0 +1,113 @@
+"""How alike two texts are, by every metric of the contract, each in [0, 1].
+
+The libraries behind them are slow to import, so each is imported when its metric is first asked for.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from rft.core.graders import SimilarityMetric
+
+_WORD = re.compile(r"[^\W_]+")
+_BLEU_WEIGHTS = (0.25, 0.25, 0.25, 0.25)
+
+UNSUPPORTED_METRICS: dict[SimilarityMetric, str] = {
+    "cosine": "it needs an embedding model; use `fuzzy_match`, `rouge_l`, or a `score_model` grader"
+}
+"""Metrics of the contract that are refused, with the reason."""
+
+
+def similarity(metric: SimilarityMetric, text: str, reference: str) -> float:
+    """Raises ValueError for a metric that is not supported."""
+    match metric:
+        case "fuzzy_match":
+            score = _fuzzy(text, reference)
+        case "bleu":
+            score = _bleu(_tokens(text), _tokens(reference))
+        case "gleu":
+            score = _gleu(_tokens(text), _tokens(reference))
+        case "meteor":
+            score = _meteor(_tokens(text), _tokens(reference))
+        case "rouge_l":
+            score = _rouge_l(_words(text), _words(reference))
+        case "rouge_1" | "rouge_2" | "rouge_3" | "rouge_4" | "rouge_5":
+            score = _rouge_n(int(metric[-1]), _words(text), _words(reference))
+        case "cosine":
+            raise ValueError(f"{metric}: {UNSUPPORTED_METRICS[metric]}")
+    return min(1.0, max(0.0, score))
+
+
+def _words(text: str) -> list[str]:
+    """Lower-case letters and digits: for plain ASCII what ROUGE's reference implementation uses, but of any script."""
+    return _WORD.findall(text.lower())
+
+
+def _tokens(text: str) -> list[str]:
+    """Words and punctuation, as NLTK cuts them; needs no data files."""
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return list(NLTKWordTokenizer().tokenize(text))
+
+
+def _fuzzy(text: str, reference: str) -> float:
+    from rapidfuzz import fuzz
+
+    return fuzz.ratio(text, reference) / 100
+
+
+def _bleu(text: Sequence[str], reference: Sequence[str]) -> float:
+    """Up to four-grams, smoothed (Chen and Cherry's method 4); texts shorter than four tokens by what they have."""
+    if not text or not reference:
+        return 0.0
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smooth = SmoothingFunction().method4
+    score = sentence_bleu([reference], text, weights=_BLEU_WEIGHTS, smoothing_function=smooth, auto_reweigh=True)
+    return cast("float", score)  # a list only where several sets of weights are given
+
+
+def _gleu(text: Sequence[str], reference: Sequence[str]) -> float:
+    if not text or not reference:
+        return 0.0
+    from nltk.translate.gleu_score import sentence_gleu
+
+    return float(sentence_gleu([reference], text))
+
+
+class _NoSynonyms:
+    """A word net in which no word has synonyms, so that METEOR matches words and stems only.
+
+    The English word net is a separate download; with it, the same job would score differently on different machines.
+    """
+
+    def synsets(self, word: str) -> tuple[()]:
+        del word
+        return ()
+
+
+def _meteor(text: Sequence[str], reference: Sequence[str]) -> float:
+    from nltk.translate.meteor_score import meteor_score
+
+    return float(meteor_score([reference], text, wordnet=_NoSynonyms()))  # pyright: ignore[reportArgumentType]
+
+
+def _rouge_n(n: int, text: Sequence[str], reference: Sequence[str]) -> float:
+    ours, theirs = _ngrams(n, text), _ngrams(n, reference)
+    return _f1((ours & theirs).total(), ours.total(), theirs.total())
+
+
+def _rouge_l(text: Sequence[str], reference: Sequence[str]) -> float:
+    from rapidfuzz.distance import LCSseq
+
+    return _f1(LCSseq.similarity(text, reference), len(text), len(reference))
+
+
+def _ngrams(n: int, words: Sequence[str]) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+
+
+def _f1(common: int, ours: int, theirs: int) -> float:
+    """Harmonic mean of precision and recall."""
+    return 2 * common / (ours + theirs) if common else 0.0

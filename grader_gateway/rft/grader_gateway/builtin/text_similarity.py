@@ -1,0 +1,34 @@
+"""`text_similarity`: how alike two rendered texts are, in [0, 1]."""
+
+import asyncio
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.graders import TextSimilarityGrader
+from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
+from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
+from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.templates import Unresolved, parse, render_all
+
+
+class TextSimilarity:
+    """The text similarity of one job. Raises ValueError for an unsupported metric or a template that is none."""
+
+    def __init__(self, spec: TextSimilarityGrader) -> None:
+        self._spec = spec
+        self._templates = (parse(spec.input), parse(spec.reference))
+        if reason := UNSUPPORTED_METRICS.get(spec.evaluation_metric):
+            raise ValueError(f"{spec.evaluation_metric}: {reason}")
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """The similarity of input and reference."""
+
+        async def judge() -> Score | Failure:
+            rendered = render_all(self._templates, sample=to_sample(trace), item=item)
+            if isinstance(rendered, Unresolved):
+                return unresolved(self._spec.name, rendered)
+            # Off the event loop: long texts, and the first import, take their time.
+            return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
+
+        return await graded(self._spec.name, trace_id, judge)

@@ -1,0 +1,257 @@
+"""Asks a judge model behind any OpenAI-compatible chat-completions server.
+
+An answer that cannot be read is asked for again within the retry budget; what still cannot be read is a failure.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import TokenUsage
+from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
+from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.reply import AttemptFailure, Reply
+
+T = TypeVar("T")
+
+REFUSED = "model_grader_refusal_error"
+UNREADABLE = "model_grader_parse_error"
+CUT_OFF = "model_grader_exceeded_max_tokens_error"
+"""`Failure.detail` of answers that hold no verdict: names of the contract."""
+
+_SCHEMA_REFUSALS = (400, 415, 422)
+"""What servers answer that do not know `response_format`."""
+_SHOWN_CHARS = 120
+_READ_CHARS = 100_000
+_MOST_OBJECTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why a judge's answer holds no verdict, as the end of a sentence that begins with the judge."""
+
+    words: str
+    detail: str = UNREADABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[T]):
+    """What the judge said, read, and what it took."""
+
+    value: T
+    usage: TokenUsage
+    """Of all attempts: unreadable answers were paid for, too."""
+    attempts: int
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """One thing to ask a judge."""
+
+    model: str
+    messages: Sequence[JudgeMessage]
+    answer_name: str
+    answer_schema: JsonObject
+    """JSON Schema of the answer, for servers that hold models to one."""
+    read: Callable[[str], T | Unreadable]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+
+
+class Judge:
+    """The judge's server as one grader of one job calls it. `api_key` is secret."""
+
+    def __init__(
+        self, client: EndpointClient, server: JudgeServer, *, api_key: str | None, name: str, job_id: str = ""
+    ) -> None:
+        self._client, self._job_id = client, job_id
+        self._takes_schema = True
+        self._endpoint = Endpoint(
+            name=name,
+            stage=Stage.GRADER,
+            url=server.base_url.rstrip("/") + "/chat/completions",
+            headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
+            timeout_s=server.timeout_s,
+            max_concurrency=server.max_concurrency,
+        )
+
+    async def ask(self, question: Question[T], *, trace_id: str, call_id: str) -> Verdict[T] | Failure:
+        """The verdict, or why there is none after all retries."""
+        has_schema = self._takes_schema
+        outcome = await self._ask(question, trace_id, call_id, has_schema=has_schema)
+        if not has_schema or not isinstance(outcome, Failure) or outcome.status not in _SCHEMA_REFUSALS:
+            return outcome
+        plain = await self._ask(question, trace_id, f"{call_id}.plain", has_schema=False)
+        if isinstance(plain, Failure) and plain.code is not FailureCode.INVALID_SCORE:
+            return outcome
+        self._takes_schema = False
+        return plain
+
+    async def _ask(
+        self, question: Question[T], trace_id: str, call_id: str, *, has_schema: bool
+    ) -> Verdict[T] | Failure:
+        reader = _Reader(question.read, self._client)
+        answer = await self._client.post_json(
+            self._endpoint,
+            _to_wire(question, has_schema=has_schema),
+            trace_id=trace_id,
+            call_id=call_id,
+            read=reader.read,
+            owner=self._job_id,
+        )
+        if isinstance(answer, Answer):
+            return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s)
+        is_about_answer = answer.code is FailureCode.INVALID_SCORE
+        return answer.model_copy(update={"detail": reader.detail}) if is_about_answer else answer
+
+
+@dataclass(slots=True)
+class _Reader(Generic[T]):
+    """Reads the replies of one question, attempt after attempt."""
+
+    read_text: Callable[[str], T | Unreadable]
+    client: EndpointClient
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    detail: str = UNREADABLE
+
+    def read(self, reply: Reply) -> T | AttemptFailure:
+        if reply.status >= 400:
+            failure = self.client.http.status_failure(reply)
+            assert failure is not None
+            return failure
+        completion = _as_object(reply.body)
+        if completion is None:
+            words = "answered something that is no chat completion"
+            return AttemptFailure(FailureCode.INVALID_REPLY, words, status=reply.status)
+        self.usage += read_usage(completion)
+        text = read_text(completion)
+        outcome = text if isinstance(text, Unreadable) else self.read_text(text)
+        if not isinstance(outcome, Unreadable):
+            return outcome
+        self.detail = outcome.detail
+        return AttemptFailure(FailureCode.INVALID_SCORE, outcome.words, status=reply.status)
+
+
+def _to_wire(question: Question[T], *, has_schema: bool) -> JsonObject:
+    body: JsonObject = {
+        "model": question.model,
+        "messages": [{"role": _role(message.role), "content": message.content} for message in question.messages],
+        **question.sampling.model_dump(exclude_none=True),
+    }
+    if has_schema:
+        schema: JsonObject = {"name": question.answer_name, "strict": True, "schema": question.answer_schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
+
+
+def _role(role: str) -> str:
+    # Few open models' templates know `developer`, and the servers that do take `system` for it.
+    return "system" if role == "developer" else role
+
+
+def with_instruction(messages: Sequence[JudgeMessage], instruction: str) -> tuple[JudgeMessage, ...]:
+    """The messages with the platform's own words about the answer's form: templates allow one system message, first."""
+    if messages and messages[0].role in ("system", "developer"):
+        first = messages[0].model_copy(update={"content": f"{messages[0].content}\n\n{instruction}"})
+        return (first, *messages[1:])
+    return (JudgeMessage(role="system", content=instruction), *messages)
+
+
+def read_usage(completion: Mapping[str, JsonValue]) -> TokenUsage:
+    """The tokens a completion cost; zero where the server does not tell."""
+    usage = _object(completion.get("usage"))
+    details = _object(usage.get("prompt_tokens_details"))
+    return TokenUsage(
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=_count(details.get("cached_tokens")),
+    )
+
+
+def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
+    """What the judge wrote, or why that is no answer."""
+    choices = completion.get("choices")
+    choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
+    message = _object(choice.get("message"))
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        return Unreadable(f"refused to judge: {show(refusal)}", REFUSED)
+    if choice.get("finish_reason") == "content_filter":
+        return Unreadable("refused to judge: its content filter stopped it", REFUSED)
+    text = _text_of(message.get("content"))
+    if choice.get("finish_reason") == "length":
+        return Unreadable("ran out of tokens before its verdict; raise max_completions_tokens", CUT_OFF)
+    return text if text.strip() else Unreadable("gave an empty answer")
+
+
+def _text_of(content: JsonValue) -> str:
+    if isinstance(content, list):
+        parts = (_object(part).get("text") for part in content)
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
+
+
+def objects_in(text: str) -> Iterator[JsonObject]:
+    """Every outermost JSON object in a text, in order: models wrap their answer in words, fences and thoughts."""
+    text, position = text[-_READ_CHARS:], 0
+    decoder = json.JSONDecoder()
+    for _ in range(_MOST_OBJECTS):
+        position = text.find("{", position)
+        if position < 0:
+            return
+        try:
+            found, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            position += 1
+            continue
+        yield cast("JsonObject", found)
+
+
+def field_of_answer(text: str, key: str) -> JsonValue:
+    """The named field of the last object that has it; the whole answer where it holds no object; else None."""
+    found: JsonValue = None
+    has_objects = False
+    for candidate in objects_in(text):
+        has_objects = True
+        found = candidate.get(key, found)
+    return found if has_objects else text.strip()
+
+
+def as_number(value: JsonValue) -> float | None:
+    """A finite number, also one that is written as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def show(value: JsonValue) -> str:
+    """A value for a message, cut."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def _as_object(body: bytes) -> JsonObject | None:
+    try:
+        parsed = cast("JsonValue", json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) and isinstance(parsed.get("choices"), list) else None
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: JsonValue) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,173 @@
+"""The template language of graders: text with `{{ item.path }}` and `{{ sample.path }}` (contract section 1.9)."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+
+SAMPLE_NAMES = frozenset(
+    {
+        "choices", "finish_reason", "model", "output_json", "output_reasoning_summary", "output_text", "output_tools",
+        "trace",
+    }
+)  # fmt: skip
+"""What a `sample` always has (`contract.to_sample`)."""
+
+_PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_STEP = re.compile(
+    r"""\.\s*([^.\[\]{}()|"'\s]+(?:[ \t]+[^.\[\]{}()|"'\s]+)*)|\[\s*(-?\d{1,9})\s*\]|\["([^"]*)"\]|\['([^']*)'\]"""
+)
+_SHOWN_CHARS = 60
+
+
+class TemplateError(ValueError):
+    """A template that is none, in words that its author can act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One placeholder: where its value is found."""
+
+    namespace: Literal["item", "sample"]
+    steps: tuple[str | int, ...]
+    """Keys and indexes, at least one key first."""
+    source: str
+    """As the author wrote it, without braces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A variable that names nothing in this sample or item."""
+
+    variable: Variable
+
+    @property
+    def is_models_doing(self) -> bool:
+        """Whether the model's answer lacks it; otherwise the author named what no row or sample has."""
+        return self.variable.namespace == "sample" and self.variable.steps[0] in SAMPLE_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template."""
+
+    parts: tuple[str | Variable, ...]
+
+    def render(self, *, sample: JsonObject, item: JsonObject) -> str | Unresolved:
+        """The text with every value in its place; what is no text is shown as JSON."""
+        texts: list[str] = []
+        missing: list[Unresolved] = []
+        for part in self.parts:
+            text = part if isinstance(part, str) else _text_of(part, sample=sample, item=item)
+            if isinstance(text, Unresolved):
+                missing.append(text)
+            else:
+                texts.append(text)
+        return _worst(missing) if missing else "".join(texts)
+
+
+def render_all(templates: Sequence[Template], *, sample: JsonObject, item: JsonObject) -> tuple[str, ...] | Unresolved:
+    """Every template's text. Of several variables that name nothing, one that is the author's doing is told first."""
+    texts: list[str] = []
+    missing: list[Unresolved] = []
+    for template in templates:
+        rendered = template.render(sample=sample, item=item)
+        if isinstance(rendered, Unresolved):
+            missing.append(rendered)
+        else:
+            texts.append(rendered)
+    return _worst(missing) if missing else tuple(texts)
+
+
+def _worst(missing: Sequence[Unresolved]) -> Unresolved:
+    return min(missing, key=lambda unresolved: unresolved.is_models_doing)
+
+
+def _text_of(variable: Variable, *, sample: JsonObject, item: JsonObject) -> str | Unresolved:
+    found = _find(variable, sample if variable.namespace == "sample" else item)
+    if isinstance(found, Unresolved):
+        return found
+    return found.value if isinstance(found.value, str) else json.dumps(found.value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: JsonValue
+
+
+def parse(text: str) -> Template:
+    """Raises TemplateError."""
+    parts: list[str | Variable] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(text):
+        parts += [text[end : match.start()], _variable(match.group(1).strip())]
+        end = match.end()
+    parts.append(text[end:])
+    return Template(tuple(part for part in parts if part != ""))
+
+
+def template_problem(text: str) -> str | None:
+    """What is wrong with a template, told before any rollout."""
+    try:
+        template = parse(text)
+    except TemplateError as error:
+        return str(error)
+    for part in template.parts:
+        if isinstance(part, Variable) and part.namespace == "sample" and part.steps[0] not in SAMPLE_NAMES:
+            return f"{_show(part.source)}: a sample has no {part.steps[0]!r}; it has {', '.join(sorted(SAMPLE_NAMES))}"
+    return None
+
+
+def _variable(source: str) -> Variable:
+    namespace = re.match(r"item|sample", source)
+    if namespace is None:
+        raise TemplateError(f"{_show(source)}: variables begin with `item.` or `sample.`")
+    steps: list[str | int] = []
+    at = namespace.end()
+    while at < len(source):
+        step = _STEP.match(source, at)
+        if step is None:
+            raise TemplateError(f"{_show(source)}: expected `.name` or `[0]` at position {at + 1}")
+        steps.append(_step(step))
+        at = step.end()
+    if not steps or isinstance(steps[0], int):
+        raise TemplateError(f"{_show(source)}: `{namespace.group()}` is followed by a name, as in `item.answer`")
+    return Variable(cast("Literal['item', 'sample']", namespace.group()), tuple(steps), source)
+
+
+def _step(match: re.Match[str]) -> str | int:
+    name, index, double_quoted, single_quoted = match.groups()
+    if index is not None:
+        return int(index)
+    return next(key for key in (name, double_quoted, single_quoted) if key is not None)
+
+
+def _find(variable: Variable, root: JsonObject) -> _Found | Unresolved:
+    value: JsonValue = root
+    for step in variable.steps:
+        found = _into(value, step)
+        if found is None:
+            return Unresolved(variable)
+        value = found.value
+    if value is None and variable.namespace == "sample" and variable.steps == ("output_json",):
+        return Unresolved(variable)  # None says that the answer is no JSON
+    return _Found(value)
+
+
+def _into(value: JsonValue, step: str | int) -> _Found | None:
+    if isinstance(value, dict):
+        return _Found(value[step]) if isinstance(step, str) and step in value else None
+    if isinstance(value, list):
+        index = int(step) if isinstance(step, int) or (step.isascii() and step.isdigit()) else None
+        return _Found(value[index]) if index is not None and -len(value) <= index < len(value) else None
+    return None
+
+
+def _show(source: str) -> str:
+    text = source if len(source) <= _SHOWN_CHARS else f"{source[:_SHOWN_CHARS]}..."
+    return f"{{{{ {text} }}}}"

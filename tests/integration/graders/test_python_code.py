@@ -1,0 +1,321 @@
+"""Python graders in their sandbox: hostile ones are contained, honest ones say what CPython says."""
+
+import asyncio
+import contextlib
+import copy
+import gc
+import io
+import signal
+import sys
+import types
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
+from typing import TypeVar, cast
+
+import psutil
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.grade import Grade
+from rft.core.graders import PythonGrader
+from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.contract import to_sample
+from rft.grader_gateway.grader import close_grader
+from tests.integration.graders import honest, hostile
+from tests.unit.grader_gateway.builtin.finished import finished
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 4
+MEMORY_BYTES = 700 * 1024**2
+BEFORE_ANY_GRADE = "never ends before the grade"
+SANE = "def grade(sample, item):\n    return 0.5"
+
+
+@asynccontextmanager
+async def opened(source: str, *, timeout_s: float = 30.0, has_file_rules: bool = True) -> AsyncGenerator[PythonCode]:
+    spec = PythonGrader(name="code", source=source, timeout_s=timeout_s)
+    grader = PythonCode(spec, memory_bytes=MEMORY_BYTES, processes=1, has_file_rules=has_file_rules)
+    try:
+        yield grader
+    finally:
+        await close_grader(grader)
+
+
+async def judged(grader: PythonCode, *, answer: str = "4", item: JsonObject | None = None) -> Grade | Failure:
+    return await grader.grade(finished(answer), item=item or {}, trace_id="trace_1")
+
+
+async def all_of(judge: Callable[[T], Awaitable[R]], things: list[T]) -> list[R]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(thing: T) -> R:
+        async with gate:
+            return await judge(thing)
+
+    return await asyncio.gather(*(one(thing) for thing in things))
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def is_contained(verdict: Grade | Failure, words: str) -> bool:
+    return (
+        isinstance(verdict, Failure)
+        and verdict.code is FailureCode.GRADER_ERROR
+        and words in verdict.message
+        and len(verdict.message) <= 500
+    )
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until_two_processes_run(before: set[psutil.Process]) -> None:
+    """The sandbox, and the grade that it forked."""
+    async with asyncio.timeout(60):
+        while len(set(children()) - before) < 2:  # noqa: ASYNC110 - another process forks; there is no event
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.slow
+async def test_hostile_graders_are_contained_and_leave_nothing_behind() -> None:
+    before = set(children())
+
+    async def contain(one: hostile.Hostile) -> tuple[str, Grade | Failure, Grade | Failure | None]:
+        timeout_s = 1.0 if one.contained_by == "took longer than" else 30.0
+        async with opened(one.source, timeout_s=timeout_s) as grader:
+            verdict = await judged(grader)
+            if one.name == BEFORE_ANY_GRADE:
+                return one.name, verdict, None
+            return one.name, verdict, await judged(grader, item={"is_honest": True})
+
+    wrong: list[str] = []
+    for one, (name, verdict, after) in zip(hostile.ALL, await all_of(contain, hostile.ALL), strict=True):
+        if not is_contained(verdict, one.contained_by):
+            wrong.append(f"{name}: {verdict!r}")
+        elif after is not None and not (isinstance(after, Grade) and after.reward == 0.5):
+            wrong.append(f"{name}, asked honestly afterwards: {after!r}")
+    assert not wrong, "\n".join(wrong)
+    assert len(hostile.ALL) > 90
+    assert set(children()) <= before
+
+
+def in_process(source: str) -> float:
+    module = types.ModuleType("grader")
+    item, sample = copy.deepcopy(honest.ITEM), to_sample(finished(honest.ANSWER))
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        with patched_modules(module):
+            exec(compile(source, "<grader>", "exec", dont_inherit=True), module.__dict__)
+            return float(cast("float", module.grade(sample, item)))
+
+
+@contextlib.contextmanager
+def patched_modules(module: types.ModuleType) -> Generator[None]:
+    """Dataclasses look their module up by its name."""
+    sys.modules["grader"] = module
+    try:
+        yield
+    finally:
+        del sys.modules["grader"]
+
+
+@pytest.mark.slow
+async def test_honest_graders_give_what_cpython_gives() -> None:
+    sources = list(honest.sources())
+    expected = [in_process(source) for source in sources]
+
+    async def judge(source: str) -> Grade | Failure:
+        async with opened(source) as grader:
+            return await judged(grader, answer=honest.ANSWER, item=honest.ITEM)
+
+    wrong = [
+        f"{source}\nis {verdict!r}\nnot {value!r}"
+        for source, value, verdict in zip(sources, expected, await all_of(judge, sources), strict=True)
+        if not isinstance(verdict, Grade) or verdict.reward != value
+    ]
+    assert not wrong, "\n\n".join(wrong)
+    assert len(sources) >= 200
+
+
+async def test_a_grade_has_the_graders_name_and_raw_score() -> None:
+    async with opened(
+        "def grade(sample, item):\n    return sample['output_text'] == item['answer']  * 1 or 3"
+    ) as grader:
+        grade = await judged(grader, answer="no", item={"answer": "yes"})
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.scores, grade.grader) == (3.0, {"code": 3.0}, "code")
+
+
+async def test_an_error_is_a_failure_with_its_line_and_no_score() -> None:
+    async with opened("def grade(sample, item):\n    x = 1\n    return x / 0") as grader:
+        failure = await judged(grader)
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.code, failure.fault) == (Stage.GRADER, FailureCode.GRADER_ERROR, Fault.ENDPOINT)
+    assert (failure.endpoint, failure.detail) == ("code", "python_grader_runtime_error")
+    assert failure.message == "grader 'code' raised ZeroDivisionError: division by zero (line 3)"
+
+
+async def test_errors_do_not_show_the_paths_of_this_machine() -> None:
+    async with opened("from json import nothing\ndef grade(sample, item): return 1") as grader:
+        failure = await judged(grader)
+    assert isinstance(failure, Failure)
+    assert "cannot import name 'nothing'" in failure.message
+    assert sys.prefix not in failure.message
+    assert sys.base_prefix not in failure.message
+
+
+async def test_what_one_grade_does_is_forgotten_before_the_next() -> None:
+    source = "seen = []\ndef grade(sample, item):\n    seen.append(1)\n    return len(seen)"
+    async with opened(source) as grader:
+        grades = [await judged(grader) for _ in range(3)]
+    assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [1.0, 1.0, 1.0]
+
+
+async def test_text_of_any_kind_reaches_the_grader() -> None:
+    answer = 'line\nline\u2028 "quoted" \x00 😀 \ud800'
+    async with opened(
+        "def grade(sample, item):\n    return sample['output_text'] == item['x']['y'][0] and 1.0"
+    ) as grader:
+        grade = await judged(grader, answer=answer, item={"x": {"y": [answer]}})
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 1.0
+
+
+async def test_a_large_row_reaches_the_grader() -> None:
+    async with opened("def grade(sample, item):\n    return len(item['text'])") as grader:
+        grade = await judged(grader, item={"text": "x" * 5_000_000})
+    assert isinstance(grade, Grade)
+    assert grade.reward == 5_000_000
+
+
+async def test_its_processes_are_started_once() -> None:
+    before = set(children())
+    async with opened(SANE) as grader:
+        await judged(grader)
+        first = set(children()) - before
+        for _ in range(5):
+            await judged(grader)
+        assert set(children()) - before == first
+        assert len(first) == 1
+    assert set(children()) <= before
+
+
+async def test_a_lost_process_is_replaced_unseen() -> None:
+    before = set(children())
+    async with opened(SANE) as grader:
+        await judged(grader)
+        [process] = set(children()) - before
+        process.kill()
+        assert isinstance(await judged(grader), Grade)
+        assert process not in children()
+
+
+async def test_a_cancelled_grade_ends_its_process() -> None:
+    before = set(children())
+    async with opened("def grade(sample, item):\n    while item: pass\n    return 0.5", timeout_s=120) as grader:
+        await judged(grader)
+        endless = asyncio.ensure_future(judged(grader, item={"is_endless": True}))
+        await until_two_processes_run(before)
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        assert isinstance(await judged(grader), Grade)
+
+
+async def test_a_closed_grader_ends_a_grade_under_way() -> None:
+    before = set(children())
+    async with opened("def grade(sample, item):\n    while True: pass", timeout_s=120) as grader:
+        endless = asyncio.ensure_future(judged(grader))
+        await until_two_processes_run(before)
+        await close_grader(grader)
+        assert isinstance(await endless, Failure)
+    assert set(children()) <= before
+
+
+async def test_a_grader_that_nobody_closed_takes_its_process_along() -> None:
+    before = set(children())
+    grader = PythonCode(PythonGrader(name="code", source=SANE), processes=1)
+    await judged(grader)
+    del grader
+    gc.collect()
+    assert set(children()) <= before
+
+
+async def test_many_rollouts_are_graded_at_once() -> None:
+    async with opened("def grade(sample, item):\n    return item['n']") as grader:
+        grades = await asyncio.gather(*(judged(grader, item={"n": n}) for n in range(100)))
+    assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [float(n) for n in range(100)]
+
+
+async def test_a_sandbox_ends_with_the_process_that_started_it() -> None:
+    before = set(children())
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOST_THAT_DIES, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    pid = int(await process.stdout.readline())
+    assert await process.wait() == -signal.SIGKILL
+    async with asyncio.timeout(60):
+        while is_running(pid):  # noqa: ASYNC110 - another process ends; there is no event
+            await asyncio.sleep(0.005)
+    assert set(children()) <= before
+
+
+HOST_THAT_DIES = """
+import os, signal, threading, time
+from rft.grader_gateway.builtin.sandbox.process import SandboxProcess, SandboxSetup
+
+sandbox = SandboxProcess(SandboxSetup("def grade(sample, item):\\n    while True: pass", 100.0, 2**30))
+sandbox.start()
+threading.Thread(target=sandbox.grade, args=({"sample": {}, "item": {}},), daemon=True).start()
+children = f"/proc/{sandbox.pid}/task/{sandbox.pid}/children"
+while not (found := open(children).read().split()):
+    time.sleep(0.005)
+print(found[0], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_a_machine_that_cannot_hold_the_code_refuses_it_and_the_fault_is_ours() -> None:
+    grader = PythonCode(PythonGrader(name="code", source=SANE), memory_bytes=2**80, processes=1)
+    failure = await judged(grader)
+    await close_grader(grader)
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Fault.PLATFORM)
+    assert "cannot be held safely" in failure.message
+
+
+async def test_without_the_kernels_file_rules_files_stay_shut() -> None:
+    async def contain(one: hostile.Hostile) -> Grade | Failure:
+        async with opened(one.source, has_file_rules=False) as grader:
+            return await judged(grader)
+
+    verdicts = await all_of(contain, hostile.FILES)
+    assert all(isinstance(verdict, Failure) for verdict in verdicts)
+
+
+async def test_without_the_kernels_file_rules_no_file_can_be_opened_at_all() -> None:
+    async with opened("def grade(sample, item):\n    import json\n    return open(json.__file__).read(1) == '' or 1",
+                      has_file_rules=False) as grader:  # fmt: skip
+        failure = await judged(grader)
+    assert isinstance(failure, Failure)
+    assert "PermissionError" in failure.message
+    async with opened("import re\ndef grade(sample, item):\n    return len(re.findall('.', 'abc'))",
+                      has_file_rules=False) as grader:  # fmt: skip
+        grade = await judged(grader)
+    assert isinstance(grade, Grade)
+    assert grade.reward == 3.0

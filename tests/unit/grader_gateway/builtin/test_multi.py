@@ -1,0 +1,103 @@
+"""`multi`: all parts at once, one formula, every part's own score kept."""
+
+import asyncio
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.grade import Grade, TokenUsage
+from rft.core.graders import MultiGrader, StringCheckGrader
+from rft.grader_gateway.builtin.formula import FormulaError
+from rft.grader_gateway.builtin.multi import Multi
+from rft.grader_gateway.contract import GradedTrace
+from tests.unit.grader_gateway.builtin.finished import finished
+
+
+class Part:
+    """A grader that says what it is told to, once all of its fellows were asked."""
+
+    def __init__(self, verdict: Grade | Failure, all_asked: asyncio.Barrier | None = None) -> None:
+        self.verdict, self.all_asked, self.is_closed = verdict, all_asked, False
+
+    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        if self.all_asked is not None:
+            await self.all_asked.wait()
+        return self.verdict
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+def grade(value: float, **more: object) -> Grade:
+    return Grade.model_validate({"reward": value, "scores": {"inner": value}, "grader": "inner", **more})
+
+
+def failure(code: FailureCode = FailureCode.TIMEOUT) -> Failure:
+    return Failure(stage=Stage.GRADER, code=code, message="no", endpoint="inner")
+
+
+def multi(formula: str, **parts: Part) -> Multi:
+    of_no_account = StringCheckGrader(name="x", input="", reference="", operation="eq")
+    spec = MultiGrader(name="both", graders=dict.fromkeys(parts, of_no_account), calculate_output=formula)
+    return Multi(spec, parts)
+
+
+async def judged(grader: Multi) -> Grade | Failure:
+    return await grader.grade(finished(), item={}, trace_id="t")
+
+
+async def test_the_formula_is_the_reward_and_every_score_is_kept() -> None:
+    verdict = await judged(multi("0.5 * a + b", a=Part(grade(1.0)), b=Part(grade(-2.0))))
+    assert isinstance(verdict, Grade)
+    assert (verdict.reward, verdict.scores, verdict.grader) == (-1.5, {"a": 1.0, "b": -2.0}, "both")
+
+
+async def test_all_parts_are_asked_at_once() -> None:
+    all_asked = asyncio.Barrier(3)
+    parts = {name: Part(grade(1.0), all_asked) for name in "abc"}
+    async with asyncio.timeout(20):
+        assert isinstance(await judged(multi("a + b + c", **parts)), Grade)
+
+
+async def test_tokens_and_model_errors_of_the_parts_are_put_together() -> None:
+    spent = {"gpt": TokenUsage(prompt_tokens=3, completion_tokens=1)}
+    more = {"gpt": TokenUsage(prompt_tokens=4), "other": TokenUsage(cached_tokens=5)}
+    a = Part(grade(0.0, usage=spent, model_errors=("sample_parse_error",), attempts=3, latency_s=2.0))
+    b = Part(grade(0.0, usage=more, model_errors=("sample_parse_error", "other"), latency_s=1.0))
+    verdict = await judged(multi("a + b", a=a, b=b))
+    assert isinstance(verdict, Grade)
+    assert verdict.usage == {
+        "gpt": TokenUsage(prompt_tokens=7, completion_tokens=1),
+        "other": TokenUsage(cached_tokens=5),
+    }
+    assert verdict.model_errors == ("sample_parse_error", "other")
+    assert (verdict.attempts, verdict.latency_s) == (3, 2.0)
+
+
+async def test_a_part_without_a_score_leaves_the_whole_without_one() -> None:
+    assert await judged(multi("a", a=Part(grade(1.0)), b=Part(failure()))) == failure()
+
+
+@pytest.mark.parametrize("formula", ["1 / a", "log(a)", "a ^ -1", "10 ^ (400 + a)"])
+async def test_a_formula_without_a_value_is_a_failure_that_names_it(formula: str) -> None:
+    verdict = await judged(multi(formula, a=Part(grade(0.0))))
+    assert isinstance(verdict, Failure)
+    assert (verdict.code, verdict.fault, verdict.detail) == (
+        FailureCode.GRADER_ERROR,
+        Fault.ENDPOINT,
+        "formula_parse_error",
+    )
+    assert repr(formula) in verdict.message
+    assert verdict.endpoint == "both"
+
+
+async def test_what_the_parts_hold_is_freed() -> None:
+    parts = {"a": Part(grade(1.0)), "b": Part(grade(1.0))}
+    await multi("a", **parts).aclose()
+    assert all(part.is_closed for part in parts.values())
+
+
+def test_a_formula_over_unknown_graders_is_refused() -> None:
+    with pytest.raises(FormulaError, match="no grader 'b'"):
+        multi("a + b", a=Part(grade(1.0)))

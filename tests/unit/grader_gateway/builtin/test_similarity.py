@@ -1,0 +1,95 @@
+"""Text similarity: in [0, 1], and what the reference implementations say."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.graders import SimilarityMetric, TextSimilarityGrader
+from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
+from rft.grader_gateway.builtin.text_similarity import TextSimilarity
+from tests.unit.grader_gateway.builtin.finished import finished
+
+METRICS: list[SimilarityMetric] = [metric for metric in get_args(SimilarityMetric) if metric not in UNSUPPORTED_METRICS]
+LONG = "The quick brown fox jumps over the lazy dog near the river bank today"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_same_long_text_is_as_alike_as_can_be(metric: SimilarityMetric) -> None:
+    assert similarity(metric, LONG, LONG) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_texts_with_nothing_in_common_are_hardly_alike(metric: SimilarityMetric) -> None:
+    assert similarity(metric, "zzz yyy xxx www vvv", LONG) < 0.25
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("text", "reference"), [("", ""), ("", LONG), (LONG, ""), ("a", "a"), ("日本語", "日本語"), (".", "!")]
+)
+def test_small_texts_have_a_score_too(metric: SimilarityMetric, text: str, reference: str) -> None:
+    assert 0.0 <= similarity(metric, text, reference) <= 1.0
+
+
+KNOWN: list[tuple[SimilarityMetric, str, str, float]] = [
+    ("fuzzy_match", "fuzzy wuzzy was a bear", "wuzzy fuzzy was a bear", 10 / 11),
+    ("rouge_1", "the cat", "the cat sat", 0.8),
+    ("rouge_2", "the cat sat", "the cat ran", 0.5),
+    ("rouge_l", "the fat cat sat", "the cat sat", 6 / 7),
+    ("rouge_1", "日本 語", "日本 人", 0.5),
+    ("gleu", "the cat sat", "the cat sat down", 0.6),
+    ("bleu", "the cat", "the cat", 1.0),
+    ("meteor", "cats running fast now", "cat runs fast now", 0.9921875),
+]
+
+
+@pytest.mark.parametrize(("metric", "text", "reference", "score"), KNOWN)
+def test_a_known_score(metric: SimilarityMetric, text: str, reference: str, score: float) -> None:
+    assert similarity(metric, text, reference) == pytest.approx(score, abs=1e-9)
+
+
+TEXTS = st.lists(st.sampled_from(["the", "cat", "Sat", "on", "a", "mat", "mat.", "x-ray", "42"]), max_size=12).map(
+    " ".join
+)
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=60)
+def test_rouge_is_the_reference_implementations(text: str, reference: str) -> None:
+    kinds = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_5": "rouge5", "rouge_l": "rougeL"}
+    theirs = RougeScorer(list(kinds.values())).score(reference, text)
+    for metric, kind in kinds.items():
+        assert similarity(metric, text, reference) == pytest.approx(theirs[kind].fmeasure)  # pyright: ignore[reportArgumentType]
+
+
+@given(st.sampled_from(METRICS), st.text(max_size=60), st.text(max_size=60))
+@settings(deadline=None)
+def test_any_two_texts_have_a_score(metric: SimilarityMetric, text: str, reference: str) -> None:
+    assert 0.0 <= similarity(metric, text, reference) <= 1.0
+
+
+def grader(metric: SimilarityMetric) -> TextSimilarity:
+    spec = TextSimilarityGrader(
+        name="alike", input="{{ sample.output_text }}", reference="{{ item.answer }}", evaluation_metric=metric
+    )
+    return TextSimilarity(spec)
+
+
+async def test_a_grade() -> None:
+    grade = await grader("rouge_1").grade(finished("the cat"), item={"answer": "the cat sat"}, trace_id="t")
+    assert isinstance(grade, Grade)
+    assert grade.scores == {"alike": pytest.approx(0.8)}
+
+
+async def test_a_row_without_the_reference_has_no_grade() -> None:
+    assert isinstance(await grader("bleu").grade(finished(), item={}, trace_id="t"), Failure)
+
+
+def test_a_metric_that_needs_embeddings_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValueError, match="embedding"):
+        grader("cosine")

@@ -1,0 +1,172 @@
+"""The template language: what it resolves, how it shows it, and whose doing it is where it cannot."""
+
+import json
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.grader_gateway.contract import to_sample
+from rft.grader_gateway.templates import (
+    SAMPLE_NAMES,
+    TemplateError,
+    Unresolved,
+    parse,
+    render_all,
+    template_problem,
+)
+from tests.unit.grader_gateway.builtin.finished import finished
+
+ITEM: JsonObject = {
+    "answer": "42",
+    "n": 3,
+    "price": 1.5,
+    "is_hard": True,
+    "nothing": None,
+    "deep": {"list": [{"name": "first"}, {"name": "last"}], "my key": "spaced", "a.b": "dotted"},
+    "ünï": "code",
+}
+
+RESOLVED = [
+    ("{{item.answer}}", "42"),
+    ("{{ item.answer }}", "42"),
+    ("{{\n item.answer\t}}", "42"),
+    ("a {{item.answer}} b {{item.answer}} c", "a 42 b 42 c"),
+    ("{{ item.n }}", "3"),
+    ("{{ item.price }}", "1.5"),
+    ("{{ item.is_hard }}", "true"),
+    ("{{ item.nothing }}", "null"),
+    ("{{ item.deep.list[0].name }}", "first"),
+    ("{{ item.deep.list[-1].name }}", "last"),
+    ("{{ item.deep.list.1.name }}", "last"),
+    ("{{ item.deep.my key }}", "spaced"),
+    ('{{ item.deep["a.b"] }}', "dotted"),
+    ("{{ item.deep['a.b'] }}", "dotted"),
+    ("{{ item.deep.list[0] }}", '{"name": "first"}'),
+    ("{{ item.ünï }}", "code"),
+    ("{{ sample.output_text }}", "4"),
+    ("{{sample.output_tools[0].function.name}}", "add"),
+    ("{{sample.output_tools[0].function.arguments}}", '{"a": 2, "b": 2}'),
+    ("{{ sample.choices[0].message.content }}", "4"),
+    ("no variable { at } all", "no variable { at } all"),
+    ("{{ left open", "{{ left open"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), RESOLVED)
+def test_a_variable_is_replaced_by_its_value(text: str, shown: str) -> None:
+    assert template_problem(text) is None
+    assert parse(text).render(sample=to_sample(finished()), item=ITEM) == shown
+
+
+PROBLEMS = [
+    ("{{ answer }}", "variables begin with"),
+    ("{{ items.answer }}", "expected `.name`"),
+    ("{{ }}", "variables begin with"),
+    ("{{ item }}", "followed by a name"),
+    ("{{ item[0] }}", "followed by a name"),
+    ("{{ item. }}", "expected `.name`"),
+    ("{{ item.a[x] }}", "expected `.name`"),
+    ("{{ item.a[0 }}", "expected `.name`"),
+    ("{{ item.a | upper }}", "expected `.name`"),
+    ("{{ env.SECRET }}", "variables begin with"),
+    ("{{ sample.output_txt }}", "a sample has no 'output_txt'"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), PROBLEMS)
+def test_what_is_no_template_is_told_before_any_rollout(text: str, words: str) -> None:
+    problem = template_problem(text)
+    assert problem is not None
+    assert words in problem
+
+
+def test_any_key_can_be_quoted() -> None:
+    assert parse("{{ item['a|b (c)'] }}").render(sample={}, item={"a|b (c)": "x"}) == "x"
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ sample.output_tools[1].function.name }}", "{{ sample.output_json.total }}", "{{ sample.output_json }}"]
+)
+def test_what_the_answer_lacks_is_the_models_doing(text: str) -> None:
+    found = parse(text).render(sample=to_sample(finished("no json")), item=ITEM)
+    assert isinstance(found, Unresolved)
+    assert found.is_models_doing
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ item.nix }}", "{{ item.answer.more }}", "{{ item.deep.list[2] }}", "{{ sample.nix }}"]
+)
+def test_what_the_row_lacks_is_the_authors_doing(text: str) -> None:
+    found = parse(text).render(sample=to_sample(finished()), item=ITEM)
+    assert isinstance(found, Unresolved)
+    assert not found.is_models_doing
+
+
+def test_the_authors_mistake_is_told_before_the_models() -> None:
+    both = [parse("{{ sample.output_json.x }}"), parse("{{ sample.output_tools[9] }} {{ item.nix }}")]
+    for templates in (both, both[::-1]):
+        found = render_all(templates, sample=to_sample(finished()), item=ITEM)
+        assert isinstance(found, Unresolved)
+        assert found.variable.source == "item.nix"
+
+
+def test_the_names_of_a_sample_are_those_of_the_contract() -> None:
+    assert set(to_sample(finished())) == SAMPLE_NAMES
+
+
+NAMES = st.text("abZ09-_$ü日😀", min_size=1, max_size=5)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), st.data())
+def test_every_path_into_a_row_finds_what_is_there(item: JsonObject, data: st.DataObject) -> None:
+    path, value = "item", cast("JsonValue", item)
+    while isinstance(value, dict | list) and value and (path == "item" or data.draw(st.booleans())):
+        if isinstance(value, dict):
+            name = data.draw(st.sampled_from(sorted(value)))
+            path, value = f"{path}.{name}", value[name]
+        else:
+            index = data.draw(st.integers(-len(value), len(value) - 1))
+            path, value = f"{path}[{index}]", value[index]
+    shown = parse(f"<{{{{ {path} }}}}>").render(sample={}, item=item)
+    assert isinstance(shown, str)
+    assert (shown[1:-1] if isinstance(value, str) else json.loads(shown[1:-1])) == value
+
+
+@given(st.text())
+def test_any_text_is_a_template_or_a_problem(text: str) -> None:
+    try:
+        template = parse(text)
+    except TemplateError:
+        assert template_problem(text)
+        return
+    assert isinstance(template.render(sample={}, item={}), str | Unresolved)
+
+
+@given(st.text(st.characters(exclude_characters="{}")))
+def test_text_without_braces_is_itself(text: str) -> None:
+    assert parse(text).render(sample={}, item={}) == text
+    assert template_problem(text) is None
+
+
+@given(st.text(max_size=40))
+def test_whatever_stands_in_the_braces_is_a_variable_or_a_problem(inside: str) -> None:
+    try:
+        template = parse("{{" + inside + "}}")
+    except TemplateError:
+        return
+    assert len(template.parts) >= 1
+
+
+@given(st.text(alphabet="{} item.sample[0]'\"", max_size=60))
+def test_values_are_not_templates(value: str) -> None:
+    assert parse("{{item.x}}").render(sample={}, item={"x": value}) == value

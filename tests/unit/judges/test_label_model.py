@@ -1,0 +1,62 @@
+"""`label_model`: a label from a judge is 1 or 0; a label that is none is a failure."""
+
+import json
+
+import pytest
+
+from rft.core.failure import Failure, FailureCode
+from rft.core.grade import Grade
+from rft.core.graders import JudgeMessage, LabelModelGrader
+from rft.grader_gateway.builtin.label_model import LabelModelJudge, read_label
+from rft.grader_gateway.judge import Unreadable
+from rft.testing.judge import ScriptedJudge
+from tests.unit.judges.conftest import Court, answered, sent
+
+SPEC = LabelModelGrader(
+    name="tone",
+    model="judge-1",
+    input=(JudgeMessage(role="user", content="{{ sample.output_text }}"),),
+    labels=("polite", "rude", "mixed"),
+    passing_labels=("polite", "mixed"),
+)
+
+
+async def grade(court: Court, judge: ScriptedJudge) -> Grade | Failure:
+    async with court(judge) as room:
+        return await LabelModelJudge(room.client, SPEC, room.server).grade(answered("Hi"), item={}, trace_id="trace_1")
+
+
+@pytest.mark.parametrize(("label", "reward"), [("polite", 1.0), ("mixed", 1.0), ("rude", 0.0), (" Rude ", 0.0)])
+async def test_passing_labels_are_one_and_the_others_zero(court: Court, label: str, reward: float) -> None:
+    judge = ScriptedJudge(json.dumps({"steps": [], "result": label}))
+
+    graded = await grade(court, judge)
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.scores) == (reward, {"tone": reward})
+    system = sent(judge)[0]["messages"][0]
+    assert system["role"] == "system"
+    schema = sent(judge)[0]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["result"]["enum"] == ["polite", "rude", "mixed"]
+
+
+async def test_a_label_that_is_none_is_asked_for_again_and_then_a_failure(court: Court) -> None:
+    judge = ScriptedJudge('{"result": "friendly"}')
+
+    failed = await grade(court, judge)
+
+    assert isinstance(failed, Failure)
+    assert (failed.code, failed.attempts) == (FailureCode.INVALID_SCORE, 3)
+    assert "'friendly', which is not among the labels" in failed.message
+
+
+@pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
+def test_what_names_no_label_is_unreadable(text: str) -> None:
+    assert isinstance(read_label(text, SPEC.labels), Unreadable)
+
+
+def test_case_decides_where_labels_differ_in_nothing_else() -> None:
+    labels = ("Yes", "yes")
+
+    assert read_label('{"result": "yes"}', labels) == "yes"
+    assert isinstance(read_label('{"result": "YES"}', labels), Unreadable)

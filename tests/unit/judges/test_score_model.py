@@ -1,0 +1,179 @@
+"""`score_model`: a number from a judge, or a failure; never a zero in place of an answer."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.failure import Failure, FailureCode
+from rft.core.grade import Grade, TokenUsage
+from rft.core.graders import JudgeMessage, SamplingParams, ScoreModelGrader
+from rft.grader_gateway.builtin.score_model import ScoreModelJudge, read_score
+from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE, Unreadable
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.judge import Completion, ScriptedJudge
+from tests.unit.judges.conftest import Court, answered, sent
+
+ITEM = {"answer": "42"}
+SPEC = ScoreModelGrader(
+    name="close",
+    model="judge-1",
+    input=(
+        JudgeMessage(role="developer", content="Compare with {{ item.answer }}."),
+        JudgeMessage(role="user", content="Answer: {{sample.output_text}}"),
+    ),
+)
+
+
+def verdict(result: object) -> str:
+    return json.dumps({"steps": [{"description": "d", "conclusion": "c"}], "result": result})
+
+
+async def grade(court: Court, judge: ScriptedJudge, spec: ScoreModelGrader = SPEC, text: str = "41") -> Grade | Failure:
+    async with court(judge) as room:
+        grader = ScoreModelJudge(room.client, spec, room.server, "sk-judge", "job")
+        return await grader.grade(answered(text), item=dict(ITEM), trace_id="trace_1")
+
+
+async def test_the_judge_reads_the_rendered_messages_and_its_number_is_the_reward(court: Court) -> None:
+    judge = ScriptedJudge(Completion(verdict(0.75), cached_tokens=30), api_key="sk-judge")
+
+    graded = await grade(court, judge)
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.scores, graded.grader, graded.attempts) == (0.75, {"close": 0.75}, "close", 1)
+    assert graded.usage == {"judge-1": TokenUsage(prompt_tokens=100, completion_tokens=20, cached_tokens=30)}
+    system, user = sent(judge)[0]["messages"]
+    assert system["role"] == "system", "few open models know a developer"
+    assert system["content"].startswith("Compare with 42.")
+    assert "from 0 to 1" in system["content"]
+    assert user == {"role": "user", "content": "Answer: 41"}
+    assert sent(judge)[0]["response_format"]["type"] == "json_schema"
+
+
+async def test_the_sampling_parameters_go_along_and_absent_ones_are_left_to_the_server(court: Court) -> None:
+    judge = ScriptedJudge(verdict(1))
+    sampling = SamplingParams(temperature=0.0, seed=7, max_completion_tokens=300)
+
+    await grade(court, judge, SPEC.model_copy(update={"sampling_params": sampling}))
+
+    body = sent(judge)[0]
+    assert (body["temperature"], body["seed"], body["max_completion_tokens"]) == (0.0, 7, 300)
+    assert "top_p" not in body
+    assert "reasoning_effort" not in body
+
+
+async def test_numbers_beyond_the_range_are_clamped_to_it(court: Court) -> None:
+    spec = SPEC.model_copy(update={"range": (1.0, 5.0)})
+
+    low = await grade(court, ScriptedJudge(verdict(-3)), spec)
+    high = await grade(court, ScriptedJudge(verdict(17)), spec)
+
+    assert isinstance(low, Grade)
+    assert isinstance(high, Grade)
+    assert (low.reward, high.reward) == (1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail", "words"),
+    [
+        (Completion("I would say it is quite good."), UNREADABLE, "gave no number"),
+        (Completion(verdict("high")), UNREADABLE, "gave no number"),
+        (Completion(verdict(True)), UNREADABLE, "gave no number"),
+        (Completion('{"result": NaN}'), UNREADABLE, "gave no number"),
+        (Completion(""), UNREADABLE, "empty answer"),
+        (Completion(None, refusal="I cannot judge this."), REFUSED, "refused to judge"),
+        (Completion(None, finish_reason="content_filter"), REFUSED, "content filter"),
+        (Completion('{"steps": [', finish_reason="length"), CUT_OFF, "ran out of tokens"),
+    ],
+)
+async def test_an_answer_without_a_number_is_asked_for_again_and_then_a_failure(
+    court: Court, answer: Completion, detail: str, words: str
+) -> None:
+    judge = ScriptedJudge(answer)
+
+    failed = await grade(court, judge)
+
+    assert isinstance(failed, Failure)
+    assert (failed.code, failed.detail, failed.attempts) == (FailureCode.INVALID_SCORE, detail, 3)
+    assert words in failed.message
+    assert len(judge.calls) == 3
+
+
+async def test_a_second_answer_that_can_be_read_counts_and_both_are_paid_for(court: Court) -> None:
+    graded = await grade(court, ScriptedJudge(["well...", verdict(0.5)]))
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.attempts) == (0.5, 2)
+    assert graded.usage["judge-1"] == TokenUsage(prompt_tokens=200, completion_tokens=40)
+
+
+async def test_a_judge_that_is_down_is_a_failure_and_not_a_zero(court: Court) -> None:
+    down = FaultSequence([Fault(FaultKind.STATUS, status=503)], last_stays=True)
+
+    failed = await grade(court, ScriptedJudge(verdict(1), faults=down))
+
+    assert isinstance(failed, Failure)
+    assert (failed.code, failed.detail, failed.status) == (FailureCode.SERVER_ERROR, None, 503)
+
+
+async def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on(court: Court) -> None:
+    judge = ScriptedJudge(f"Sure!\n```json\n{verdict(0.25)}\n```", takes_schema=False)
+    async with court(judge) as room:
+        grader = ScoreModelJudge(room.client, SPEC, room.server)
+        first = await grader.grade(answered("41"), item=dict(ITEM), trace_id="trace_1")
+        second = await grader.grade(answered("40"), item=dict(ITEM), trace_id="trace_2")
+
+    assert isinstance(first, Grade)
+    assert isinstance(second, Grade)
+    assert ["response_format" in body for body in sent(judge)] == [True, False, False]
+
+
+async def test_a_wrong_key_is_a_failure_that_does_not_repeat_the_key(court: Court) -> None:
+    failed = await grade(court, ScriptedJudge(verdict(1), api_key="another"))
+
+    assert isinstance(failed, Failure)
+    assert (failed.code, failed.status) == (FailureCode.REJECTED, 401)
+    assert "sk-judge" not in failed.model_dump_json()
+
+
+async def test_an_answer_that_lacks_what_a_template_names_gets_the_worst_score_without_asking(court: Court) -> None:
+    judge = ScriptedJudge(verdict(5))
+    message = JudgeMessage(role="user", content="{{ sample.output_json.total }}")
+
+    graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,), "range": (1.0, 5.0)}), "no JSON")
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.model_errors) == (1.0, ("sample_parse_error",))
+    assert judge.calls == []
+
+
+async def test_a_row_that_lacks_what_a_template_names_is_a_failure(court: Court) -> None:
+    message = JudgeMessage(role="user", content="{{ sample.output_json.total }} {{ item.missing }}")
+
+    failed = await grade(court, ScriptedJudge(verdict(1)), SPEC.model_copy(update={"input": (message,)}))
+
+    assert isinstance(failed, Failure)
+    assert failed.code is FailureCode.INVALID_VARIABLE
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.text(), st.text())
+def test_a_verdict_is_found_whatever_is_written_around_it(number: float, before: str, after: str) -> None:
+    wrapped = before.replace("{", "(") + verdict(number) + after.replace("{", "(")
+
+    score = read_score(wrapped, 0.0, 1.0)
+
+    assert score == min(1.0, max(0.0, number))
+
+
+@given(st.text())
+def test_any_text_is_a_number_within_the_range_or_unreadable(text: str) -> None:
+    score = read_score(text, 0.0, 1.0)
+
+    assert isinstance(score, Unreadable) or 0.0 <= score <= 1.0
+
+
+def test_the_last_verdict_counts_because_models_think_aloud_first() -> None:
+    assert read_score('<think>perhaps {"result": 1}</think> {"result": "0.2"}', 0.0, 1.0) == 0.2
+    assert read_score("0.4", 0.0, 1.0) == 0.4
