@@ -1,4 +1,7 @@
-"""Grades over a real socket: a finite number, or no grade at all."""
+"""Grades over a real socket: a finite number, or no grade at all.
+
+One contract, held by both forms of the gateway: the library in the trainer's process, and the service.
+"""
 
 import inspect
 import json
@@ -9,23 +12,29 @@ from typing import Protocol, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolCall
-from rft.core.spec import RetryBudget
+from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.client import HttpClient
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
+from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.shared_egress import SharedEgress
+from rft.grader_gateway.app import create_app
 from rft.grader_gateway.contract import read_score, shorten_outputs, to_sample, to_wire
 from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.gateways import FinishedTrace, GraderGateway
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.gateways.running_service import RunningService
 
 ITEM: JsonObject = {"messages": [{"role": "user", "content": "2+2?"}], "answer": "4"}
 CALL = ToolCall(call_id="call_1", name="add", arguments='{"a": 2, "b": 2}')
@@ -42,7 +51,7 @@ def finished(answer: str = "4", tool_output: str = "4") -> FinishedTrace:
 
 
 class Scene:
-    def __init__(self, endpoint: ScriptedEndpoint, gateway: HttpGraderGateway) -> None:
+    def __init__(self, endpoint: ScriptedEndpoint, gateway: GraderGateway) -> None:
         self.endpoint, self.gateway = endpoint, gateway
 
     async def grade(self, trace: FinishedTrace | None = None) -> Grade | Failure:
@@ -55,8 +64,30 @@ class SetScene(Protocol):
     ) -> Scene: ...
 
 
-@pytest.fixture
-async def set_scene() -> AsyncIterator[SetScene]:
+BUDGET = RetryBudget(max_retries=2, first_wait_s=0.001)
+SECRETS = RunSecrets(grader_headers={"X-Key": "sesame-open"}, gateway_token="gate-token")
+
+
+async def in_process(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> GraderGateway:
+    client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=BUDGET)
+    await stack.enter_async_context(client)
+    return HttpGraderGateway(client, grader, headers=SECRETS.grader_headers)
+
+
+async def behind_a_service(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> GraderGateway:
+    token = SecretStr("gate-token")
+    settings = ServiceSettings(gateway_token=token, has_adaptive_limits=False, max_calls_in_flight=8)
+    app = create_app(settings, shared=SharedEgress(settings, caps=caps))
+    service = stack.enter_context(RunningService(app))
+    remote = RemoteGraderGateway.open(service.url, grader=grader, secrets=SECRETS, job_id="ftjob-1", retry=BUDGET)
+    return await stack.enter_async_context(remote)
+
+
+FORMS = {"in process": in_process, "service": behind_a_service}
+
+
+@pytest.fixture(params=FORMS)
+async def set_scene(request: pytest.FixtureRequest) -> AsyncIterator[SetScene]:
     async with AsyncExitStack() as stack:
 
         async def make(
@@ -65,17 +96,15 @@ async def set_scene() -> AsyncIterator[SetScene]:
             grader = ScriptedGrader(lambda sample, item: cast("float", score))
             endpoint = ScriptedEndpoint(grader=grader, faults=FaultSequence(faults, last_stays=True))
             server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
-            budget = RetryBudget(max_retries=2, first_wait_s=0.001)
-            client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=budget)
-            await stack.enter_async_context(client)
             spec = EndpointGrader(name="judge", url=server.grader_url, timeout_s=5.0, rate_limit=rate_limit)
-            return Scene(endpoint, HttpGraderGateway(client, spec, headers={"X-Key": "sesame-open"}))
+            return Scene(endpoint, await FORMS[request.param](stack, spec, caps))
 
         yield make
 
 
-def test_it_is_what_the_agent_loop_asks_for() -> None:
-    asked, offered = inspect.signature(GraderGateway.grade), inspect.signature(HttpGraderGateway.grade)
+@pytest.mark.parametrize("form", [HttpGraderGateway, RemoteGraderGateway])
+def test_it_is_what_the_agent_loop_asks_for(form: type[HttpGraderGateway | RemoteGraderGateway]) -> None:
+    asked, offered = inspect.signature(GraderGateway.grade), inspect.signature(form.grade)
     assert list(asked.parameters) == list(offered.parameters)
 
 

@@ -1,4 +1,7 @@
-"""Tool calls over a real socket: what the model reads, and what ends the rollout."""
+"""Tool calls over a real socket: what the model reads, and what ends the rollout.
+
+One contract, held by both forms of the gateway: the library in the trainer's process, and the service.
+"""
 
 import inspect
 import json
@@ -7,20 +10,26 @@ from contextlib import AsyncExitStack
 from typing import Protocol
 
 import pytest
+from pydantic import SecretStr
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode, Stage
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
-from rft.core.spec import RetryBudget, ToolServer
+from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.client import HttpClient
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.reply import SizeCaps
+from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.shared_egress import SharedEgress
 from rft.rollouts.gateways import ToolGateway
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools, Tool
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
+from rft.tool_gateway.app import create_app
 from rft.tool_gateway.gateway import HttpToolGateway, truncate
+from rft.tool_gateway.remote import RemoteToolGateway
+from tests.integration.gateways.running_service import RunningService
 
 ECHO = ToolSchema(
     name="echo",
@@ -32,7 +41,7 @@ TOOLS: dict[str, Tool] = {"echo": lambda arguments, item: f"{arguments['text']} 
 
 
 class Scene:
-    def __init__(self, endpoint: ScriptedEndpoint, gateway: HttpToolGateway) -> None:
+    def __init__(self, endpoint: ScriptedEndpoint, gateway: ToolGateway) -> None:
         self.endpoint, self.gateway = endpoint, gateway
 
     async def call(self, arguments: str = '{"text": "hi"}', name: str = "echo") -> ToolResult:
@@ -46,24 +55,44 @@ class SetScene(Protocol):
     ) -> Scene: ...
 
 
-@pytest.fixture
-async def set_scene() -> AsyncIterator[SetScene]:
+BUDGET = RetryBudget(max_retries=2, first_wait_s=0.001)
+SECRETS = RunSecrets(tool_headers={"echo": {"X-Key": "sesame-open"}}, gateway_token="gate-token")
+
+
+async def in_process(stack: AsyncExitStack, tool: ToolServer, caps: SizeCaps | None) -> ToolGateway:
+    client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=BUDGET)
+    await stack.enter_async_context(client)
+    return HttpToolGateway(client, [tool], headers=SECRETS.tool_headers)
+
+
+async def behind_a_service(stack: AsyncExitStack, tool: ToolServer, caps: SizeCaps | None) -> ToolGateway:
+    token = SecretStr("gate-token")
+    settings = ServiceSettings(gateway_token=token, has_adaptive_limits=False, max_calls_in_flight=8)
+    app = create_app(settings, shared=SharedEgress(settings, caps=caps))
+    service = stack.enter_context(RunningService(app))
+    remote = RemoteToolGateway.open(service.url, tools=[tool], secrets=SECRETS, job_id="ftjob-1", retry=BUDGET)
+    return await stack.enter_async_context(remote)
+
+
+FORMS = {"in process": in_process, "service": behind_a_service}
+
+
+@pytest.fixture(params=FORMS)
+async def set_scene(request: pytest.FixtureRequest) -> AsyncIterator[SetScene]:
     async with AsyncExitStack() as stack:
 
         async def make(*faults: Fault, max_output_chars: int | None = None, caps: SizeCaps | None = None) -> Scene:
             endpoint = ScriptedEndpoint(ScriptedTools(TOOLS), faults=FaultSequence(faults, last_stays=True))
             server = await stack.enter_async_context(LoopbackEndpoint(endpoint))
-            budget = RetryBudget(max_retries=2, first_wait_s=0.001)
-            client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=budget)
-            await stack.enter_async_context(client)
             tool = ToolServer(name="echo", server_url=server.tool_url, timeout_s=5.0, max_output_chars=max_output_chars)
-            return Scene(endpoint, HttpToolGateway(client, [tool], headers={"echo": {"X-Key": "sesame-open"}}))
+            return Scene(endpoint, await FORMS[request.param](stack, tool, caps))
 
         yield make
 
 
-def test_it_is_what_the_agent_loop_asks_for() -> None:
-    asked, offered = inspect.signature(ToolGateway.call), inspect.signature(HttpToolGateway.call)
+@pytest.mark.parametrize("form", [HttpToolGateway, RemoteToolGateway])
+def test_it_is_what_the_agent_loop_asks_for(form: type[HttpToolGateway | RemoteToolGateway]) -> None:
+    asked, offered = inspect.signature(ToolGateway.call), inspect.signature(form.call)
     assert list(asked.parameters) == list(offered.parameters)
 
 

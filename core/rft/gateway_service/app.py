@@ -1,0 +1,187 @@
+"""The web side of a gateway service: registration, breakers, health, and one POST per kind of call."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from pydantic import ValidationError
+
+from rft.core.base import Record
+from rft.egress.endpoint_client import EndpointClient
+from rft.gateway_service.door import OPEN_TO_ALL, Door
+from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
+from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.shared_egress import SharedEgress
+from rft.gateway_service.wire import (
+    CAPS,
+    UNKNOWN_JOB,
+    Breakers,
+    JobOrder,
+    OpenBreaker,
+    Problem,
+    Refusal,
+    ServiceReply,
+    decode,
+    encode,
+)
+
+_log = logging.getLogger(__name__)
+J = TypeVar("J", bound=JobOrder)
+G = TypeVar("G")
+
+Room: TypeAlias = Callable[[G, bytes], Awaitable[ServiceReply]]
+"""One kind of call: from a job's gateway and a request's body to the reply. Raises ValueError for a bad body."""
+
+
+class ServiceHealth(Record):
+    """The service answers."""
+
+    status: str = "ok"
+    jobs: int = 0
+    """Registered now."""
+    calls: int = 0
+    """Inside now, waiting ones included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trade(Generic[J, G]):
+    """What a service does: the only difference between the tool gateway's and the grader gateway's."""
+
+    title: str
+    order: type[J]
+    """What a job is registered with."""
+    open_gateway: Callable[[str, J, EndpointClient], G]
+    """From job id, order and client. Raises ValueError for an order that cannot be carried out."""
+    close_gateway: Callable[[G], Awaitable[None]]
+    rooms: Mapping[str, Room[G]]
+    """By the last part of the path."""
+
+
+def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
+    """The service as an ASGI application; closes `shared` when it stops."""
+    jobs = Jobs(_opener(trade, shared), trade.close_gateway)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        yield
+        await jobs.aclose()
+        await shared.aclose()
+
+    app = FastAPI(title=trade.title, version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
+    app.add_exception_handler(UnknownJob, _unknown_job)
+    app.add_exception_handler(ValueError, _bad_request)
+    token = settings.gateway_token
+    app.add_middleware(
+        Door, token=None if token is None else token.get_secret_value(), max_body_bytes=CAPS.request_bytes
+    )
+    _add_routes(app, trade, jobs, shared)
+    return app
+
+
+def _opener(trade: Trade[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
+    def open_job(job_id: str, order: J) -> RegisteredJob[J, G]:
+        book, limits = AttemptBook(), shared.limits_of_job()
+        client = shared.client(
+            limits, retry=order.retry, signing_secrets=order.secrets.signing_secrets, on_attempt=book.note
+        )
+        gateway = trade.open_gateway(job_id, order, client)
+        return RegisteredJob(order=order, gateway=gateway, limits=limits, attempts=book)
+
+    return open_job
+
+
+def _add_routes(app: FastAPI, trade: Trade[J, G], jobs: Jobs[J, G], shared: SharedEgress) -> None:
+    """Plain routes: what FastAPI would do for typed parameters costs as much as a call itself."""
+
+    async def health(request: Request) -> Response:
+        return _answer(ServiceHealth(jobs=len(jobs), calls=jobs.calls_inside))
+
+    async def register(request: Request) -> Response:
+        await jobs.register(_job_id(request), decode(trade.order, await request.body()))
+        _log.info("%s: job %s is registered", trade.title, _job_id(request))
+        return _answer(ServiceReply())
+
+    async def forget(request: Request) -> Response:
+        job = await jobs.forget(_job_id(request))
+        if job is None:
+            raise UnknownJob
+        _log.info("%s: job %s is done", trade.title, _job_id(request))
+        return _answer(ServiceReply(attempts=job.attempts.take_left_over()))
+
+    async def breakers(request: Request) -> Response:
+        job = await jobs.find(_job_id(request))
+        not_up = tuple(OpenBreaker.of(change) for change in shared.not_up(job.limits.keys))
+        return _answer(Breakers(open=not_up, attempts=job.attempts.take_left_over()))
+
+    app.add_route(OPEN_TO_ALL, health, methods=["GET"])
+    app.add_route("/v1/jobs/{job_id}", register, methods=["PUT"])
+    app.add_route("/v1/jobs/{job_id}", forget, methods=["DELETE"])
+    app.add_route("/v1/jobs/{job_id}/breakers", breakers, methods=["GET"])
+    for name, room in trade.rooms.items():
+        app.add_route(f"/v1/jobs/{{job_id}}/{name}", _endpoint(room, jobs), methods=["POST"])
+
+
+def _job_id(request: Request) -> str:
+    return request.path_params["job_id"]
+
+
+def _endpoint(room: Room[G], jobs: Jobs[J, G]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        body = await request.body()
+        async with jobs.inside(_job_id(request)) as job:
+            return await _unless_gone(request, _call(room, job, body))
+
+    return endpoint
+
+
+async def _call(room: Room[G], job: RegisteredJob[J, G], body: bytes) -> Response:
+    with job.attempts.one_call() as take:
+        reply = await room(job.gateway, body)
+        return _answer(reply.model_copy(update={"attempts": take()}))
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """The reply, or a cancelled call when the caller hangs up: nobody would read what the endpoint says."""
+    call = asyncio.create_task(work)
+    gone = asyncio.create_task(_disconnect(request))
+    try:
+        await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
+        return call.result() if call.done() else Response(status_code=499)
+    finally:
+        call.cancel()
+        gone.cancel()
+        await asyncio.gather(call, gone, return_exceptions=True)
+
+
+async def _disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _answer(reply: Record) -> Response:
+    return Response(encode(reply), media_type="application/json")
+
+
+async def _unknown_job(request: Request, error: Exception) -> Response:
+    words = "this job is not registered here, or was forgotten"
+    return _refuse(404, Problem(code=UNKNOWN_JOB, message=words))
+
+
+async def _bad_request(request: Request, error: Exception) -> Response:
+    return _refuse(422, Problem(code="invalid_request", message=_words(error)))
+
+
+def _words(error: Exception) -> str:
+    """What is wrong, without what was sent: it holds secrets."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return str(error)
+
+
+def _refuse(status: int, problem: Problem) -> Response:
+    return Response(encode(Refusal(error=problem)), status_code=status, media_type="application/json")

@@ -1,0 +1,199 @@
+"""A trainer's line to a gateway service: one job's calls, and the news about its endpoints' breakers.
+
+What goes wrong between the trainer and the service is the platform's fault, never the customer's. It is retried here, a
+few times over about half a minute, which outlasts a restart; a service that does not know the job is told of it again.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote
+
+from rft.core.attempt import Attempt
+from rft.core.base import Record
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.spec import RetryBudget
+from rft.egress.breaker import BreakerState
+from rft.egress.client import HttpClient
+from rft.egress.endpoint import HeaderList, public_url, to_header_list
+from rft.egress.guard import AddressPolicy
+from rft.egress.limits import BreakerChange
+from rft.egress.reply import AttemptFailure, Reply
+from rft.egress.retry import decide, drive
+from rft.gateway_service.wire import (
+    CAPS,
+    UNKNOWN_JOB,
+    Breakers,
+    JobOrder,
+    ServiceReply,
+    decode,
+    encode,
+    refusal_words,
+)
+
+_log = logging.getLogger(__name__)
+R = TypeVar("R", bound=ServiceReply)
+
+POLL_S = 1.0
+SMALL_TALK_S = 30.0
+"""Deadline of everything but the calls themselves."""
+QUEUE_S = 3600.0
+"""How long a call may wait in the service's queues, beyond its retry budget. The rollout's own deadline is shorter."""
+OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
+_OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
+"""The service's address comes from the operator and not from a customer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told what the service says beside its answers."""
+
+    on_attempt: Callable[[Attempt], None] | None = None
+    on_change: Callable[[BreakerChange], None] | None = None
+
+
+class ServiceConnection:
+    """One job's connection to one gateway service. For one event loop; close it when the job is done."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        token: str | None,
+        job_id: str,
+        order: JobOrder,
+        listener: Listener,
+        retries: RetryBudget = OUR_RETRIES,
+        poll_s: float = POLL_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._name, self._url = name, url.rstrip("/")
+        self._job_url = f"{self._url}/v1/jobs/{quote(job_id, safe='')}"
+        self._order, self._deadline_s = encode(order), order.retry.total_s + QUEUE_S
+        self._headers: HeaderList = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
+        self._http = HttpClient(_OPERATORS_OWN, caps=CAPS)
+        self._listener, self._retries, self._poll_s, self._sleep = listener, retries, poll_s, sleep
+        self._registrations = 0
+        self._registering = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+        self._not_up: dict[str, BreakerChange] = {}
+
+    async def aclose(self) -> None:
+        """Tell the service that the job is done, as far as it listens, and close all connections."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+            self._watch = None
+        if self._registrations:
+            self._registrations = 0
+            self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", SMALL_TALK_S))
+        await self._http.aclose()
+
+    async def call(self, room: str, order: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
+        """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""
+        body = encode(order)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._keep_watching())
+
+        def wait_after(failure: AttemptFailure, attempt: int) -> float | None:
+            if failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent:
+                return None
+            return decide(
+                failure,
+                attempt=attempt,
+                elapsed_s=0.0,
+                budget=self._retries,
+                jitter_draw=random.random(),
+                is_safe=is_safe,
+            )
+
+        async def attempt() -> R | AttemptFailure:
+            return self._read(kind, await self._call_once(room, body))
+
+        outcome = await drive(attempt, wait_after=wait_after, sleep=self._sleep)
+        return self._failure(outcome) if isinstance(outcome, AttemptFailure) else outcome
+
+    async def _call_once(self, room: str, body: bytes) -> Reply | AttemptFailure:
+        known, reply = self._registrations, None
+        if known:
+            reply = await self._send("POST", f"{self._job_url}/{room}", body, self._deadline_s)
+        if reply is None or _is_unknown_job(reply):
+            problem = await self._register(known)
+            if problem is not None:
+                return problem
+            reply = await self._send("POST", f"{self._job_url}/{room}", body, self._deadline_s)
+        return reply
+
+    async def _register(self, known: int) -> AttemptFailure | None:
+        """Tell the service of the job, unless another call has done so since `known`."""
+        async with self._registering:
+            if self._registrations != known:
+                return None
+            reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._order, SMALL_TALK_S))
+            if isinstance(reply, AttemptFailure):
+                return reply
+            self._registrations += 1
+            return None
+
+    async def _send(self, method: str, url: str, body: bytes, timeout_s: float) -> Reply | AttemptFailure:
+        return await self._http.ask(method, url, body, headers=self._headers, timeout_s=timeout_s)
+
+    def _read(self, kind: type[R], reply: Reply | AttemptFailure) -> R | AttemptFailure:
+        if isinstance(reply, AttemptFailure):
+            return reply
+        failure = self._http.status_failure(reply)
+        if failure is not None:
+            code, words = refusal_words(reply.body)
+            message = f"answered {reply.status} ({code}): {words}" if code else failure.message
+            return AttemptFailure(failure.code, message, status=reply.status, retry_after_s=failure.retry_after_s)
+        try:
+            read = decode(kind, reply.body)
+        except ValueError:
+            return AttemptFailure(FailureCode.INVALID_REPLY, "speaks another version than this trainer")
+        on_attempt = self._listener.on_attempt
+        if on_attempt is not None:
+            for made in read.attempts:
+                on_attempt(made)
+        return read
+
+    def _failure(self, last: AttemptFailure) -> Failure:
+        message = f"the {self._name} service at {public_url(self._url)} {last.message}"
+        return Failure(stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message=message, attempts=0)
+
+    async def _keep_watching(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            try:
+                await self._watch_once()
+            except Exception:
+                _log.exception("what the %s service says about its breakers could not be passed on", self._name)
+
+    async def _watch_once(self) -> None:
+        if not self._registrations:
+            return
+        reply = await self._send("GET", f"{self._job_url}/breakers", b"", SMALL_TALK_S)
+        if _is_unknown_job(reply):
+            # A service that was restarted knows of nothing that is down.
+            self._compare({})
+            return
+        breakers = self._read(Breakers, reply)
+        if isinstance(breakers, Breakers):
+            self._compare({breaker.endpoint: breaker.to_change() for breaker in breakers.open})
+
+    def _compare(self, not_up: dict[str, BreakerChange]) -> None:
+        before, self._not_up = self._not_up, not_up
+        if self._listener.on_change is None:
+            return
+        for key in before.keys() - not_up.keys():
+            self._listener.on_change(BreakerChange(key, BreakerState.CLOSED, before[key].last_failure))
+        for key, change in not_up.items():
+            if key not in before or before[key].state is not change.state:
+                self._listener.on_change(change)
+
+
+def _is_unknown_job(reply: Reply | AttemptFailure) -> bool:
+    return isinstance(reply, Reply) and reply.status == 404 and refusal_words(reply.body)[0] == UNKNOWN_JOB

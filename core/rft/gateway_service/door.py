@@ -1,0 +1,45 @@
+"""Who may come in, and with how much: checked before anything of a request is read. Plain ASGI."""
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+from rft.gateway_service.wire import Problem, Refusal, encode
+
+_Scope: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+
+OPEN_TO_ALL = "/health"
+
+
+class Door:
+    """Lets requests in that show the token and announce a body within the limit."""
+
+    def __init__(self, app: _App, *, token: str | None, max_body_bytes: int) -> None:
+        self._app, self._max_body_bytes = app, max_body_bytes
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        status, problem = refusal
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": encode(Refusal(error=problem))})
+
+    def _refusal(self, scope: _Scope) -> tuple[int, Problem] | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        shown = headers.get(b"authorization", b"")
+        if scope["path"] != OPEN_TO_ALL and self._expected and not hmac.compare_digest(shown, self._expected):
+            return 401, Problem(code="wrong_token", message="the token is missing or wrong")
+        if b"transfer-encoding" in headers:
+            return 411, Problem(code="length_required", message="say how long the body is")
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._max_body_bytes:
+            words = f"the body has more than {self._max_body_bytes:,} bytes"
+            return 413, Problem(code="too_large", message=words)
+        return None

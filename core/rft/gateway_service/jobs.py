@@ -1,0 +1,173 @@
+"""The jobs a service knows: their gateways and secrets, in memory only, and only while somebody asks for them."""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from rft.core.attempt import Attempt
+from rft.core.errors import RftError
+from rft.gateway_service.shared_egress import JobLimits
+from rft.gateway_service.wire import JobOrder
+
+J = TypeVar("J", bound=JobOrder)
+G = TypeVar("G")
+
+FORGET_AFTER_S = 6 * 3600.0
+"""A living trainer asks about its breakers every second."""
+_KEPT_ATTEMPTS = 20_000
+
+
+class UnknownJob(RftError):
+    """Nobody has registered this job since the service started, or it was forgotten."""
+
+
+@dataclass(slots=True)
+class _CallAttempts:
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    is_over: bool = False
+
+
+_current: ContextVar[_CallAttempts | None] = ContextVar("attempts of the current call", default=None)
+
+
+class AttemptBook:
+    """Sorts a job's attempts: each goes into the reply of its own call, or into the next poll's when there is none."""
+
+    def __init__(self) -> None:
+        self._left_over: deque[Attempt] = deque(maxlen=_KEPT_ATTEMPTS)
+
+    def note(self, attempt: Attempt) -> None:
+        """An attempt ended, in whatever task of whatever call."""
+        call = _current.get()
+        if call is None or call.is_over:
+            self._left_over.append(attempt)
+        else:
+            call.attempts.append(attempt)
+
+    @contextmanager
+    def one_call(self) -> Generator[Callable[[], tuple[Attempt, ...]]]:
+        """Collects the attempts of the call made inside; asking for them takes them. What nobody took is left over."""
+        call = _CallAttempts()
+        token = _current.set(call)
+
+        def take() -> tuple[Attempt, ...]:
+            taken, call.attempts = tuple(call.attempts), []
+            return taken
+
+        try:
+            yield take
+        finally:
+            call.is_over = True
+            self._left_over.extend(call.attempts)
+            _current.reset(token)
+
+    def take_left_over(self) -> tuple[Attempt, ...]:
+        """Attempts of calls that were cancelled or made in the background."""
+        taken = tuple(self._left_over)
+        self._left_over.clear()
+        return taken
+
+
+@dataclass(slots=True)
+class RegisteredJob(Generic[J, G]):
+    """One job as the service knows it."""
+
+    order: J = field(repr=False)
+    gateway: G = field(repr=False)
+    limits: JobLimits
+    attempts: AttemptBook
+    calls_inside: int = 0
+    is_forgotten: bool = False
+    heard_s: float = 0.0
+
+
+class Jobs(Generic[J, G]):
+    """Registered jobs by id.
+
+    A job whose order changed gets a new gateway; the old one is closed when its last call has ended.
+    """
+
+    def __init__(
+        self,
+        open_job: Callable[[str, J], RegisteredJob[J, G]],
+        close: Callable[[G], Awaitable[None]],
+        *,
+        forget_after_s: float = FORGET_AFTER_S,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_job, self._close, self._forget_after_s, self._now = open_job, close, forget_after_s, now
+        self._by_id: OrderedDict[str, RegisteredJob[J, G]] = OrderedDict()
+        """Longest unheard of first."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def calls_inside(self) -> int:
+        """Of all registered jobs together."""
+        return sum(job.calls_inside for job in self._by_id.values())
+
+    async def register(self, job_id: str, order: J) -> None:
+        """Know this job from now on. Raises ValueError for an order that cannot be carried out."""
+        await self._forget_silent()
+        known = self._by_id.get(job_id)
+        if known is None or known.order != order:
+            opened = self._open_job(job_id, order)
+            forgotten = await self.forget(job_id)
+            for attempt in forgotten.attempts.take_left_over() if forgotten else ():
+                opened.attempts.note(attempt)
+            self._by_id[job_id] = opened
+        self._hear(job_id)
+
+    async def find(self, job_id: str) -> RegisteredJob[J, G]:
+        """The job. Raises UnknownJob."""
+        await self._forget_silent()
+        if job_id not in self._by_id:
+            raise UnknownJob
+        return self._hear(job_id)
+
+    async def forget(self, job_id: str) -> RegisteredJob[J, G] | None:
+        """Forget the job and its secrets; calls inside are finished."""
+        job = self._by_id.pop(job_id, None)
+        if job is not None:
+            job.is_forgotten = True
+            await self._close_idle(job)
+        return job
+
+    @asynccontextmanager
+    async def inside(self, job_id: str) -> AsyncGenerator[RegisteredJob[J, G]]:
+        """The job, its gateway kept open until the call inside has ended. Raises UnknownJob."""
+        job = await self.find(job_id)
+        job.calls_inside += 1
+        try:
+            yield job
+        finally:
+            job.calls_inside -= 1
+            await self._close_idle(job)
+
+    async def aclose(self) -> None:
+        """Forget all jobs."""
+        await asyncio.gather(*(self.forget(job_id) for job_id in list(self._by_id)))
+
+    def _hear(self, job_id: str) -> RegisteredJob[J, G]:
+        job = self._by_id[job_id]
+        job.heard_s = self._now()
+        self._by_id.move_to_end(job_id)
+        return job
+
+    async def _forget_silent(self) -> None:
+        while self._by_id:
+            job_id, job = next(iter(self._by_id.items()))
+            if self._now() - job.heard_s <= self._forget_after_s:
+                return
+            await self.forget(job_id)
+
+    async def _close_idle(self, job: RegisteredJob[J, G]) -> None:
+        if job.is_forgotten and not job.calls_inside:
+            await self._close(job.gateway)
+            await job.limits.aclose()

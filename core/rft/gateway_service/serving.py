@@ -1,0 +1,56 @@
+"""Starts a gateway service as a process: command line, logging, the web server."""
+
+import argparse
+import ipaddress
+import logging
+import sys
+from collections.abc import Callable, Sequence
+
+import uvicorn
+from fastapi import FastAPI
+
+from rft.gateway_service.settings import ServiceSettings
+
+_GRACE_S = 10
+"""How long calls may go on after a request to stop; their trainers make them again elsewhere."""
+
+
+def serve(
+    make_app: Callable[[ServiceSettings], FastAPI],
+    *,
+    program: str,
+    port: int,
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Serve until told to stop; the exit code. `port` is the default one."""
+    parser = argparse.ArgumentParser(
+        prog=program, description="Settings come from the environment: see docs/gateways.md."
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=port, help="port; 0 takes a free one (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    settings = ServiceSettings()
+    if settings.gateway_token is None and not _is_this_machine(given.host):
+        sys.stderr.write(f"{program}: set RFT_GATEWAY_TOKEN to listen on {given.host}\n")
+        return 2
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    config = uvicorn.Config(
+        make_app(settings),
+        host=given.host,
+        port=given.port,
+        log_config=None,
+        access_log=False,
+        backlog=4096,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    uvicorn.Server(config).run()
+    return 0
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

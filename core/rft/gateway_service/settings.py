@@ -1,0 +1,25 @@
+"""Settings of a gateway service, under the names that the platform uses; only a service's process reads them."""
+
+from pydantic import Field, IPvAnyNetwork, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ServiceSettings(BaseSettings):
+    """Read from `RFT_<NAME>`."""
+
+    model_config = SettingsConfigDict(env_prefix="RFT_", frozen=True, extra="ignore")
+
+    gateway_token: SecretStr | None = None
+    """What callers must show. Unset: the service listens on this machine's own addresses only."""
+    max_calls_in_flight: int = Field(default=512, ge=1)
+    """Concurrent calls to one endpoint at most, all jobs together."""
+    has_adaptive_limits: bool = True
+    """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
+    hold_max_s: float = 3600.0
+    """Calls wait for an endpoint that is down for this long; then they fail at once."""
+    allow_loopback: bool = True
+    """Whether tools and graders may live on this machine."""
+    allow_cidrs: tuple[IPvAnyNetwork, ...] = ()
+    """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
+    log_level: str = "INFO"
+    """Level of our own log lines."""

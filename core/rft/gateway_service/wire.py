@@ -1,0 +1,108 @@
+"""What a trainer and a gateway service say to each other. Version 1, under `/v1`; both sides are ours.
+
+PUT    /v1/jobs/{job_id}            the job's endpoints, secrets and retry budget; again after every `unknown_job`
+POST   /v1/jobs/{job_id}/<room>     one call; the reply carries the ledger lines of its attempts
+GET    /v1/jobs/{job_id}/breakers   which of the job's endpoints are down
+DELETE /v1/jobs/{job_id}            the job is done; its secrets are forgotten
+GET    /health
+"""
+
+import json
+from typing import TypeVar
+
+from pydantic import Field
+
+from rft.core.attempt import Attempt
+from rft.core.base import Record
+from rft.core.failure import FailureCode
+from rft.core.spec import RetryBudget, RunSecrets
+from rft.egress.breaker import BreakerState
+from rft.egress.endpoint_client import encode_json
+from rft.egress.limits import BreakerChange
+from rft.egress.reply import AttemptFailure, SizeCaps
+
+R = TypeVar("R", bound=Record)
+
+CAPS = SizeCaps(request_bytes=64_000_000, reply_bytes=64_000_000)
+"""Between trainer and service: whole traces pass, cut to size only on their way to the customer."""
+UNKNOWN_JOB = "unknown_job"
+
+
+class JobOrder(Record):
+    """Base of what a job is registered with."""
+
+    retry: RetryBudget = RetryBudget()
+    secrets: RunSecrets = Field(default_factory=RunSecrets, repr=False)
+    """Only those that the service needs."""
+
+
+class Problem(Record):
+    """Why a request was not answered."""
+
+    code: str
+    message: str
+    """For people; never repeats what was sent."""
+
+
+class Refusal(Record):
+    """Body of every 4xx and 5xx."""
+
+    error: Problem
+
+
+class ServiceReply(Record):
+    """Base of every 200."""
+
+    attempts: tuple[Attempt, ...] = ()
+    """What was tried at the customer's endpoints, for the failure ledger."""
+
+
+class OpenBreaker(Record):
+    """An endpoint that is down, or on trial after having been down."""
+
+    endpoint: str
+    """The endpoint's key."""
+    state: BreakerState
+    code: FailureCode | None = None
+    message: str = ""
+    status: int | None = None
+
+    @classmethod
+    def of(cls, change: BreakerChange) -> "OpenBreaker":
+        """As it is sent."""
+        last = change.last_failure
+        if last is None:
+            return cls(endpoint=change.endpoint, state=change.state)
+        return cls(
+            endpoint=change.endpoint, state=change.state, code=last.code, message=last.message, status=last.status
+        )
+
+    def to_change(self) -> BreakerChange:
+        """As it was announced in the service."""
+        last = None if self.code is None else AttemptFailure(self.code, self.message, status=self.status)
+        return BreakerChange(self.endpoint, self.state, last)
+
+
+class Breakers(ServiceReply):
+    """The job's endpoints that are not plainly up. `attempts` are those of calls that nobody waited for any more."""
+
+    open: tuple[OpenBreaker, ...] = ()
+
+
+def encode(record: Record) -> bytes:
+    """A record as bytes. Texts and numbers that strict JSON cannot hold (lone surrogates, NaN) come through."""
+    return encode_json(record.model_dump(mode="json"))
+
+
+def decode(kind: type[R], body: bytes) -> R:
+    """The record that `encode` wrote. Raises ValueError."""
+    return kind.model_validate(json.loads(body))
+
+
+def refusal_words(body: bytes) -> tuple[str, str]:
+    """Code and message of a refusal; empty for anything else."""
+    try:
+        problem = decode(Refusal, body).error
+    except ValueError:
+        return "", ""
+    return problem.code, problem.message

@@ -1,0 +1,76 @@
+"""The graders as a service: the same library, one process for the limits and secrets of many trainers."""
+
+from fastapi import FastAPI
+
+from rft.core.graders import RulerGrader
+from rft.egress.endpoint_client import EndpointClient
+from rft.gateway_service.app import Trade, create_service
+from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.shared_egress import SharedEgress
+from rft.gateway_service.wire import decode
+from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
+from rft.grader_gateway.service_wire import (
+    GRADES,
+    RANKS,
+    GradeOrder,
+    GradeReply,
+    GraderJob,
+    RankOrder,
+    RankReply,
+)
+
+
+class _GraderDesk:
+    """One job's grader in the service: one that judges single rollouts, or one that ranks groups."""
+
+    def __init__(self, *, single: Grader | None = None, group: GroupGrader | None = None) -> None:
+        self._single, self._group = single, group
+
+    async def grade(self, body: bytes) -> GradeReply:
+        """One finished rollout as it came in."""
+        order = decode(GradeOrder, body)
+        if self._single is None:
+            raise ValueError("this job's grader ranks groups")
+        outcome = await self._single.grade(order.trace, item=order.item, trace_id=order.trace_id)
+        return GradeReply(outcome=outcome)
+
+    async def rank(self, body: bytes) -> RankReply:
+        """One group as it came in."""
+        order = decode(RankOrder, body)
+        if self._group is None:
+            raise ValueError("this job's grader judges single rollouts")
+        outcome = await self._group.rank(order.traces, item=order.item, trace_ids=order.trace_ids)
+        return RankReply(outcome=tuple(outcome) if isinstance(outcome, list) else outcome)
+
+    async def aclose(self) -> None:
+        """Free what the grader holds."""
+        for grader in (self._single, self._group):
+            if grader is not None:
+                await close_grader(grader)
+
+
+def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress | None = None) -> FastAPI:
+    """The service; settings from the environment by default."""
+    settings = settings or ServiceSettings()
+    return create_service(_TRADE, settings, shared or SharedEgress(settings))
+
+
+def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderDesk:
+    if isinstance(order.grader, RulerGrader):
+        ranking = open_group_grader(
+            order.grader, client=client, secrets=order.secrets, judge=order.judge, job_id=job_id
+        )
+        return _GraderDesk(group=ranking)
+    return _GraderDesk(
+        single=open_grader(order.grader, client=client, secrets=order.secrets, judge=order.judge, job_id=job_id)
+    )
+
+
+_TRADE = Trade(
+    title="Grader gateway",
+    order=GraderJob,
+    open_gateway=_open,
+    close_gateway=_GraderDesk.aclose,
+    rooms={GRADES: _GraderDesk.grade, RANKS: _GraderDesk.rank},
+)

@@ -1,0 +1,153 @@
+"""Between a trainer and a gateway service: whatever goes wrong there is healed, or is the platform's fault."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.failure import FailureCode, Stage
+from rft.core.failure import Fault as Blame
+from rft.core.messages import ToolCall
+from rft.core.spec import RetryBudget
+from rft.egress.endpoint_client import encode_json
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.tool_gateway.contract import to_wire
+from tests.integration.gateways.conftest import TOKEN, Town
+from tests.integration.gateways.running_service import RunningService
+from tests.integration.gateways.waiting import until
+
+NO_RETRIES = RetryBudget(max_retries=0)
+
+
+async def test_every_attempt_comes_back_with_its_call(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url)
+    town.endpoint.faults = FaultSequence([Fault(FaultKind.STATUS), Fault(FaultKind.NOT_JSON)])
+    result = await trainer.call(5)
+    assert (result.output, result.attempts) == ("hi", 3)
+    ledger = [(made.trace_id, made.call_id, made.attempt, made.code) for made in trainer.attempts]
+    assert ledger == [
+        ("trace_5", "call_5", 1, FailureCode.SERVER_ERROR),
+        ("trace_5", "call_5", 2, FailureCode.INVALID_REPLY),
+        ("trace_5", "call_5", 3, None),
+    ]
+
+
+async def test_a_service_that_was_restarted_is_told_of_the_job_again(town: Town) -> None:
+    with town.service() as first:
+        trainer = await town.trainer(first.url)
+        assert (await trainer.call(1)).output == "hi"
+    town.run(town.service(port=first.port))
+    results = await asyncio.gather(*(trainer.call(number) for number in range(2, 12)))
+    assert [result.output for result in results] == ["hi"] * 10
+    assert len(town.endpoint.calls) == 11
+
+
+async def test_a_restart_in_the_middle_of_a_call_is_outlived(town: Town) -> None:
+    async with AsyncExitStack() as stack:
+        town.endpoint.faults = FaultSequence([Fault(FaultKind.HANG)])
+        first = stack.enter_context(town.service())
+        trainer = await town.trainer(first.url)
+        call = asyncio.create_task(trainer.call())
+        await town.endpoint.until(lambda endpoint: endpoint.in_flight == 1)
+        await asyncio.to_thread(first.stop)
+    town.run(town.service(port=first.port))
+    assert (await call).output == "hi"
+
+
+async def test_a_call_that_may_not_be_repeated_is_not_sent_through_a_restart_again(town: Town) -> None:
+    town.endpoint.faults = FaultSequence([Fault(FaultKind.HANG)])
+    first = town.run(town.service())
+    trainer = await town.trainer(first.url, is_safe=False)
+    call = asyncio.create_task(trainer.call())
+    await town.endpoint.until(lambda endpoint: endpoint.in_flight == 1)
+    await asyncio.to_thread(first.stop)
+    town.run(town.service(port=first.port))
+    failure = (await call).failure
+    assert failure is not None
+    assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
+    assert len([received for received in town.endpoint.calls if received.body]) == 1
+
+
+async def test_a_service_that_is_down_is_the_platforms_fault(town: Town) -> None:
+    with town.service() as gone:
+        pass
+    trainer = await town.trainer(gone.url, retries=RetryBudget(max_retries=2, first_wait_s=0.001))
+    result = await trainer.call()
+    assert result.output is None
+    assert result.failure is not None
+    assert (result.failure.stage, result.failure.code) == (Stage.PLATFORM, FailureCode.INTERNAL_ERROR)
+    assert result.failure.fault is Blame.PLATFORM
+    assert f"tool gateway service at {gone.url} could not be reached" in result.failure.message
+    assert not town.endpoint.calls
+
+
+async def test_a_service_that_comes_up_late_is_waited_for(town: Town) -> None:
+    with town.service() as gone:
+        pass
+    trainer = await town.trainer(gone.url, retries=RetryBudget(max_retries=200, first_wait_s=0.1, max_wait_s=0.1))
+    call = asyncio.create_task(trainer.call())
+    done, _ = await asyncio.wait([call], timeout=0.3)
+    assert not done
+    town.run(town.service(port=gone.port))
+    assert (await call).output == "hi"
+
+
+@pytest.mark.parametrize("token", [None, "another-token"])
+async def test_the_wrong_token_is_refused_and_said_so_without_repeating_it(town: Town, token: str | None) -> None:
+    service = town.run(town.service())
+    failure = (await (await town.trainer(service.url, token=token)).call()).failure
+    assert failure is not None
+    assert failure.fault is Blame.PLATFORM
+    assert "answered 401 (wrong_token)" in failure.message
+    assert "another-token" not in failure.message
+    assert TOKEN not in failure.message
+
+
+async def test_something_else_at_the_services_address_is_no_service(town: Town) -> None:
+    trainer = await town.trainer(town.server.base_url, retries=NO_RETRIES)
+    failure = (await trainer.call()).failure
+    assert failure is not None
+    assert (failure.stage, failure.fault) == (Stage.PLATFORM, Blame.PLATFORM)
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_customers_endpoint_and_stays_in_the_ledger(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url)
+    town.endpoint.faults = FaultSequence([Fault(FaultKind.STATUS), Fault(FaultKind.HANG)])
+    call = asyncio.create_task(trainer.call())
+    await town.endpoint.until(lambda endpoint: len(endpoint.calls) == 2)
+    call.cancel()
+    await town.endpoint.until(lambda endpoint: endpoint.in_flight == 0)
+    await until(lambda: len(trainer.attempts) == 1)
+    assert trainer.attempts[0].code is FailureCode.SERVER_ERROR
+    assert (await trainer.call(2)).output == "hi"
+
+
+async def test_a_job_that_is_done_is_forgotten(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url)
+    await trainer.call()
+    address = f"{service.url}/v1/jobs/ftjob-1/breakers"
+    assert (await town.ask("GET", address)).status == 200
+    await trainer.gateway.aclose()
+    assert (await town.ask("GET", address)).status == 404
+    assert (await town.ask("DELETE", f"{service.url}/v1/jobs/ftjob-1")).status == 404
+
+
+async def test_a_row_arrives_at_the_customer_as_it_does_in_process(town: Town) -> None:
+    item: JsonObject = {"lone": "\ud800", "big": 10**30, "text": "Zürich \u2028", "none": None, "n": [1.0, 1, True]}
+    service = town.run(town.service())
+    result = await (await town.trainer(service.url)).call(item=item)
+    assert result.output == "hi"
+    call = ToolCall(call_id="call_1", name="echo", arguments='{"text": "hi"}')
+    assert town.endpoint.calls[0].body == encode_json(to_wire(call, item=item, trace_id="trace_1"))
+
+
+async def test_health_needs_no_token_and_counts(town: Town) -> None:
+    service: RunningService = town.run(town.service())
+    await (await town.trainer(service.url)).call()
+    health = await town.ask("GET", f"{service.url}/health", token=None)
+    assert health.status == 200
+    assert b'"status":"ok","jobs":1,"calls":0' in health.body

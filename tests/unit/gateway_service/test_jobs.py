@@ -1,0 +1,196 @@
+"""What a service knows of jobs: for how long, with which secrets, and whose ledger lines are whose."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.attempt import Attempt
+from rft.core.failure import Stage
+from rft.core.spec import RunSecrets
+from rft.egress.endpoint import Endpoint
+from rft.egress.limits import Limits
+from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
+from rft.gateway_service.shared_egress import JobLimits
+from rft.gateway_service.wire import JobOrder
+from rft.testing.clock import FrozenClock
+
+SECRET = "sesame-open"
+
+
+@dataclass(slots=True)
+class Gateway:
+    job_id: str
+    closed: int = 0
+
+
+@dataclass(slots=True)
+class Office:
+    clock: FrozenClock = field(default_factory=FrozenClock)
+    opened: list[Gateway] = field(default_factory=list[Gateway])
+
+    def jobs(self) -> Jobs[JobOrder, Gateway]:
+        return Jobs(self._open, self._close, forget_after_s=100.0, now=self.clock.now)
+
+    def _open(self, job_id: str, order: JobOrder) -> RegisteredJob[JobOrder, Gateway]:
+        self.opened.append(Gateway(job_id))
+        limits = JobLimits(Limits.fixed(4))
+        return RegisteredJob(order=order, gateway=self.opened[-1], limits=limits, attempts=AttemptBook())
+
+    async def _close(self, gateway: Gateway) -> None:
+        gateway.closed += 1
+
+
+def order(secret: str = SECRET) -> JobOrder:
+    return JobOrder(secrets=RunSecrets(grader_headers={"X-Key": secret}))
+
+
+def attempt(number: int) -> Attempt:
+    return Attempt(0.0, "trace_a", Stage.TOOL, "echo", "call_1", number, None, 200, 0.1, 0.0, 10, 10)
+
+
+async def test_a_job_that_nobody_registered_is_unknown() -> None:
+    with pytest.raises(UnknownJob):
+        await Office().jobs().find("ftjob-1")
+
+
+async def test_the_same_order_again_keeps_the_gateway_and_another_one_replaces_it() -> None:
+    office = Office()
+    jobs = office.jobs()
+    await jobs.register("ftjob-1", order())
+    await jobs.register("ftjob-1", order())
+    assert len(office.opened) == 1
+    await jobs.register("ftjob-1", order("new-secret"))
+    assert [gateway.closed for gateway in office.opened] == [1, 0]
+    assert (await jobs.find("ftjob-1")).gateway is office.opened[1]
+
+
+async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:
+    office = Office()
+    jobs = office.jobs()
+    await jobs.register("silent", order())
+    await jobs.register("alive", order())
+    for _ in range(3):
+        office.clock.advance(60.0)
+        await jobs.find("alive")
+    assert [gateway.closed for gateway in office.opened] == [1, 0]
+    with pytest.raises(UnknownJob):
+        await jobs.find("silent")
+
+
+async def test_the_caps_of_a_job_that_is_done_hold_no_longer() -> None:
+    limits = Limits.fixed(50)
+    first, second = JobLimits(limits), JobLimits(limits)
+    url = "http://127.0.0.1:1/tool"
+    limiter = first.limiter(Endpoint("a", Stage.TOOL, url, max_concurrency=3, rate_limit=7.0))
+    assert second.limiter(Endpoint("b", Stage.TOOL, url, max_concurrency=9)) is limiter
+    assert limiter.limit == 3
+    await first.aclose()
+    assert limiter.limit == 9
+    await second.aclose()
+    assert limiter.limit == 50
+
+
+async def test_attempts_go_with_their_own_call_and_late_ones_to_the_poll() -> None:
+    book = AttemptBook()
+
+    async def call(number: int) -> tuple[Attempt, ...]:
+        with book.one_call() as take:
+            # As the graders that ask several endpoints do.
+            await asyncio.gather(*(asyncio.to_thread(book.note, attempt(number)) for _ in range(2)))
+            return take()
+
+    taken = await asyncio.gather(*(call(number) for number in range(5)))
+    assert [[made.attempt for made in of_call] for of_call in taken] == [[n, n] for n in range(5)]
+    assert not book.take_left_over()
+
+    with book.one_call():
+        book.note(attempt(7))  # nobody took it: the call was cancelled
+        late = asyncio.create_task(asyncio.sleep(0))
+        late.add_done_callback(lambda _: book.note(attempt(8)))
+    await late
+    await asyncio.sleep(0)
+    assert [made.attempt for made in book.take_left_over()] == [7, 8]
+    assert not book.take_left_over()
+
+
+def test_an_order_does_not_show_its_secrets() -> None:
+    office = Office()
+    job = RegisteredJob(order=order(), gateway=Gateway("x"), limits=JobLimits(Limits.fixed(1)), attempts=AttemptBook())
+    assert SECRET not in repr(order())
+    assert SECRET not in repr(job) + repr(office)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["register", "change", "enter", "leave", "forget", "wait"]), st.sampled_from("ab")),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_a_gateway_is_closed_once_and_never_while_a_call_is_inside(
+    steps: list[tuple[str, str]],
+) -> None:
+    asyncio.run(_go_through(steps))
+
+
+class Callers:
+    """Calls that are inside until they are told to end."""
+
+    def __init__(self, jobs: Jobs[JobOrder, Gateway]) -> None:
+        self._jobs = jobs
+        self._inside: list[tuple[Gateway, asyncio.Event, asyncio.Task[None]]] = []
+
+    @property
+    def gateways(self) -> list[Gateway]:
+        return [gateway for gateway, _, _ in self._inside]
+
+    async def enter(self, job_id: str) -> None:
+        entered: asyncio.Future[Gateway] = asyncio.get_running_loop().create_future()
+        end = asyncio.Event()
+        call = asyncio.create_task(self._call(job_id, entered, end))
+        await asyncio.wait([entered])
+        if not entered.cancelled():
+            self._inside.append((entered.result(), end, call))
+
+    async def leave(self) -> None:
+        if self._inside:
+            _, end, call = self._inside.pop(0)
+            end.set()
+            await call
+
+    async def _call(self, job_id: str, entered: asyncio.Future[Gateway], end: asyncio.Event) -> None:
+        try:
+            async with self._jobs.inside(job_id) as job:
+                entered.set_result(job.gateway)
+                await end.wait()
+                assert not job.gateway.closed
+        except UnknownJob:
+            entered.cancel()
+
+
+async def _go_through(steps: list[tuple[str, str]]) -> None:
+    office = Office()
+    jobs = office.jobs()
+    callers = Callers(jobs)
+    for number, (what, job_id) in enumerate(steps):
+        match what:
+            case "register":
+                await jobs.register(job_id, order())
+            case "change":
+                await jobs.register(job_id, order(f"secret {number}"))
+            case "forget":
+                await jobs.forget(job_id)
+            case "enter":
+                await callers.enter(job_id)
+            case "leave":
+                await callers.leave()
+            case _:
+                office.clock.advance(101.0)
+        assert not any(gateway.closed for gateway in callers.gateways)
+    await jobs.aclose()
+    while callers.gateways:
+        await callers.leave()
+    assert [gateway.closed for gateway in office.opened] == [1] * len(office.opened)

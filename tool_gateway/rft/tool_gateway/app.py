@@ -1,0 +1,88 @@
+"""The tool gateway as a service: the same library, one process for the limits and secrets of many trainers."""
+
+import json
+from collections.abc import Sequence
+
+from fastapi import FastAPI
+
+from rft.core.messages import ToolSchema
+from rft.egress.endpoint_client import EndpointClient
+from rft.gateway_service.app import Trade, create_service
+from rft.gateway_service.settings import ServiceSettings
+from rft.gateway_service.shared_egress import SharedEgress
+from rft.gateway_service.wire import ServiceReply, decode
+from rft.tool_gateway.callbacks import RolloutCallbacks
+from rft.tool_gateway.gateway import HttpToolGateway
+from rft.tool_gateway.service_wire import (
+    CALLS,
+    ENDED,
+    STARTED,
+    RolloutEnded,
+    RolloutStarted,
+    RolloutStartedReply,
+    ToolCallOrder,
+    ToolCallReply,
+    ToolJob,
+)
+
+_REMEMBERED_SCHEMAS = 5_000
+
+
+class _ToolDesk:
+    """One job's tools in the service."""
+
+    def __init__(self, gateway: HttpToolGateway, callbacks: RolloutCallbacks) -> None:
+        self._gateway, self._callbacks = gateway, callbacks
+        self._schemas: dict[str, ToolSchema] = {}
+
+    async def call(self, body: bytes) -> ToolCallReply:
+        """One call as it came in."""
+        order = decode(ToolCallOrder, body)
+        result = await self._gateway.call(
+            order.call, tools=self._same(order.tools), item=order.item, trace_id=order.trace_id
+        )
+        return ToolCallReply(result=result)
+
+    async def started(self, body: bytes) -> RolloutStartedReply:
+        """A rollout begins."""
+        order = decode(RolloutStarted, body)
+        return RolloutStartedReply(failure=await self._callbacks.started(item=order.item, trace_id=order.trace_id))
+
+    async def ended(self, body: bytes) -> ServiceReply:
+        """A rollout is over; the customer is told in the background."""
+        order = decode(RolloutEnded, body)
+        self._callbacks.ended(trace_id=order.trace_id, outcome=order.outcome)
+        return ServiceReply()
+
+    async def aclose(self) -> None:
+        """Tell what was not told yet."""
+        await self._callbacks.aclose()
+
+    def _same(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
+        """Equal schemas as one object each: the gateway compiles a schema once per object."""
+        if len(self._schemas) > _REMEMBERED_SCHEMAS:
+            self._schemas.clear()
+        return [self._schemas.setdefault(json.dumps(tool.model_dump()), tool) for tool in tools]
+
+
+def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress | None = None) -> FastAPI:
+    """The service; settings from the environment by default."""
+    settings = settings or ServiceSettings()
+    return create_service(_TRADE, settings, shared or SharedEgress(settings))
+
+
+def _open(job_id: str, order: ToolJob, client: EndpointClient) -> _ToolDesk:
+    headers = order.secrets.tool_headers
+    return _ToolDesk(
+        HttpToolGateway(client, order.tools, headers=headers, job_id=job_id),
+        RolloutCallbacks(client, order.tools, headers=headers, job_id=job_id),
+    )
+
+
+_TRADE = Trade(
+    title="Tool gateway",
+    order=ToolJob,
+    open_gateway=_open,
+    close_gateway=_ToolDesk.aclose,
+    rooms={CALLS: _ToolDesk.call, STARTED: _ToolDesk.started, ENDED: _ToolDesk.ended},
+)

@@ -1,0 +1,125 @@
+"""The tool gateway as a trainer sees it when a service makes the calls. The same duck type as `gateway`."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from rft.core.attempt import Attempt
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.spec import RetryBudget, RunSecrets, ToolServer
+from rft.egress.limits import BreakerChange
+from rft.gateway_service.connection import Listener, ServiceConnection
+from rft.gateway_service.wire import ServiceReply
+from rft.tool_gateway.callbacks import LAST_WORDS_S
+from rft.tool_gateway.service_wire import (
+    CALLS,
+    ENDED,
+    STARTED,
+    RolloutEnded,
+    RolloutStarted,
+    RolloutStartedReply,
+    ToolCallOrder,
+    ToolCallReply,
+    ToolJob,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class RemoteToolGateway:
+    """Has the tools of one job called, and their rollout callbacks told, by a tool gateway service.
+
+    Close it when the job is done.
+    """
+
+    def __init__(self, connection: ServiceConnection, tools: Sequence[ToolServer]) -> None:
+        self._connection = connection
+        self.has_hosts = any(tool.callback_url for tool in tools)
+        """Whether any tool wants to be told of rollouts."""
+        self._ends: set[asyncio.Task[None]] = set()
+        self._unsafe = {tool.name for tool in tools if tool.retry == "unsafe"}
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        tools: Sequence[ToolServer],
+        secrets: RunSecrets,
+        job_id: str,
+        retry: RetryBudget | None = None,
+        on_attempt: Callable[[Attempt], None] | None = None,
+        on_change: Callable[[BreakerChange], None] | None = None,
+    ) -> "RemoteToolGateway":
+        """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
+        needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
+        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed)
+        connection = ServiceConnection(
+            "tool gateway",
+            url,
+            token=secrets.gateway_token,
+            job_id=job_id,
+            order=order,
+            listener=Listener(on_attempt, on_change),
+        )
+        return cls(connection, tools)
+
+    async def __aenter__(self) -> "RemoteToolGateway":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Tell what was not told yet, if it takes only seconds, and that the job is done; close all connections."""
+        if self._ends:
+            await asyncio.wait(self._ends, timeout=LAST_WORDS_S)
+        for end in self._ends:
+            end.cancel()
+        await self._connection.aclose()
+
+    async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
+        """One call's result: an output, an error message to the model, or a failure. Raises only on cancellation."""
+        is_safe = call.name not in self._unsafe
+        try:
+            order = ToolCallOrder(call=call, tools=tuple(tools), item=item, trace_id=trace_id)
+            reply = await self._connection.call(CALLS, order, ToolCallReply, is_safe=is_safe)
+        except Exception as error:
+            _log.exception("tool call %s of %s broke on our side", call.call_id, trace_id)
+            reply = _broken(f"tool {call.name!r} could not be called", call.name, error)
+        if isinstance(reply, ToolCallReply):
+            return reply.result
+        return ToolResult(call_id=call.call_id, name=call.name, output=None, failure=reply)
+
+    async def started(self, *, item: JsonObject, trace_id: str) -> Failure | None:
+        """Tell the tool servers that a rollout begins, before the first sample. Raises only on cancellation."""
+        if not self.has_hosts:
+            return None
+        try:
+            order = RolloutStarted(item=item, trace_id=trace_id)
+            reply = await self._connection.call(STARTED, order, RolloutStartedReply)
+        except Exception as error:
+            _log.exception("the start of %s broke on our side", trace_id)
+            return _broken("the start of a rollout could not be told", None, error)
+        return reply.failure if isinstance(reply, RolloutStartedReply) else reply
+
+    def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
+        """Tell them in the background that it is over; None for a cancelled rollout."""
+        if not self.has_hosts:
+            return
+        task = asyncio.create_task(self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+
+    async def _tell_end(self, order: RolloutEnded) -> None:
+        reply = await self._connection.call(ENDED, order, ServiceReply)
+        if isinstance(reply, Failure):
+            _log.warning("the end of rollout %s could not be told: %s", order.trace_id, reply.message)
+
+
+def _broken(what: str, name: str | None, error: Exception) -> Failure:
+    message = f"{what} by us ({type(error).__name__}: {error})"
+    return Failure(stage=Stage.TOOL, code=FailureCode.INTERNAL_ERROR, message=message, endpoint=name, attempts=0)

@@ -1,0 +1,55 @@
+"""What a trainer and the tool gateway service say to each other, beside `rft.gateway_service.wire`."""
+
+from rft.core.base import JsonObject, Record
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.spec import ToolServer
+from rft.gateway_service.wire import JobOrder, ServiceReply
+
+CALLS = "calls"
+STARTED = "rollouts/started"
+ENDED = "rollouts/ended"
+
+
+class ToolJob(JobOrder):
+    """A job's tools."""
+
+    tools: tuple[ToolServer, ...]
+
+
+class ToolCallOrder(Record):
+    """One call of the model's."""
+
+    call: ToolCall
+    tools: tuple[ToolSchema, ...]
+    """What the row describes."""
+    item: JsonObject
+    trace_id: str
+
+
+class ToolCallReply(ServiceReply):
+    """What came of it."""
+
+    result: ToolResult
+
+
+class RolloutStarted(Record):
+    """A rollout begins."""
+
+    item: JsonObject
+    trace_id: str
+
+
+class RolloutStartedReply(ServiceReply):
+    """Whether it may."""
+
+    failure: Failure | None
+
+
+class RolloutEnded(Record):
+    """A rollout is over."""
+
+    trace_id: str
+    outcome: Grade | Failure | None
+    """None for a cancelled one."""
