@@ -25,12 +25,28 @@ from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudge
 Score = Callable[[str], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One POST as the customer's server saw it."""
+
+    path: str
+    body: dict[str, Any]
+    is_answered: bool
+    """False when it was turned away."""
+
+    @property
+    def trace_id(self) -> str:
+        return self.body["trace_id"]
+
+
 class Customer:
     """Answers tool calls with the query in capitals, and grades by a function of the last turn's text."""
 
     def __init__(self) -> None:
         self.score: Score = letter_share
         self.headers: list[dict[str, str]] = []
+        self.received: list[Received] = []
+        self.is_down: Callable[[str], bool] = lambda path: False
         customer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,8 +55,16 @@ class Customer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 customer.headers.append({name.lower(): value for name, value in self.headers.items()})
-                reply = json.dumps(customer.reply(self.path, body)).encode()
-                self.send_response(200)
+                is_down = customer.is_down(self.path)
+                customer.received.append(Received(self.path, body, not is_down))
+                self.answer(503, {"error": "down"}) if is_down else self.answer(200, customer.reply(self.path, body))
+
+            def do_GET(self) -> None:
+                self.answer(503 if customer.is_down(self.path) else 405, {"error": "POST only"})
+
+            def answer(self, status: int, body: dict[str, Any]) -> None:
+                reply = json.dumps(body).encode()
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(reply)))
                 self.end_headers()
@@ -64,6 +88,8 @@ class Customer:
     def reply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if path == "/grade":
             return {"score": self.score(body["sample"]["output_text"] or "")}
+        if path == "/host":
+            return {}
         return {"output": json.loads(body["arguments"])["query"].upper()}
 
     def close(self) -> None:
@@ -95,8 +121,9 @@ def write_run(
     max_tokens: int = 64,
     valid_rows: int = 3,
     retry: RetryBudget | None = None,
+    **changes: Any,
 ) -> Path:
-    """A run directory as the platform writes it."""
+    """A run directory as the platform writes it; `changes` are further fields of the specification."""
     run_dir.mkdir(parents=True)
     spec = RunSpec(
         job_id="ftjob-test",
@@ -114,7 +141,7 @@ def write_run(
         lora=LoraSpec(rank=4, alpha=8, learning_rate=learning_rate),
         engine=engine,
         torch_threads=1,
-    )  # fmt: skip
+    ).model_copy(update=changes)  # fmt: skip
     (run_dir / run_layout.SPEC).write_text(spec.model_dump_json())
     (run_dir / run_layout.TRAIN_ROWS).write_text("\n".join(row(i) for i in range(5)))
     if valid_rows:
@@ -152,6 +179,15 @@ class Trainer:
             if path.exists() and path.read_bytes().count(b"\n") >= count:
                 return
             time.sleep(0.005)
+
+    def wait_for(self, kind: str, timeout_s: float = 240) -> None:
+        """Until the log has an event of that kind. Raises AssertionError when the process goes first."""
+        deadline = time.monotonic() + timeout_s
+        path = self.run_dir / run_layout.EVENTS
+        while not (path.exists() and f'"type":"{kind}"'.encode() in path.read_bytes()):
+            assert self.process.poll() is None, (self.run_dir / run_layout.LOG).read_text()[-2000:]
+            assert time.monotonic() < deadline, f"no {kind} in time"
+            time.sleep(0.02)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

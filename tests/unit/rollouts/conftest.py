@@ -10,10 +10,12 @@ from rft.core.failure import Failure
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import Budgets
-from rft.rollouts.gateways import FinishedTrace, GraderGateway, ToolGateway
+from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.gateways import FinishedTrace, GraderGateway, GroupGrader, RolloutHost, ToolGateway
 from rft.rollouts.hermes import HermesChatFormat
-from rft.rollouts.loop import RolloutSetup
+from rft.rollouts.hold import Hold
 from rft.rollouts.sampler import Sampler
+from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import virtual_clock
@@ -73,6 +75,10 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         grader: GraderGateway | None = None,
         budgets: Budgets | None = None,
         max_context_tokens: int = 8192,
+        group_grader: GroupGrader | None = None,
+        host: RolloutHost | None = None,
+        hold: Hold | None = None,
+        deadlines: Deadlines | None = None,
     ) -> RolloutSetup:
         sampler = (
             # Turns already written are counted in the prompt, so one script serves any number of rollouts at once.
@@ -93,6 +99,10 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             budgets=budgets or Budgets(),
             temperature=1.0,
             model_name="starter",
+            group_grader=group_grader,
+            host=host,
+            hold=hold,
+            deadlines=deadlines or Deadlines(),
             clock=virtual_clock,
         )
 

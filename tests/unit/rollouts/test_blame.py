@@ -13,10 +13,12 @@ from rft.core.failure import Failure, FailureCode, Fault, Stage
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
+from rft.rollouts.conversation import check_sample
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.hermes import HermesChatFormat
-from rft.rollouts.loop import RolloutSetup, check_sample, run_rollout
+from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
+from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time

@@ -11,10 +11,12 @@ from rft.core.dataset import DatasetRow
 from rft.core.failure import FAULTS, Failure, FailureCode, Stage
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout, Split, StopReason
-from rft.rollouts.executor import StepRollouts, is_worth_another_attempt, run_evaluation, run_step
+from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.loop import RolloutSetup, run_rollout
+from rft.rollouts.loop import run_rollout
+from rft.rollouts.replacements import is_worth_another_attempt
+from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
@@ -166,7 +168,7 @@ def test_our_own_bugs_are_not_replaced(rows: list[DatasetRow], make_setup: MakeS
 
 def test_an_evaluation_replaces_nothing(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
     ended: list[bool] = []
-    groups = run_in_virtual_time(
+    done = run_in_virtual_time(
         run_evaluation(
             rows,
             setup=make_setup(TURNS, tools=FailingTools(1)),
@@ -178,9 +180,10 @@ def test_an_evaluation_replaces_nothing(rows: list[DatasetRow], make_setup: Make
         )
     )
     assert ended == [False] * 8
-    keys = [rollout.key for group in groups for rollout in group.rollouts]
+    keys = [rollout.key for group in done.groups for rollout in group.rollouts]
     assert {(key.split, key.step, key.epoch, key.attempt) for key in keys} == {(Split.VALID, 7, 7, 0)}
-    assert sum(rollout.reward is None for group in groups for rollout in group.rollouts) == 1
+    assert sum(rollout.reward is None for group in done.groups for rollout in group.rollouts) == 1
+    assert done.replaced == []
 
 
 def test_one_rollout_replays_alone_as_it_was_in_its_step(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

@@ -13,7 +13,8 @@ from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.hermes import HermesChatFormat
-from rft.rollouts.loop import RolloutSetup, run_rollout
+from rft.rollouts.loop import run_rollout
+from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time

@@ -15,12 +15,14 @@ from rft.core.graders import EndpointGrader
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.spec import Hyperparameters, RunSpec, ToolServer, resolve
+from rft.rollouts.conversation import check_sample
 from rft.rollouts.executor import run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.hermes import HermesChatFormat
-from rft.rollouts.loop import RolloutSetup, check_sample, run_rollout
+from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sampler, SampleRequest
+from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, fake_engine
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OracleSampler, oracle_engine

@@ -1,6 +1,7 @@
 """Numbers of a step: rewards over graded rollouts, blame counted, nothing invented."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isclose
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from rft.core.events import EventLine, RolloutStats
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade
+from rft.core.grade import Grade, TokenUsage
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, Split, StopReason
@@ -237,3 +238,17 @@ def test_failures_never_move_the_mean_reward(rewards: list[float], failures: lis
     assert clean.reward_mean == failing.reward_mean
     assert clean.reward_std == failing.reward_std
     assert clean.completion_tokens_mean == failing.completion_tokens_mean
+
+
+def test_what_judges_used_and_what_cost_scores_is_counted_over_graded_rollouts() -> None:
+    def judged(index: int, prompt_tokens: int, *errors: str) -> Rollout:
+        usage = {"judge-1": TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=2, cached_tokens=1)}
+        grade = Grade(reward=0.5, grader="g", usage=usage, model_errors=errors)
+        return replace(rollout(0.5, turn(), index=index), outcome=grade)
+
+    group_of_three = Group(0, (judged(0, 10), judged(1, 20, "sample_parse_error"), rollout(FailureCode.TIMEOUT)))
+    stats = rollout_stats([group_of_three])
+    assert stats.judge_usage == {"judge-1": TokenUsage(prompt_tokens=30, completion_tokens=4, cached_tokens=2)}
+    assert stats.model_errors == {"sample_parse_error": 1}
+    plain = rollout_stats([group(0.5, 1.0)])
+    assert (plain.judge_usage, plain.model_errors) == ({}, {})

@@ -58,3 +58,29 @@ def test_a_stop_interrupts_the_wait_and_cancels_the_work() -> None:
     background.finish(last())
     background.close()
     assert last_done == [True]
+
+
+def test_what_the_work_left_in_the_background_lives_until_the_last_things_are_done() -> None:
+    background = Background()
+    left: list[asyncio.Task[None]] = []
+    told: list[str] = []
+
+    async def last_word() -> None:
+        await asyncio.sleep(0.01)
+        told.append("last word")
+
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        left.extend([asyncio.create_task(last_word()), asyncio.create_task(for_ever())])
+
+    async def hear_out() -> None:
+        await left[0]
+
+    background.call(work())
+    background.stop()
+    background.finish(hear_out())
+    background.close()
+    assert told == ["last word"]
+    assert left[1].cancelled()

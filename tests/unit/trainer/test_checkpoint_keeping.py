@@ -6,7 +6,7 @@ from rft.core import run_layout
 from rft.core.checkpoint import Checkpoint
 from rft.core.events import CheckpointInfo, EventLine, StepDone, Timing
 from rft.rollouts.stats import rollout_stats
-from rft.trainer.checkpoints import Checkpoints, StepRecord
+from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.events import EventWriter
 from rft.trainer.steps import take_over
 from rft.trainer.watch import Watch
@@ -85,3 +85,12 @@ def test_an_empty_directory_is_a_fresh_start(tmp_path: Path) -> None:
     events = EventWriter(tmp_path / run_layout.EVENTS)
     assert take_over(events, Checkpoints(tmp_path)) is None
     events.close()
+
+
+def test_rollouts_that_a_hold_made_good_are_not_held_against_a_step() -> None:
+    trace = trace_of([1], ("sampled", [2]))
+    made_good = group_of([trace] * 2, [0.5, 1.0])
+    lost = group_of([trace] * 2, [0.5, None])
+    failed = [rollout for rollout in lost.rollouts if rollout.reward is None]
+    assert as_ranked(1, None, rollout_stats([made_good], failed * 6)).graded_share == 1.0
+    assert as_ranked(1, None, rollout_stats([lost], failed * 6)).graded_share == 0.5

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.spec import Hyperparameters, resolve
-from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order
+from rft.core.messages import ToolSchema
+from rft.core.spec import Hyperparameters, ToolServer, resolve
+from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order, with_job_tools
 
 
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), epochs=st.integers(1, 4), seed=st.integers(0, 99))
@@ -38,3 +39,31 @@ def test_a_bad_line_is_named(tmp_path: Path) -> None:
     path.write_text('{"messages": [{"role": "user", "content": "hi"}]}\n\n{"messages": []}\n')
     with pytest.raises(BadDataset, match=r"train\.jsonl: line 3 at messages"):
         read_rows(path)
+
+
+def test_rows_without_tools_get_those_the_job_describes(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    question = '"messages": [{"role": "user", "content": "?"}]'
+    own = '"tools": [{"type": "function", "function": {"name": "own"}}]'
+    path.write_text(
+        f'{{{question}}}\n{{{question}, {own}}}\n{{{question}, "tools": []}}\n{{{question}, "tools": null}}'
+    )
+    described = ToolSchema(name="search", parameters={"type": "object"})
+    tools = [
+        ToolServer(name="search", server_url="http://a/", schema_of_job=described),
+        ToolServer(name="other", server_url="http://a/"),
+    ]
+    rows = read_rows(path)
+    assert [[tool.name for tool in row.tools] for row in with_job_tools(rows, tools)] == [
+        ["search"], ["own"], [], ["search"],
+    ]  # fmt: skip
+    assert [row.item for row in with_job_tools(rows, tools)] == [row.item for row in rows], "the customer's row is kept"
+    assert with_job_tools(rows, tools[1:]) == rows
+
+
+def test_a_bad_line_is_reported_under_the_file_it_is_in(tmp_path: Path) -> None:
+    path = tmp_path / "valid.jsonl"
+    path.write_text("no json")
+    with pytest.raises(BadDataset, match="line 1") as problem:
+        read_rows(path, param="validation_file")
+    assert problem.value.param == "validation_file"

@@ -1,20 +1,16 @@
 """All rollouts of a step at once: no barrier per turn or per group, so a slow tool delays its own rollout only."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from math import ceil
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
-from rft.core.failure import Failure, FailureCode, Fault
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
-from rft.rollouts.at_once import all_at_once
-from rft.rollouts.group import StepRow, group_keys, next_attempt
-from rft.rollouts.loop import RolloutSetup, run_rollout
-
-OnRollout = Callable[[Rollout, bool], None]
-"""Called as each rollout ends, with whether another attempt takes its place. An exception stops the step."""
+from rft.rollouts.group import StepRow, group_keys
+from rft.rollouts.replacements import Replacements
+from rft.rollouts.seats import OnRollout, Table, Tables
+from rft.rollouts.setup import RolloutSetup
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ async def run_step(
     replacement_share: float,
     on_rollout: OnRollout,
 ) -> StepRollouts:
-    """Roll out every training row `group_size` times. Cancelling it cancels every rollout."""
+    """Roll out every training row `group_size` times. Cancelling it cancels every rollout. Raises HoldExpired."""
     keys = [
         group_keys(
             place.row.index,
@@ -52,8 +48,7 @@ async def run_step(
         for place in rows
     ]
     replacements = Replacements(rollouts=len(rows) * group_size, share=replacement_share)
-    groups = await _run_groups([place.row for place in rows], keys, setup, replacements, on_rollout)
-    return StepRollouts(groups, replacements.replaced)
+    return await _round([place.row for place in rows], keys, step, setup, replacements, on_rollout)
 
 
 async def run_evaluation(
@@ -65,8 +60,11 @@ async def run_evaluation(
     step: int,
     samples: int,
     on_rollout: OnRollout,
-) -> list[Group]:
-    """Roll out every validation row `samples` times. Failed rollouts are not replaced, only excluded."""
+) -> StepRollouts:
+    """Roll out every validation row `samples` times. Raises HoldExpired.
+
+    Failed rollouts are excluded, and replaced only where the run is held for them.
+    """
     keys = [
         group_keys(
             row.index, job_id=job_id, job_seed=job_seed, split=Split.VALID, step=step, epoch=step, group_size=samples
@@ -74,69 +72,23 @@ async def run_evaluation(
         for row in rows
     ]
     none = Replacements(rollouts=len(rows) * samples, share=0.0)
-    return await _run_groups(rows, keys, setup, none, on_rollout)
+    return await _round(rows, keys, step, setup, none, on_rollout)
 
 
-@dataclass(slots=True)
-class Replacements:
-    """How many failed rollouts of a step get another attempt.
-
-    At most `share` of the step's rollouts, and none any more once over half of them failed: an endpoint that is down
-    is not hammered with attempts that fail too.
-    """
-
-    rollouts: int
-    share: float
-    failed: int = 0
-    replaced: list[Rollout] = field(default_factory=list[Rollout])
-
-    @property
-    def limit(self) -> int:
-        """Replacements at most; fractions round up, so that a small step may have one."""
-        return ceil(self.share * self.rollouts - 1e-9)
-
-    def take(self, rollout: Rollout) -> bool:
-        """Count an ended rollout; True when another attempt is granted."""
-        if not isinstance(rollout.outcome, Failure):
-            return False
-        self.failed += 1
-        is_granted = (
-            is_worth_another_attempt(rollout.outcome)
-            and len(self.replaced) < self.limit
-            and self.failed * 2 <= self.rollouts
-        )
-        if is_granted:
-            self.replaced.append(rollout)
-        return is_granted
-
-
-def is_worth_another_attempt(failure: Failure) -> bool:
-    """Whether chance may decide otherwise next time; our own bugs and refused addresses stay as they are."""
-    if failure.fault is Fault.PLATFORM:
-        return failure.code is FailureCode.SAMPLER_ERROR
-    return failure.code is not FailureCode.BLOCKED_ADDRESS
-
-
-async def _run_groups(
+async def _round(
     rows: Sequence[DatasetRow],
     keys: Sequence[Sequence[RolloutKey]],
+    step: int,
     setup: RolloutSetup,
     replacements: Replacements,
     on_rollout: OnRollout,
-) -> list[Group]:
-    async def seat(row: DatasetRow, key: RolloutKey) -> Rollout:
-        while True:
-            rollout = await run_rollout(row, key, setup)
-            was_replaced = replacements.take(rollout)
-            on_rollout(rollout, was_replaced)
-            if not was_replaced:
-                return rollout
-            key = next_attempt(key)
-
+) -> StepRollouts:
+    tables = [Table.laid(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
+    round_of_tables = Tables(tables, setup, replacements, on_rollout)
     try:
-        done = await all_at_once(seat(row, key) for row, row_keys in zip(rows, keys, strict=True) for key in row_keys)
+        async with setup.hold.round(step) if setup.hold is not None else nullcontext():
+            await round_of_tables.fill()
     except ExceptionGroup as errors:
         # Only `on_rollout` can raise here; the caller wants its exception, not our wrapping.
         raise errors.exceptions[0] from errors
-    rollouts = iter(done)
-    return [Group(row.index, tuple(islice(rollouts, len(row_keys)))) for row, row_keys in zip(rows, keys, strict=True)]
+    return StepRollouts([table.group() for table in tables], replacements.replaced)

@@ -7,7 +7,7 @@ from math import floor, fsum, sqrt
 
 from rft.core.events import RolloutDone, RolloutStats, ToolStats
 from rft.core.failure import Failure, Stage
-from rft.core.grade import Grade
+from rft.core.grade import Grade, TokenUsage
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout
@@ -55,6 +55,8 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         rollout_latency_p95_s=percentile(durations, 0.95),
         grader_latency_mean_s=mean([grade.latency_s for _, grade in graded]),
         tools=_tool_stats(rollouts),
+        judge_usage=_judge_usage(grade for _, grade in graded),
+        model_errors=Counter(error for _, grade in graded for error in grade.model_errors),
     )
 
 
@@ -194,6 +196,14 @@ def _scores_mean(grades: Iterable[Grade]) -> dict[str, float]:
         for name, score in grade.scores.items():
             scores.setdefault(name, []).append(score)
     return {name: fsum(values) / len(values) for name, values in sorted(scores.items())}
+
+
+def _judge_usage(grades: Iterable[Grade]) -> dict[str, TokenUsage]:
+    total: dict[str, TokenUsage] = {}
+    for grade in grades:
+        for model, usage in grade.usage.items():
+            total[model] = total.get(model, TokenUsage()) + usage
+    return dict(sorted(total.items()))
 
 
 def mean(values: Sequence[float]) -> float | None:

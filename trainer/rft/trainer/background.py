@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ class Background:
         self._thread = threading.Thread(target=self._loop.run_forever, name="rollouts", daemon=True)
         self._thread.start()
         self._current: Future[Any] | None = None
+        self._works: set[asyncio.Task[Any]] = set()
+        """What was called and has not ended in the loop, although its caller may have stopped waiting."""
         self.is_stopped = False
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -26,7 +29,7 @@ class Background:
         if self.is_stopped:
             work.close()
             raise RunAborted("the run was told to stop")
-        self._current = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._current = asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
         if self.is_stopped:  # The signal came between the two lines above.
             self._current.cancel()
         try:
@@ -48,8 +51,11 @@ class Background:
             self._current.cancel()
 
     def finish(self, *last: Coroutine[Any, Any, None]) -> None:
-        """Cancel what still runs, then do the last things, even after `stop`."""
-        asyncio.run_coroutine_threadsafe(_finish(last), self._loop).result()
+        """Cancel what was called and still runs, then do the last things, even after `stop`.
+
+        What the work left in the background, such as last words to the customer's servers, is cancelled after those.
+        """
+        asyncio.run_coroutine_threadsafe(self._finish(last), self._loop).result()
 
     def close(self) -> None:
         """End the thread; nothing is left running."""
@@ -58,14 +64,28 @@ class Background:
         self._thread.join()
         self._loop.close()
 
+    async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._works.add(task)
+        try:
+            return await work
+        finally:
+            self._works.discard(task)
 
-async def _finish(last: "tuple[Coroutine[Any, Any, None], ...]") -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
+    async def _finish(self, last: tuple[Coroutine[Any, Any, None], ...]) -> None:
+        await _cancelled(self._works)
+        for work in last:
+            await work
+        await _cancelled(asyncio.all_tasks() - {asyncio.current_task()})
+        loop = asyncio.get_running_loop()
+        await loop.shutdown_asyncgens()
+        await loop.shutdown_default_executor()
+
+
+async def _cancelled(tasks: "AbstractSet[asyncio.Task[Any] | None]") -> None:
+    """Cancel them and wait until they are gone."""
+    underway = [task for task in tasks if task is not None]
+    for task in underway:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    for work in last:
-        await work
-    loop = asyncio.get_running_loop()
-    await loop.shutdown_asyncgens()
-    await loop.shutdown_default_executor()
+    await asyncio.gather(*underway, return_exceptions=True)

@@ -35,8 +35,14 @@ def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None)
         path=run_layout.checkpoint_dir(step),
         train_reward=train.reward_mean if train else None,
         valid_reward=valid.reward_mean if valid else None,
-        graded_share=1.0 - valid.excluded_share if valid else 1.0,
+        graded_share=_graded_share(valid) if valid else 1.0,
     )
+
+
+def _graded_share(valid: RolloutStats) -> float:
+    """Of the seats, not of the attempts: what a hold made good for is not held against the step."""
+    seats = valid.rollouts - valid.replaced
+    return valid.graded / seats if seats else 1.0
 
 
 class Checkpoints:

@@ -8,10 +8,15 @@ from pathlib import Path
 from rft.core.dataset import DatasetRow, RowProblem, parse_rows
 from rft.core.errors import RftError
 from rft.core.ids import seed_63
+from rft.core.spec import ToolServer
 
 
 class BadDataset(RftError):
-    """A line of a rows file is no row."""
+    """A line of a rows file is no row. `param` names the file as the customer does."""
+
+    def __init__(self, message: str, param: str) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +27,23 @@ class RowPlace:
     epoch: int
 
 
-def read_rows(path: Path) -> list[DatasetRow]:
+def read_rows(path: Path, *, param: str = "training_file") -> list[DatasetRow]:
     """All rows of a file. Raises BadDataset with the line number and the reason."""
     rows: list[DatasetRow] = []
     with path.open("rb") as lines:
         for parsed in parse_rows(lines):
             if isinstance(parsed, RowProblem):
-                raise BadDataset(f"{path.name}: {parsed}")
+                raise BadDataset(f"{path.name}: {parsed}", param)
             rows.append(parsed)
     return rows
+
+
+def with_job_tools(rows: Sequence[DatasetRow], tools: Sequence[ToolServer]) -> list[DatasetRow]:
+    """Rows that carry no tools of their own get those that the job describes; `"tools": []` means none at all."""
+    described = tuple(tool.schema_of_job for tool in tools if tool.schema_of_job is not None)
+    if not described:
+        return list(rows)
+    return [row.model_copy(update={"tools": described}) if row.item.get("tools") is None else row for row in rows]
 
 
 def row_order(*, rows: int, batch_size: int, steps: int, seed: int) -> list[list[RowPlace]]:

@@ -18,10 +18,12 @@ from rft.rollouts.executor import run_evaluation
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.background import Background
-from rft.trainer.data import read_rows
+from rft.trainer.data import with_job_tools
 from rft.trainer.engines.choose import open_engine
-from rft.trainer.run import open_client, read_spec, rollout_setup
+from rft.trainer.fitting import split_by_fit
+from rft.trainer.run import read_spec, valid_rows
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
+from rft.trainer.wiring import open_outside, rollout_setup
 
 
 def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: float) -> RolloutStats:
@@ -30,17 +32,18 @@ def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: floa
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
     engine = open_engine(spec, chat_format)
+    rows, _ = split_by_fit(
+        with_job_tools(valid_rows(run_dir), spec.tools), chat_format, max_context_tokens=engine.max_context_tokens
+    )
     background = Background()
     try:
-        client = background.call(open_client(spec))
+        outside = background.call(open_outside(spec, secrets))
         try:
             background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
-            setup = rollout_setup(
-                spec.model_copy(update={"temperature": temperature}), secrets, client, engine, chat_format
-            )
-            groups = background.call(
+            setup = rollout_setup(spec.model_copy(update={"temperature": temperature}), outside, engine, chat_format)
+            done = background.call(
                 run_evaluation(
-                    read_rows(run_dir / run_layout.VALID_ROWS),
+                    rows,
                     setup=setup,
                     job_id=f"{spec.job_id}-evaluation-{temperature}",
                     job_seed=spec.seed,
@@ -50,10 +53,10 @@ def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: floa
                 )
             )
         finally:
-            background.finish(engine.close(), client.aclose())
+            background.finish(outside.aclose(), engine.close())
     finally:
         background.close()
-    return rollout_stats(groups)
+    return rollout_stats(done.groups)
 
 
 def main() -> None:

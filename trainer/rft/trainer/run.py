@@ -16,25 +16,23 @@ from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, SamplerError
 from rft.core.events import RunEnded, RunStarted
-from rft.core.graders import EndpointGrader
 from rft.core.spec import RunSecrets, RunSpec
-from rft.egress.endpoint_client import EndpointClient
-from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hermes import ChatTemplateError, HermesChatFormat
-from rft.rollouts.loop import RolloutSetup
-from rft.tool_gateway.gateway import HttpToolGateway
 from rft.trainer.background import Background
 from rft.trainer.checkpoints import Checkpoints
-from rft.trainer.data import BadDataset, read_rows
+from rft.trainer.data import BadDataset, read_rows, with_job_tools
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit, too_long_notice
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.ledger import Ledger
 from rft.trainer.policy import load_base_model
 from rft.trainer.steps import Steps, Workplace, take_over
 from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
 from rft.trainer.watch import RunFailed, Watch
+from rft.trainer.wiring import open_hold, open_outside, rollout_setup
 
 log = logging.getLogger(__name__)
 _LOCK_PATIENCE_S = 20.0
@@ -90,7 +88,7 @@ def _in_words(error: Exception) -> tuple[str, str, str | None]:
         case RunFailed():
             return error.code, str(error), error.param
         case BadDataset():
-            return "invalid_file", str(error), "training_file"
+            return "invalid_file", str(error), error.param
         case UnusableModel() | ChatTemplateError():
             return "unusable_model", str(error), "model"
         case SamplerError():
@@ -119,19 +117,25 @@ def _train(
     )
     if resumed == spec.hyperparameters.steps:
         return
-    train, valid = read_rows(run_dir / run_layout.TRAIN_ROWS), _valid_rows(run_dir)
+    train = with_job_tools(read_rows(run_dir / run_layout.TRAIN_ROWS), spec.tools)
+    valid = with_job_tools(valid_rows(run_dir), spec.tools)
     if not train:
-        raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows")
+        raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows", "training_file")
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
     background.check()
     engine = open_engine(spec, chat_format)
-    train = _fitting(train, "training_file", chat_format, engine, events)
-    valid = _fitting(valid, "validation_file", chat_format, engine, events)
-    client = background.call(open_client(spec))
+    ledger, deadlines = Ledger(events), Deadlines()
+    last = [engine.close, ledger.aclose]
     try:
-        setup = rollout_setup(spec, secrets, client, engine, chat_format)
-        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints)
+        train = _fitting(train, "training_file", chat_format, engine, events)
+        valid = _fitting(valid, "validation_file", chat_format, engine, events)
+        hold = open_hold(spec, secrets, deadlines, events.append)
+        on_change = None if hold is None else hold.on_change
+        outside = background.call(open_outside(spec, secrets, on_attempt=ledger.add, on_change=on_change))
+        last.insert(0, outside.aclose)
+        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
+        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
         steps = Steps(place, latest.watch if latest else Watch())
         trainer = PolicyTrainer(
             load_base_model(spec.base_model),
@@ -148,7 +152,7 @@ def _train(
             background.call(engine.publish(resumed, checkpoints.path_of(resumed)))
         trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
     finally:
-        background.finish(engine.close(), client.aclose())
+        background.finish(*(close() for close in last))
 
 
 def read_spec(run_dir: Path) -> RunSpec:
@@ -158,9 +162,10 @@ def read_spec(run_dir: Path) -> RunSpec:
         raise RunFailed("invalid_spec", f"{run_layout.SPEC} cannot be read: {error}") from error
 
 
-def _valid_rows(run_dir: Path) -> list[DatasetRow]:
+def valid_rows(run_dir: Path) -> list[DatasetRow]:
+    """None where the order has no validation file. Raises BadDataset."""
     path = run_dir / run_layout.VALID_ROWS
-    return read_rows(path) if path.exists() else []
+    return read_rows(path, param="validation_file") if path.exists() else []
 
 
 def _fitting(
@@ -175,33 +180,6 @@ def _fitting(
             raise RunFailed("rows_too_long", notice.message, param)
         events.append(notice)
     return fitting
-
-
-async def open_client(spec: RunSpec) -> EndpointClient:
-    """Made inside the loop that will use it."""
-    return EndpointClient.open(
-        retry=spec.retry,
-        max_calls_in_flight=spec.max_calls_in_flight,
-        allow_loopback=spec.allow_loopback,
-        allow_cidrs=spec.allow_cidrs,
-    )
-
-
-def rollout_setup(
-    spec: RunSpec, secrets: RunSecrets, client: EndpointClient, engine: Engine, chat_format: HermesChatFormat
-) -> RolloutSetup:
-    if not isinstance(spec.grader, EndpointGrader):
-        raise RunFailed("unsupported_grader", f"grader {spec.grader.name!r} is not an endpoint", "method")
-    return RolloutSetup(
-        sampler=engine,
-        chat_format=chat_format,
-        tools=HttpToolGateway(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id),
-        grader=HttpGraderGateway(client, spec.grader, headers=secrets.grader_headers, job_id=spec.job_id),
-        grader_name=spec.grader.name,
-        budgets=spec.budgets,
-        temperature=spec.temperature,
-        model_name=spec.model_name,
-    )
 
 
 def _update_settings(spec: RunSpec) -> UpdateSettings:

@@ -1,7 +1,7 @@
 """One step: rollouts, update, evaluation if due, checkpoint. Complete as a whole or done again as a whole."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -13,15 +13,17 @@ from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.loop import RolloutSetup
+from rft.rollouts.hold import HoldExpired
+from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.background import Background
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
 from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
+from rft.trainer.ledger import Ledger
 from rft.trainer.samples import TrainingRow, training_rows
-from rft.trainer.watch import Verdict, Watch, judge_evaluation, judge_step, judge_update
+from rft.trainer.watch import Verdict, Watch, endpoint_down, judge_evaluation, judge_step, judge_update
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Workplace:
     background: Background
     events: EventWriter
     checkpoints: Checkpoints
+    ledger: Ledger
     clock: Callable[[], float] = time.monotonic
 
 
@@ -71,8 +74,9 @@ class Steps:
         place, wanted = self._place, self._place.spec.hyperparameters
         places = self._order[step - 1]
         self._measured = measured = _Measured(place.clock(), epoch=places[0].epoch)
-        done = place.background.call(
-            run_step(
+        done = self._roll_out(
+            step,
+            lambda: run_step(
                 [StepRow(place.train[taken.row_index], taken.epoch) for taken in places],
                 setup=place.setup,
                 job_id=place.spec.job_id,
@@ -81,7 +85,7 @@ class Steps:
                 group_size=wanted.group_size,
                 replacement_share=place.spec.replacement_share,
                 on_rollout=self._tell,
-            )
+            ),
         )
         measured.rollouts_s = place.clock() - measured.started_s
         measured.train = rollout_stats(done.groups, done.replaced)
@@ -135,8 +139,9 @@ class Steps:
 
     def _evaluate(self, step: int) -> RolloutStats:
         place = self._place
-        groups = place.background.call(
-            run_evaluation(
+        done = self._roll_out(
+            step,
+            lambda: run_evaluation(
                 place.valid,
                 setup=place.setup,
                 job_id=place.spec.job_id,
@@ -144,10 +149,26 @@ class Steps:
                 step=step,
                 samples=place.spec.hyperparameters.eval_samples,
                 on_rollout=self._tell,
-            )
+            ),
         )
-        self._heed(judge_evaluation(self._watch, groups, step=step))
-        return rollout_stats(groups)
+        self._heed(judge_evaluation(self._watch, done.groups, step=step))
+        return rollout_stats(done.groups, done.replaced)
+
+    def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
+        """One round of rollouts. Raises RunFailed when it was held for too long."""
+        ledger = self._place.ledger
+
+        async def with_ledger() -> StepRollouts:
+            ledger.begin(step)
+            try:
+                return await rollouts()
+            finally:
+                ledger.flush()
+
+        try:
+            return self._place.background.call(with_ledger())
+        except HoldExpired as error:
+            raise endpoint_down(error) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
         del was_replaced

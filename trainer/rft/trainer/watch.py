@@ -11,9 +11,12 @@ from rft.core.events import Notice, Optimization
 from rft.core.failure import Failure, Fault, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
+from rft.rollouts.hold import HoldExpired
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
+_PARAMS = {Stage.GRADER: "method.reinforcement.grader", Stage.TOOL: "method.reinforcement.tools"}
+"""Where in the order the customer named what is at a stage."""
 
 
 class RunFailed(RftError):
@@ -93,6 +96,11 @@ def judge_update(update: Optimization, *, step: int) -> None:
     )
 
 
+def endpoint_down(expired: HoldExpired) -> RunFailed:
+    """A hold that lasted too long, in words for the customer."""
+    return RunFailed("endpoint_down", str(expired), _PARAMS.get(expired.culprit.stage))
+
+
 def _judge_platform_failure(watch: Watch, ours: Sequence[Failure], step: int, *, is_hopeless: bool) -> Verdict:
     watch = watch.model_copy(update={"with_platform_failure": watch.with_platform_failure + 1})
     if watch.with_platform_failure >= _PATIENCE:
@@ -143,13 +151,12 @@ def _rollouts(groups: Sequence[Group]) -> list[Rollout]:
 
 def _nothing_graded(failures: Sequence[Failure], when: str = "Twice in a row") -> RunFailed:
     stage, endpoint, example = _culprit(failures)
-    code, param = {
-        Stage.GRADER: ("grader_failed", "method.reinforcement.grader"),
-        Stage.TOOL: ("tool_failed", "method.reinforcement.tools"),
-    }.get(stage, ("platform_failure", None))
+    code = {Stage.GRADER: "grader_failed", Stage.TOOL: "tool_failed"}.get(stage, "platform_failure")
     where = f"{stage} {endpoint!r}" if endpoint else f"the {stage}"
     return RunFailed(
-        code, f"{when} not one rollout could be graded, mostly because of {where}: {example.message}", param
+        code,
+        f"{when} not one rollout could be graded, mostly because of {where}: {example.message}",
+        _PARAMS.get(stage),
     )
 
 

@@ -1,0 +1,172 @@
+"""Rollout callbacks over a real socket: signed, idempotent, retried, and told to the end."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from rft.core.attempt import Attempt
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.spec import RetryBudget, ToolServer
+from rft.egress.endpoint_client import EndpointClient
+from rft.egress.signing import Signer, new_secret
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
+from rft.testing.loopback import LoopbackEndpoint
+from rft.tool_gateway.callbacks import LAST_WORDS_S, RolloutCallbacks
+
+BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
+SECRET = new_secret(b"n" * 32)
+ITEM: JsonObject = {"messages": [], "machine": "small"}
+GRADE = Grade(reward=0.25, grader="g")
+
+
+class HostEndpoint(ScriptedEndpoint):
+    """Answers callbacks as a host would: with whatever it likes."""
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        fault = self.faults.next(call)
+        return fault or HttpAnswer(202, b"all right", {"content-type": "text/plain"})
+
+
+class Script:
+    """Faults by callback type."""
+
+    def __init__(self, **faults: Fault) -> None:
+        self._faults = {name.replace("_", "."): fault for name, fault in faults.items()}
+
+    def next(self, call: ReceivedCall) -> Fault | None:
+        return self._faults.get(json.loads(call.body)["type"])
+
+
+@asynccontextmanager
+async def host(faults: FaultPlan | None = None) -> AsyncGenerator["Host"]:
+    endpoint = HostEndpoint(faults=faults or NoFaults())
+    attempts: list[Attempt] = []
+    async with (
+        LoopbackEndpoint(endpoint) as server,
+        EndpointClient.open(retry=BUDGET, signer=Signer([SECRET]), on_attempt=attempts.append) as client,
+    ):
+        tools = [
+            ToolServer(name="shell", server_url=f"{server.base_url}/shell", callback_url=f"{server.base_url}/host"),
+            ToolServer(name="files", server_url=f"{server.base_url}/files", callback_url=f"{server.base_url}/host"),
+            ToolServer(name="search", server_url=f"{server.base_url}/search"),
+            ToolServer(name="db", server_url=f"{server.base_url}/db", callback_url=f"{server.base_url}/db-host"),
+        ]
+        headers = {"shell": {"X-Key": "shell-secret"}, "db": {"X-Key": "db-secret"}}
+        yield Host(endpoint, RolloutCallbacks(client, tools, headers=headers, job_id="ftjob-1"), attempts)
+
+
+class Host:
+    def __init__(self, endpoint: HostEndpoint, callbacks: RolloutCallbacks, attempts: list[Attempt]) -> None:
+        self.endpoint, self.callbacks, self.attempts = endpoint, callbacks, attempts
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(call.body) | {"path": call.path} for call in self.endpoint.calls]
+
+
+async def test_every_callback_url_is_told_once_with_the_names_of_its_tools() -> None:
+    async with host() as it:
+        assert it.callbacks.has_hosts
+        assert await it.callbacks.started(item=ITEM, trace_id="trace_1") is None
+        it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await asyncio.wait_for(it.endpoint.until(lambda endpoint: len(endpoint.calls) == 4), timeout=10)
+        await it.callbacks.aclose()
+        assert sorted(it.bodies[:2], key=lambda body: body["path"]) == [
+            {
+                "type": "rollout.started", "trace_id": "trace_1", "job_id": "ftjob-1", "item": ITEM, "tools": tools,
+                "path": path,
+            }
+            for path, tools in (("/db-host", ["db"]), ("/host", ["shell", "files"]))
+        ]  # fmt: skip
+        ended = {
+            "type": "rollout.ended", "trace_id": "trace_1", "job_id": "ftjob-1", "outcome": "graded", "reward": 0.25,
+            "failure_code": None,
+        }  # fmt: skip
+        assert sorted(it.bodies[2:4], key=lambda body: body["path"]) == [
+            ended | {"path": path, "tools": tools}
+            for path, tools in (("/db-host", ["db"]), ("/host", ["shell", "files"]))
+        ]
+
+
+async def test_callbacks_are_signed_idempotent_and_carry_the_tools_headers() -> None:
+    async with host() as it:
+        await it.callbacks.started(item=ITEM, trace_id="trace_1")
+        for call in it.endpoint.calls:
+            Webhook(SECRET).verify(call.body, dict(call.headers))
+            assert call.headers["idempotency-key"] == "trace_1/rollout.started"
+        assert {call.path: call.headers["x-key"] for call in it.endpoint.calls} == {
+            "/host": "shell-secret",
+            "/db-host": "db-secret",
+        }
+        assert {(attempt.stage, attempt.endpoint, attempt.call_id) for attempt in it.attempts} == {
+            (Stage.TOOL, "shell", "rollout.started"),
+            (Stage.TOOL, "db", "rollout.started"),
+        }
+
+
+async def test_a_beginning_that_fails_after_all_retries_is_the_endpoints_failure() -> None:
+    async with host(Script(rollout_started=Fault(FaultKind.STATUS, status=503, body=b"no machine"))) as it:
+        failure = await it.callbacks.started(item=ITEM, trace_id="trace_1")
+        assert failure is not None
+        assert (failure.stage, failure.code, failure.endpoint) == (Stage.TOOL, FailureCode.SERVER_ERROR, "shell")
+        assert failure.attempts == 4
+        assert "no machine" in failure.message
+
+
+async def test_a_beginning_that_is_refused_is_not_tried_again() -> None:
+    async with host(Script(rollout_started=Fault(FaultKind.STATUS, status=409))) as it:
+        failure = await it.callbacks.started(item=ITEM, trace_id="trace_1")
+        assert failure is not None
+        assert (failure.code, failure.status, failure.attempts) == (FailureCode.REJECTED, 409, 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (None, ("cancelled", None, None)),
+        (Failure(stage=Stage.GRADER, code=FailureCode.TIMEOUT, message=""), ("failed", None, "timeout")),
+        (Grade(reward=0.0, grader="g"), ("graded", 0.0, None)),
+    ],
+)
+async def test_each_outcome_has_its_words(
+    outcome: Grade | Failure | None, told: tuple[str, float | None, str | None]
+) -> None:
+    async with host() as it:
+        it.callbacks.ended(trace_id="trace_1", outcome=outcome)
+        await it.callbacks.aclose()
+        assert it.bodies
+        assert {(body["outcome"], body["reward"], body["failure_code"]) for body in it.bodies} == {told}
+
+
+async def test_closing_tells_what_was_not_told_yet() -> None:
+    async with host() as it:
+        for number in range(20):
+            it.callbacks.ended(trace_id=f"trace_{number}", outcome=None)
+        await it.callbacks.aclose()
+        told = {(body["trace_id"], body["path"]) for body in it.bodies}
+        assert told == {(f"trace_{number}", path) for number in range(20) for path in ("/host", "/db-host")}
+
+
+async def test_closing_waits_only_seconds_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.tool_gateway.callbacks.LAST_WORDS_S", 0.05)
+    assert LAST_WORDS_S < 10.0
+    async with host(Script(rollout_ended=Fault(FaultKind.HANG))) as it:
+        it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await asyncio.wait_for(it.callbacks.aclose(), timeout=10)
+
+
+async def test_without_callback_urls_there_is_nobody_to_tell() -> None:
+    async with EndpointClient.open(retry=BUDGET) as client:
+        callbacks = RolloutCallbacks(client, [ToolServer(name="search", server_url="http://127.0.0.1:9/x")])
+        assert not callbacks.has_hosts
+        assert await callbacks.started(item=ITEM, trace_id="trace_1") is None
+        callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await callbacks.aclose()

@@ -1,0 +1,180 @@
+"""A grader that judges whole groups: all converse, one verdict, and a verdict that failed excludes the group."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.messages import ToolCall
+from rft.core.rollout import Rollout
+from rft.core.spec import HoldRule
+from rft.egress.limits import BreakerChange
+from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.executor import StepRollouts, run_step
+from rft.rollouts.gateways import FinishedTrace
+from rft.rollouts.group import StepRow
+from rft.rollouts.hold import Culprit, Hold
+from rft.rollouts.setup import RolloutSetup
+from rft.testing.samplers import tool_call_text
+from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
+from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+
+MakeSetup = Callable[..., RolloutSetup]
+TURNS = [tool_call_text("search", '{"q": 1}'), "The answer is 4."]
+DOWN = Failure(stage=Stage.GRADER, code=FailureCode.TIMEOUT, message="the judge is silent", endpoint="ruler")
+
+
+@dataclass(slots=True)
+class FirstIsBest:
+    """Ranks traces by their place, after two seconds; the given verdicts come first."""
+
+    verdicts: list[Failure | Exception | list[Grade]] = field(default_factory=list[Failure | Exception | list[Grade]])
+    asked: list[tuple[float, list[str]]] = field(default_factory=list[tuple[float, list[str]]])
+
+    async def rank(
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+    ) -> list[Grade] | Failure:
+        assert item["messages"]
+        assert all(trace.messages[-1].content == "The answer is 4." for trace in traces)
+        assert {trace.prompt_messages for trace in traces} == {2}
+        self.asked.append((virtual_clock(), list(trace_ids)))
+        await asyncio.sleep(2.0)
+        verdict = self.verdicts.pop(0) if self.verdicts else None
+        if isinstance(verdict, Exception):
+            raise verdict
+        if verdict is not None:
+            return verdict
+        return [Grade(reward=1.0 - place / len(traces), grader="ruler") for place in range(len(traces))]
+
+
+async def never(trace: FinishedTrace, trace_id: str) -> float:
+    raise AssertionError("single rollouts are not graded")
+
+
+def step(
+    rows: list[DatasetRow],
+    setup: RolloutSetup,
+    ended: list[Rollout] | None = None,
+    *,
+    replacement_share: float = 0.0,
+) -> StepRollouts:
+    return run_in_virtual_time(
+        run_step(
+            [StepRow(row, 0) for row in rows],
+            setup=setup,
+            job_id="ftjob-1",
+            job_seed=5,
+            step=2,
+            group_size=4,
+            replacement_share=replacement_share,
+            on_rollout=lambda rollout, _: None if ended is None else ended.append(rollout),
+        )
+    )
+
+
+def failing_tools(*numbers: int) -> FunctionTools:
+    async def answer(call: ToolCall, trace_id: str) -> str | Failure:
+        if len(tools.calls) in numbers:
+            return Failure(stage=Stage.TOOL, code=FailureCode.SERVER_ERROR, message="down", endpoint="search")
+        await asyncio.sleep(1.0)
+        return "here"
+
+    tools = FunctionTools(answer)
+    return tools
+
+
+def test_one_verdict_per_group_gives_every_rollout_its_grade(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge, ended = FirstIsBest(), list[Rollout]()
+    setup = make_setup(TURNS, tools=failing_tools(), grader=FunctionGrader(never), group_grader=judge)
+    done = step(rows, setup, ended)
+    assert [group.rewards_G for group in done.groups] == [[1.0, 0.75, 0.5, 0.25]] * 4
+    ids = [[rollout.key.trace_id for rollout in group.rollouts] for group in done.groups]
+    assert sorted(asked for _, asked in judge.asked) == sorted(ids)
+    assert len(ended) == 16
+    assert {(r.grading_s, r.tools_s, r.duration_s) for r in ended} == {(2.0, 1.0, 3.0)}
+
+
+def test_a_group_waits_for_its_slowest_and_for_no_other_group(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge = FirstIsBest()
+
+    async def slow(call: ToolCall, trace_id: str) -> str:
+        is_first = tools.calls[0][1] == trace_id
+        await asyncio.sleep(30.0 if is_first else 1.0)
+        return "here"
+
+    tools = FunctionTools(slow)
+    done = step(rows, make_setup(TURNS, tools=tools, group_grader=judge))
+    assert sorted(at for at, _ in judge.asked) == [1.0, 1.0, 1.0, 30.0]
+    durations = sorted(rollout.duration_s for group in done.groups for rollout in group.rollouts)
+    assert durations == [3.0] * 15 + [32.0], "waiting for a slower one is nobody's time"
+
+
+def test_a_rollout_that_failed_is_left_out_of_the_verdict(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge = FirstIsBest()
+    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(2), group_grader=judge))
+    assert done.groups[0].rewards_G == [1.0, None, pytest.approx(2 / 3), pytest.approx(1 / 3)]
+    assert len(judge.asked[0][1]) == 3
+
+
+def test_one_that_failed_is_replaced_before_the_verdict(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge = FirstIsBest()
+    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(2), group_grader=judge), replacement_share=0.25)
+    assert done.groups[0].rewards_G == [1.0, 0.75, 0.5, 0.25]
+    assert [rollout.key.attempt for rollout in done.groups[0].rollouts] == [0, 1, 0, 0]
+    assert judge.asked[0][1] == [rollout.key.trace_id for rollout in done.groups[0].rollouts]
+    assert len(done.replaced) == 1
+
+
+def test_where_nobody_finished_nobody_is_asked(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge = FirstIsBest()
+    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(1, 2, 3, 4), group_grader=judge))
+    assert done.groups[0].rewards_G == [None] * 4
+    assert judge.asked == []
+
+
+def test_a_verdict_that_failed_excludes_the_whole_group_and_no_other(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    judge = FirstIsBest([DOWN])
+    setup = make_setup(TURNS, tools=failing_tools(), group_grader=judge)
+    done = step(rows, setup, replacement_share=1.0)
+    lost = [group for group in done.groups if group.rewards_G == [None] * 4]
+    assert len(lost) == 1
+    assert [rollout.outcome for rollout in lost[0].rollouts] == [DOWN] * 4
+    assert done.replaced == [], "its retries are spent; running the rollouts again heals nothing"
+
+
+@pytest.mark.parametrize("verdict", [KeyError("oops"), [Grade(reward=1.0, grader="ruler")]])
+def test_a_verdict_of_another_shape_is_our_failure(
+    rows: list[DatasetRow], make_setup: MakeSetup, verdict: Exception | list[Grade]
+) -> None:
+    judge = FirstIsBest([verdict])
+    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(), group_grader=judge))
+    for rollout in done.groups[0].rollouts:
+        assert isinstance(rollout.outcome, Failure)
+        assert rollout.outcome.code is FailureCode.INTERNAL_ERROR
+
+
+def test_a_held_round_ranks_again_and_keeps_the_grades_that_were_given(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    """Two of four rollouts fail at first: they are run again, and judged beside the two that were graded."""
+    judge, ended = FirstIsBest(), list[Rollout]()
+    hold = Hold(HoldRule(), tell=lambda event: None, blame=no_breaker, deadlines=Deadlines())
+    setup = make_setup(TURNS, tools=failing_tools(1, 2), group_grader=judge, hold=hold)
+    done = step(rows[:1], setup, ended)
+    first, second = (asked for _, asked in judge.asked)
+    assert [len(first), len(second)] == [2, 4]
+    assert second[2:] == first, "the graded ones are shown again"
+    assert done.groups[0].rewards_G == [1.0, 0.75, 1.0, 0.5]
+    assert [rollout.key.attempt for rollout in done.groups[0].rollouts] == [1, 1, 0, 0]
+    assert len(ended) == 6
+
+
+def no_breaker(change: BreakerChange) -> Culprit:
+    raise AssertionError(f"there is no breaker here: {change}")

@@ -1,0 +1,197 @@
+"""Each rule of the advice: what it says, and when it keeps silent."""
+
+from typing import Any
+
+import pytest
+
+from rft.core.failure import FailureCode, Stage
+from rft.rollouts.rehearsal_advice import advise
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
+
+PLAN = RehearsalPlan(rows_per_step=16, group_size=8, rollouts=128, calls_per_rollout=3)
+
+
+def endpoint(**changes: Any) -> EndpointReport:
+    healthy = EndpointReport(
+        stage=Stage.TOOL,
+        name="search",
+        url="https://example.com/search",
+        calls=384,
+        attempts=400,
+        retries=16,
+        failed_calls=0,
+        errors_by_code={},
+        error_share=0.0,
+        rejections_by_status={},
+        p50_ms=20.0,
+        p95_ms=40.0,
+        p99_ms=50.0,
+        queued_p95_ms=0.0,
+        answers_per_s=44.7,
+        peak_in_flight=128,
+        safe_concurrency=128,
+        is_limit_found=False,
+        example_of_failure=None,
+    )
+    return healthy.model_copy(update=changes)
+
+
+def told(*endpoints: EndpointReport, plan: RehearsalPlan = PLAN, **changes: Any) -> tuple[str, ...]:
+    report = RehearsalReport(
+        rollouts=128,
+        excluded_rollouts=0,
+        excluded_share=0.0,
+        unfinished_rollouts=0,
+        unwritten_calls=0,
+        wall_s=2.5,
+        expected_step_s=2.5,
+        own_delay_p95_ms=1.0,
+        assumptions=(),
+        endpoints=endpoints or (endpoint(),),
+    )
+    return advise(report.model_copy(update=changes), plan)
+
+
+def test_no_errors_is_ready() -> None:
+    assert told() == ("Ready: the step's burst of 128 rollouts went through without an error in 2.5 s.",)
+
+
+def test_ready_says_how_much_was_played_when_that_was_not_the_whole_burst() -> None:
+    plan = PLAN.model_copy(update={"rollouts": 100})
+    assert told(plan=plan)[0].startswith("Ready: 100 rollouts went through")
+
+
+def test_429_without_a_found_limit_asks_for_a_rate_limit() -> None:
+    (sentence,) = told(endpoint(errors_by_code={FailureCode.RATE_LIMITED: 48}))
+    assert sentence == "tool 'search' answered 429 to 12% of calls: set rate_limit to about 44/s or add capacity."
+
+
+def test_429_beyond_a_found_limit_asks_for_a_cap() -> None:
+    first, *_ = told(endpoint(errors_by_code={FailureCode.RATE_LIMITED: 48}, is_limit_found=True, safe_concurrency=38))
+    assert first == "tool 'search' answered 429 to 12% of calls: set max_concurrency to about 38 or add capacity."
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (FailureCode.SERVER_ERROR, "answered 5xx in 25% of calls: look into its log."),
+        (FailureCode.TIMEOUT, "gave no answer in time in 25% of calls"),
+        (FailureCode.CONNECTION_RESET, "broke the connection in 25% of calls"),
+        (FailureCode.CONNECT_ERROR, "could not be reached: check that it runs"),
+        (FailureCode.TLS_ERROR, "check its certificate"),
+        (FailureCode.BLOCKED_ADDRESS, "RFT_ALLOW_CIDRS"),
+        (FailureCode.UNEXPECTED_STATUS, "register its final URL"),
+        (FailureCode.REJECTED, "rejected calls with a 4xx"),
+        (FailureCode.INVALID_REPLY, '{"output": "..."}'),
+        (FailureCode.INVALID_SCORE, '{"score": 0.5}'),
+        (FailureCode.OVERSIZE_REPLY, "shorten its replies"),
+        (FailureCode.INTERNAL_ERROR, "failed with internal_error in 25% of calls"),
+    ],
+)
+def test_each_kind_of_error_has_its_remedy(code: FailureCode, words: str) -> None:
+    (sentence,) = told(endpoint(errors_by_code={code: 100}))
+    assert sentence.startswith("tool 'search' ")
+    assert words in sentence
+
+
+@pytest.mark.parametrize("code", list(FailureCode))
+def test_every_code_is_told_in_a_whole_sentence(code: FailureCode) -> None:
+    (sentence,) = told(endpoint(errors_by_code={code: 100}))
+    assert sentence.endswith(".")
+
+
+def test_5xx_under_load_asks_for_a_cap() -> None:
+    first, second = told(
+        endpoint(errors_by_code={FailureCode.SERVER_ERROR: 40}, is_limit_found=True, safe_concurrency=20)
+    )
+    assert "set max_concurrency to about 20 or add capacity" in first
+    assert "bears about 20 calls at once and a step starts 128 rollouts" in second
+
+
+def test_a_stray_error_that_a_retry_healed_is_not_worth_a_word() -> None:
+    assert told(endpoint(errors_by_code={FailureCode.SERVER_ERROR: 1}))[0].startswith("Ready")
+
+
+def test_a_failed_call_is_shown() -> None:
+    _, sentence = told(
+        endpoint(
+            errors_by_code={FailureCode.TIMEOUT: 1}, failed_calls=1, example_of_failure="tool 'search' gave no reply"
+        )
+    )
+    assert sentence == "For example: tool 'search' gave no reply."
+
+
+def test_excluded_rollouts_are_told_first() -> None:
+    first, *_ = told(excluded_rollouts=13, excluded_share=0.1)
+    assert first.startswith("10% of the rollouts ended in an endpoint's failure and would teach nothing")
+
+
+def test_too_many_excluded_rollouts_would_hold_training() -> None:
+    first, *_ = told(excluded_rollouts=64, excluded_share=0.5)
+    assert "50% of the rollouts" in first
+    assert "training would be held" in first
+
+
+def test_rollouts_that_were_not_finished_are_told() -> None:
+    first, *_ = told(unfinished_rollouts=30, expected_step_s=None)
+    assert first.startswith("30 of 128 rollouts were not finished after 300 s")
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "check its headers"), (403, "check its headers")])
+def test_any_refused_credentials_are_told(status: int, words: str) -> None:
+    (sentence,) = told(endpoint(rejections_by_status={status: 3}))
+    assert words in sentence
+
+
+def test_many_404s_point_at_the_url_and_few_do_not() -> None:
+    (sentence,) = told(endpoint(rejections_by_status={404: 200}))
+    assert sentence == "tool 'search' answered 404 to 50% of calls: check its URL."
+    assert told(endpoint(rejections_by_status={404: 20}))[0].startswith("Ready")
+
+
+def test_many_400s_may_be_due_to_made_up_arguments() -> None:
+    (sentence,) = told(endpoint(rejections_by_status={400: 200}))
+    assert "The arguments were made up" in sentence
+
+
+def test_tools_behind_one_url_get_one_sentence_about_their_capacity() -> None:
+    (sentence,) = told(
+        endpoint(is_limit_found=True, safe_concurrency=38),
+        endpoint(name="cat", is_limit_found=True, safe_concurrency=38),
+    )
+    assert sentence.startswith("tool 'search' and tool 'cat' together bear about 38 calls at once")
+
+
+def test_a_limit_above_the_burst_does_not_matter() -> None:
+    assert told(endpoint(is_limit_found=True, safe_concurrency=128))[0].startswith("Ready")
+
+
+def test_slow_tools_make_rollouts_wait_for_each_call() -> None:
+    (sentence,) = told(endpoint(p95_ms=8_200.0))
+    assert "has a p95 of 8.2 s: a rollout with 3 such calls in a row waits 25 s" in sentence
+
+
+def test_a_slow_grader_is_waited_for_once() -> None:
+    (sentence,) = told(endpoint(stage=Stage.GRADER, name="judge", p95_ms=8_200.0))
+    assert sentence.startswith("grader 'judge' has a p95 of 8.2 s: a rollout with a grade waits 8 s")
+
+
+def test_calls_that_wait_for_the_customers_own_cap_are_told() -> None:
+    (sentence,) = told(endpoint(queued_p95_ms=4_000.0))
+    assert "waited up to 4.0 s on our side" in sentence
+
+
+def test_tools_that_no_row_describes_are_told() -> None:
+    (sentence,) = told(endpoint(calls=0, attempts=0, safe_concurrency=None, answers_per_s=None, p95_ms=None))
+    assert sentence == "tool 'search' was never called: no row of this rehearsal describes it."
+
+
+def test_calls_that_could_not_be_made_up_are_told() -> None:
+    (sentence,) = told(unwritten_calls=7)
+    assert sentence.startswith("7 calls were left out")
+
+
+@pytest.mark.parametrize(("count", "words"), [(3, "under 1%"), (399, "over 99%"), (400, "100%")])
+def test_shares_are_never_rounded_to_nothing_or_all(count: int, words: str) -> None:
+    (sentence,) = told(endpoint(errors_by_code={FailureCode.TIMEOUT: count}))
+    assert f"in {words} of calls" in sentence

@@ -1,0 +1,252 @@
+"""The state of one rollout on its way: who holds it, what it has used up, and how it ends.
+
+Token law: the trace is an append-only buffer. What the model wrote is never encoded again, so the next prompt always
+starts with every token of the last prompt and the last sample.
+"""
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RftError, SamplerError
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.ids import seed_63
+from rft.core.messages import Message, Role, ToolResult
+from rft.core.rollout import RolloutKey, StopReason
+from rft.core.turns import TokenSpan, Trace, Turn
+from rft.rollouts.gateways import FinishedTrace
+from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleRequest
+from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.tool_calls import BrokenOff, ToolCalls
+
+log = logging.getLogger(__name__)
+
+SAMPLE_ATTEMPTS = 2
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One rollout from its first prompt to its last word."""
+
+    row: DatasetRow
+    key: RolloutKey
+    setup: RolloutSetup
+    policy_version: int
+    trace: Trace = field(default_factory=lambda: Trace(prompt_ids=()))
+    messages: list[Message] = field(default_factory=list[Message])
+    calls: ToolCalls = field(init=False)
+    stop_reason: StopReason | None = None
+    spent_s: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
+    holder: Stage = Stage.PLATFORM
+    """Who holds the rollout now, and answers for it when the deadline strikes."""
+    held_since: float = 0.0
+    is_host_told: bool = False
+    """The host was told, or may have been, that the rollout begins."""
+
+    def __post_init__(self) -> None:
+        setup = self.setup
+        self.messages.extend(self.row.messages)
+        self.calls = ToolCalls(
+            setup.tools, self.row, self.key.trace_id, setup.budgets.max_tool_calls, setup.chat_format.count_tokens
+        )
+
+    async def tell_host(self) -> None:
+        """Let the customer's servers make what the rollout needs. Raises BrokenOff."""
+        host = self.setup.host
+        if host is None:
+            return
+        self.is_host_told = True
+        with self._held_by(Stage.TOOL):
+            failure = await host.started(item=self.row.item, trace_id=self.key.trace_id)
+        if failure is not None:
+            raise BrokenOff(failure)
+
+    def farewell(self, outcome: Grade | Failure | None) -> None:
+        """Let the customer's servers free it; None for a cancelled rollout."""
+        if self.setup.host is not None and self.is_host_told:
+            self.setup.host.ended(trace_id=self.key.trace_id, outcome=outcome)
+
+    async def converse(self) -> StopReason:
+        """Turns until one is the last."""
+        chat_format = self.setup.chat_format
+        self.trace = Trace(prompt_ids=tuple(chat_format.prompt_ids(self.row.messages, self.row.tools)))
+        suffix: list[int] = []
+        while True:
+            stop_reason = self._no_room_for_turn(suffix)
+            if stop_reason is not None:
+                return stop_reason
+            if suffix:
+                self.trace.append(TokenSpan.context(tuple(suffix)))
+            sample, parsed = await self._sample_turn()
+            stop_reason = self._end_after(sample, parsed)
+            if stop_reason is not None:
+                return stop_reason
+            results = await self._run_tools(parsed)
+            suffix = chat_format.suffix_ids(results)
+
+    def _no_room_for_turn(self, suffix: list[int]) -> StopReason | None:
+        """Why no further turn can be sampled; None when one can."""
+        if len(self.trace.turns) >= self.setup.budgets.max_turns:
+            return StopReason.MAX_TURNS
+        if self._tokens_left() < 1:
+            return StopReason.MAX_TOKENS
+        if self._context_left() - len(suffix) < 1:
+            return StopReason.CONTEXT_FULL
+        return None
+
+    def _tokens_left(self) -> int:
+        return self.setup.budgets.max_tokens - self.trace.sampled_tokens
+
+    def _context_left(self) -> int:
+        return self.setup.sampler.max_context_tokens - len(self.trace.token_ids)
+
+    async def _sample_turn(self) -> tuple[Sample, ParsedTurn]:
+        """Sample, read and record one turn; its tool results are added when they are there."""
+        turn = len(self.trace.turns)
+        request = SampleRequest(
+            request_id=f"{self.key.trace_id}-{turn}",
+            prompt_ids=self.trace.token_ids,
+            max_tokens=min(self._tokens_left(), self._context_left()),
+            stop_token_ids=self.setup.chat_format.stop_token_ids,
+            seed=seed_63(self.key.seed, turn),
+            temperature=self.setup.temperature,
+        )
+        before_s = self.spent_s[Stage.SAMPLER]
+        with self._held_by(Stage.SAMPLER):
+            sample = await self._sample(request)
+        self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
+        _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
+        parsed = self.setup.chat_format.parse(
+            sample.token_ids, call_id_prefix=f"call_{self.key.trace_id.removeprefix('trace_').replace('-', '')}_{turn}_"
+        )
+        self.trace.turns.append(
+            Turn(
+                content=parsed.content,
+                raw_text=parsed.raw_text,
+                tool_calls=parsed.tool_calls,
+                results=(),
+                completion_tokens=len(sample.token_ids),
+                sampling_s=self.spent_s[Stage.SAMPLER] - before_s,
+                tools_s=0.0,
+            )
+        )
+        self.messages.append(Message(role=Role.ASSISTANT, content=parsed.content, tool_calls=parsed.tool_calls))
+        return sample, parsed
+
+    async def _sample(self, request: SampleRequest) -> Sample:
+        """One sample, tried twice. Raises BrokenOff."""
+        reason = ""
+        for number in range(1, SAMPLE_ATTEMPTS + 1):
+            try:
+                sample = await self.setup.sampler.sample(replace(request, request_id=f"{request.request_id}-{number}"))
+                check_sample(sample, request)
+            except SamplerError as error:
+                log.warning("sampler failed on %s, attempt %d: %s", request.request_id, number, error)
+                reason = str(error)
+            else:
+                return sample
+        raise BrokenOff(self._failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_ATTEMPTS))
+
+    def _end_after(self, sample: Sample, parsed: ParsedTurn) -> StopReason | None:
+        """Whether the turn just sampled is the last, and why."""
+        if sample.finish_reason is FinishReason.LENGTH:
+            # Never executed, even if a whole call stands in it: nobody knows what the model was about to add.
+            return StopReason.MAX_TOKENS if self._tokens_left() < 1 else StopReason.CONTEXT_FULL
+        if not parsed.tool_calls:
+            return StopReason.COMPLETED
+        return StopReason.MAX_TOOL_CALLS if self.calls.is_budget_overrun else None
+
+    async def _run_tools(self, parsed: ParsedTurn) -> tuple[ToolResult, ...]:
+        """All calls of the turn at once; their results in the order of the calls. Raises BrokenOff."""
+        before_s = self.spent_s[Stage.TOOL]
+        with self._held_by(Stage.TOOL):
+            results = await self.calls.run(parsed.tool_calls)
+        self.trace.turns[-1] = replace(
+            self.trace.turns[-1], results=results, tools_s=self.spent_s[Stage.TOOL] - before_s
+        )
+        self.messages.extend(
+            Message(role=Role.TOOL, content=result.output or "", tool_call_id=result.call_id, name=result.name)
+            for result in results
+        )
+        return results
+
+    async def grade(self) -> Grade | Failure:
+        """The verdict on the whole conversation; an empty answer is judged like any other."""
+        if self.setup.grader is None:
+            raise RftError("no grader judges single rollouts here")
+        finished = finished_trace(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
+        with self._held_by(Stage.GRADER):
+            return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.key.trace_id)
+
+    @contextmanager
+    def _held_by(self, stage: Stage) -> Generator[None]:
+        """Blame and time go to `stage` inside. The blame stays when an exception leaves."""
+        self.holder, self.held_since = stage, self.setup.clock()
+        try:
+            yield
+        finally:
+            self.spent_s[stage] += self.setup.clock() - self.held_since
+        self.holder = Stage.PLATFORM
+
+    def out_of_time(self) -> Failure:
+        """The rollout's deadline struck: whoever holds it answers for it."""
+        deadline = f"The rollout's deadline of {self.setup.budgets.deadline_s:g} s ran out"
+        match self.holder:
+            case Stage.TOOL:
+                waiting = self.calls.first_unanswered
+                if waiting is None:
+                    text = f"{deadline} while its beginning was told to its tool servers."
+                    return self._failure(FailureCode.DEADLINE_EXCEEDED, text)
+                text = f"{deadline} while tool {waiting!r} held it."
+                return self._failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=waiting)
+            case Stage.GRADER:
+                name = self.setup.grader_name
+                text = f"{deadline} while grader {name!r} held it."
+                return self._failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=name)
+            case Stage.SAMPLER | Stage.PLATFORM:
+                return self._failure(FailureCode.PLATFORM_DEADLINE, f"{deadline} while the sampler held it.")
+
+    def _failure(self, code: FailureCode, message: str, attempts: int = 1, endpoint: str | None = None) -> Failure:
+        return Failure(
+            stage=self.holder,
+            code=code,
+            message=message,
+            endpoint=endpoint,
+            attempts=attempts,
+            elapsed_s=max(0.0, self.setup.clock() - self.held_since),
+        )
+
+
+def finished_trace(
+    row: DatasetRow, messages: Sequence[Message], stop_reason: StopReason | None, *, model: str
+) -> FinishedTrace:
+    """A whole conversation as graders see it."""
+    is_cut = stop_reason in (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
+    return FinishedTrace(
+        messages=tuple(messages),
+        prompt_messages=len(row.messages),
+        finish_reason=FinishReason.LENGTH if is_cut else FinishReason.STOP,
+        model=model,
+    )
+
+
+def check_sample(sample: Sample, request: SampleRequest) -> None:
+    """Raises SamplerError when an engine's answer breaks its contract."""
+    tokens = len(sample.token_ids)
+    if not 1 <= tokens <= request.max_tokens:
+        raise SamplerError(f"{tokens} tokens sampled where 1 to {request.max_tokens} were asked for")
+    if len(sample.logprobs) != tokens:
+        raise SamplerError(f"{tokens} tokens sampled, but {len(sample.logprobs)} log-probabilities")
+    # NaN fails this comparison too. A hair above 0 is rounding.
+    if not all(logprob <= 1e-3 for logprob in sample.logprobs) or float("-inf") in sample.logprobs:
+        raise SamplerError("a log-probability is not a finite number of at most 0")
+    if sample.finish_reason is FinishReason.STOP and sample.token_ids[-1] not in request.stop_token_ids:
+        raise SamplerError("the sample ended without a stop token, but claims one")
+
+
+def _assert_appended(buffer: list[int], expected: list[int]) -> None:
+    if buffer != expected:
+        raise RftError("the token law is broken: the buffer is not the last prompt and the last sample")

@@ -1,0 +1,202 @@
+"""The hold: a round of rollouts waits for an endpoint that is down, instead of going on with what is left of it.
+
+Two things hold a run. A circuit breaker that stays open: its calls wait where they are, all other rollouts go on, and
+no rollout's deadline runs. Or a round of which too many rollouts failed: then failed ones are tried again, one at a
+time, until one is graded. Time held counts as time of the step and of its rollouts, wherever they waited.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rft.core.errors import RftError
+from rft.core.events import HoldBegan, HoldEnded
+from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.spec import HoldRule
+from rft.egress.breaker import BreakerState
+from rft.egress.limits import BreakerChange
+from rft.rollouts.deadlines import Deadlines
+
+OPEN_FOR_S = 2.0
+"""A breaker that closes again sooner than this says nothing."""
+_TRIALS = "trials"
+"""The cause of a hold that is not an endpoint's key."""
+_HOPELESS = frozenset(
+    {
+        FailureCode.BLOCKED_ADDRESS,
+        FailureCode.OVERSIZE_REQUEST,
+        FailureCode.GRADER_ERROR,
+        FailureCode.INVALID_VARIABLE,
+    }
+)
+"""Comes out the same, however long one waits: the order itself is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Whom a run waits for."""
+
+    stage: Stage
+    endpoint: str
+    """In words, e.g. `tool 'search'`."""
+    reason: str
+    """One sentence a customer can act on; no secrets."""
+
+
+class HoldExpired(RftError):
+    """An endpoint was down for longer than the run may wait."""
+
+    def __init__(self, culprit: Culprit, held_s: float) -> None:
+        super().__init__(f"The run was held for {held_s:.0f} s because of {culprit.endpoint}: {culprit.reason}")
+        self.culprit = culprit
+
+
+def is_worth_waiting(failure: Failure) -> bool:
+    """Whether an endpoint that recovers would have made the difference."""
+    return failure.fault is Fault.ENDPOINT and failure.code not in _HOPELESS
+
+
+def culprit_of(failures: Sequence[Failure], *, rollouts: int) -> Culprit:
+    """Where most of a round's failures happened, with one of them as the reason. Needs at least one."""
+    (stage, name), _ = Counter((failure.stage, failure.endpoint) for failure in failures).most_common(1)[0]
+    example = next(failure for failure in failures if (failure.stage, failure.endpoint) == (stage, name))
+    return Culprit(
+        stage=stage,
+        endpoint=f"{stage} {name!r}" if name else f"the {stage}",
+        reason=f"{len(failures)} of {rollouts} rollouts failed, for example: {example.message}",
+    )
+
+
+def trial_waits(rule: HoldRule) -> Iterator[float]:
+    """Seconds before each trial of a hold: doubling, up to a most."""
+    wait_s = min(rule.first_trial_s, rule.max_trial_s)
+    while True:
+        yield wait_s
+        wait_s = min(wait_s * 2.0, rule.max_trial_s)
+
+
+@dataclass(slots=True)
+class _Spell:
+    """One stretch of being held."""
+
+    culprit: Culprit
+    began_s: float
+    causes: set[str]
+
+
+class Hold:
+    """Whether a run is held, round by round. Lives in the rollouts' event loop."""
+
+    def __init__(
+        self,
+        rule: HoldRule,
+        *,
+        tell: Callable[[HoldBegan | HoldEnded], None],
+        blame: Callable[[BreakerChange], Culprit],
+        deadlines: Deadlines,
+    ) -> None:
+        """`tell` gets every beginning and end; `blame` says in words whose breaker it is."""
+        self.rule = rule
+        self._tell, self._blame, self._deadlines = tell, blame, deadlines
+        self._down: dict[str, BreakerChange] = {}
+        """Breakers that are not closed, by endpoint key."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._step = 0
+        self._limit: asyncio.Timeout | None = None
+        """Of the round under way."""
+        self._spell: _Spell | None = None
+        self._last: _Spell | None = None
+        self._trials_held_s = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a round waits now."""
+        return self._spell is not None
+
+    @asynccontextmanager
+    async def round(self, step: int) -> AsyncGenerator[None]:
+        """A round of rollouts: only inside is the run ever held. Raises HoldExpired when it waited too long.
+
+        A round that is cancelled or expires ends without `HoldEnded`: nobody has seen the endpoint recover.
+        """
+        limit: asyncio.Timeout | None = None
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._limit, self._step, self._trials_held_s = limit, step, 0.0
+                for key in self._down:
+                    self._watch(key)
+                yield
+                for cause in list(self._spell.causes) if self._spell else ():
+                    self._remove(cause)
+        except TimeoutError:
+            if limit is None or not limit.expired() or self._last is None:
+                raise
+            raise HoldExpired(self._last.culprit, self._now() - self._last.began_s) from None
+        finally:
+            self._limit = self._spell = None
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+            self._deadlines.go_on()
+
+    def on_change(self, change: BreakerChange) -> None:
+        """An endpoint's breaker opened, half opened or closed."""
+        key = change.endpoint
+        if change.state is BreakerState.CLOSED:
+            self._down.pop(key, None)
+            if (timer := self._timers.pop(key, None)) is not None:
+                timer.cancel()
+            self._remove(key)
+            return
+        is_news = key not in self._down
+        self._down[key] = change
+        if is_news and self._limit is not None:
+            self._watch(key)
+
+    def begin_trials(self, culprit: Culprit) -> None:
+        """Too many rollouts of the round failed. All trials of a round share one patience."""
+        self._add(_TRIALS, culprit)
+
+    def end_trials(self) -> None:
+        """A trial was graded: the endpoint answers again."""
+        if self._spell is not None and _TRIALS in self._spell.causes:
+            self._trials_held_s += self._now() - self._spell.began_s
+        self._remove(_TRIALS)
+
+    def _watch(self, key: str) -> None:
+        self._timers[key] = asyncio.get_running_loop().call_later(OPEN_FOR_S, self._stayed_open, key)
+
+    def _stayed_open(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self._add(key, self._blame(self._down[key]))
+        self._deadlines.stop()
+
+    def _add(self, cause: str, culprit: Culprit) -> None:
+        if self._spell is not None:
+            self._spell.causes.add(cause)
+            return
+        self._spell = self._last = _Spell(culprit, self._now(), {cause})
+        self._tell(HoldBegan(step=self._step, endpoint=culprit.endpoint, stage=culprit.stage, reason=culprit.reason))
+        if self._limit is not None:
+            spent_s = self._trials_held_s if cause == _TRIALS else 0.0
+            self._limit.reschedule(self._now() + max(0.0, self.rule.max_s - spent_s))
+
+    def _remove(self, cause: str) -> None:
+        spell = self._spell
+        if spell is None or cause not in spell.causes:
+            return
+        spell.causes.discard(cause)
+        if not spell.causes - {_TRIALS}:
+            self._deadlines.go_on()
+        if spell.causes:
+            return
+        self._spell = None
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(None)
+        held_s = self._now() - spell.began_s
+        self._tell(HoldEnded(step=self._step, endpoint=spell.culprit.endpoint, held_s=held_s))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,176 @@
+"""A rehearsal's figures in words that a customer can act on. Pure: one small function per rule."""
+
+from collections.abc import Iterator, Sequence
+
+from rft.core.failure import FailureCode
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
+
+_HELD_ABOVE = 0.25
+"""Share of excluded rollouts above which training waits instead of using what is left of a step."""
+_SLOW_MS = 2_000.0
+_FEW_ERRORS = 0.005
+_MANY_REJECTIONS = 0.2
+_WAITING_MS = 1_000.0
+_EXPECTED_TOOL, _EXPECTED_GRADER = '{"output": "..."}', '{"score": 0.5}'
+_UNREACHABLE = {
+    FailureCode.CONNECT_ERROR: "could not be reached: check that it runs, its address and its port",
+    FailureCode.TLS_ERROR: "could not be reached securely: check its certificate",
+    FailureCode.BLOCKED_ADDRESS: "may not be called from here: only public https addresses are open;"
+    " private networks are allowed with RFT_ALLOW_CIDRS",
+    FailureCode.UNEXPECTED_STATUS: "did not answer but redirected: register its final URL",
+    FailureCode.REJECTED: "rejected calls with a 4xx: check its URL, its headers and what it expects",
+    FailureCode.OVERSIZE_REQUEST: "could not be sent some calls: the rows are too large for one request",
+    FailureCode.OVERSIZE_REPLY: "answered with more than 1 MB: shorten its replies",
+}
+_UNDER_LOAD = {
+    FailureCode.SERVER_ERROR: "answered 5xx",
+    FailureCode.TIMEOUT: "gave no answer in time",
+    FailureCode.CONNECTION_RESET: "broke the connection",
+}
+
+
+def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:
+    """What to do, most urgent first."""
+    said = [
+        *_about_rollouts(report, plan),
+        *(sentence for endpoint in report.endpoints for sentence in _about_errors(endpoint)),
+        *(sentence for endpoint in report.endpoints for sentence in _about_rejections(endpoint)),
+        *_about_capacity(report.endpoints, plan),
+        *(sentence for endpoint in report.endpoints for sentence in _about_latency(endpoint, plan)),
+        *_about_calls(report, plan),
+    ]
+    return tuple(said) or (_ready(report, plan),)
+
+
+def _ready(report: RehearsalReport, plan: RehearsalPlan) -> str:
+    played = (
+        f"the step's burst of {plan.burst} rollouts" if plan.rollouts == plan.burst else f"{plan.rollouts} rollouts"
+    )
+    return f"Ready: {played} went through without an error in {report.wall_s:.1f} s."
+
+
+def _about_rollouts(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
+    if report.unfinished_rollouts:
+        yield (
+            f"{report.unfinished_rollouts} of {report.rollouts} rollouts were not finished after {plan.max_s:.0f} s:"
+            " a training step would take longer still. Make the endpoints faster or the burst smaller"
+            " (batch_size, compute_multiplier)."
+        )
+    if report.excluded_share > _HELD_ABOVE:
+        yield (
+            f"{_percent(report.excluded_share)} of the rollouts ended in an endpoint's failure:"
+            " training would be held until that is mended."
+        )
+    elif report.excluded_rollouts:
+        yield (
+            f"{_percent(report.excluded_share)} of the rollouts ended in an endpoint's failure and would teach nothing:"
+            " mend what is named below."
+        )
+
+
+def _about_errors(endpoint: EndpointReport) -> Iterator[str]:
+    name = _name(endpoint)
+    for code, count in endpoint.errors_by_code.items():
+        share = count / endpoint.attempts
+        if share < _FEW_ERRORS and not endpoint.failed_calls:
+            continue
+        if code is FailureCode.RATE_LIMITED:
+            yield f"{name} answered 429 to {_percent(share)} of calls: {_cap(endpoint)} or add capacity."
+        elif code in _UNDER_LOAD:
+            remedy = f"{_cap(endpoint)} or add capacity" if endpoint.is_limit_found else "look into its log"
+            yield f"{name} {_UNDER_LOAD[code]} in {_percent(share)} of calls: {remedy}."
+        elif code in _UNREACHABLE:
+            yield f"{name} {_UNREACHABLE[code]} ({_percent(share)} of calls)."
+        elif code is FailureCode.INVALID_REPLY:
+            yield (
+                f"{name} answered {_percent(share)} of calls with something else than JSON like {_EXPECTED_TOOL}:"
+                " mend its replies."
+            )
+        elif code is FailureCode.INVALID_SCORE:
+            yield (
+                f"{name} answered {_percent(share)} of calls with something else than a finite number"
+                f" like {_EXPECTED_GRADER}: mend its replies."
+            )
+        else:
+            yield f"{name} failed with {code} in {_percent(share)} of calls."
+    if endpoint.example_of_failure is not None:
+        yield f"For example: {endpoint.example_of_failure.rstrip('.')}."
+
+
+def _about_rejections(endpoint: EndpointReport) -> Iterator[str]:
+    for status, count in endpoint.rejections_by_status.items():
+        share = count / endpoint.attempts
+        if status in (401, 403):
+            yield f"{_name(endpoint)} answered {status} to {_percent(share)} of calls: check its headers."
+        elif status in (404, 405, 410) and share > _MANY_REJECTIONS:
+            yield f"{_name(endpoint)} answered {status} to {_percent(share)} of calls: check its URL."
+        elif share > _MANY_REJECTIONS:
+            yield (
+                f"{_name(endpoint)} answered {status} to {_percent(share)} of calls. The arguments were made up, so"
+                " this may be right; in training the model would read these errors."
+            )
+
+
+def _about_capacity(endpoints: Sequence[EndpointReport], plan: RehearsalPlan) -> Iterator[str]:
+    """One sentence per URL: tools behind the same one share its capacity."""
+    told: set[str] = set()
+    for endpoint in endpoints:
+        safe = endpoint.safe_concurrency
+        if endpoint.url in told or not endpoint.is_limit_found or safe is None or safe >= plan.burst:
+            continue
+        told.add(endpoint.url)
+        names = [_name(other) for other in endpoints if other.url == endpoint.url]
+        bear = "bears" if len(names) == 1 else "together bear"
+        yield (
+            f"{' and '.join(names)} {bear} about {safe} calls at once and a step starts {plan.burst} rollouts:"
+            f" further calls only wait. Set max_concurrency to {safe}, or add capacity for a faster step."
+        )
+
+
+def _about_latency(endpoint: EndpointReport, plan: RehearsalPlan) -> Iterator[str]:
+    p95_ms = endpoint.p95_ms
+    if p95_ms is not None and p95_ms >= _SLOW_MS:
+        calls = f"{plan.calls_per_rollout} such calls in a row" if plan.calls_per_rollout > 1 else "one such call"
+        waits = calls if endpoint.stage == "tool" else "a grade"
+        times = max(1, plan.calls_per_rollout) if endpoint.stage == "tool" else 1
+        yield (
+            f"{_name(endpoint)} has a p95 of {p95_ms / 1e3:.1f} s: a rollout with {waits} waits"
+            f" {times * p95_ms / 1e3:.0f} s for it, and the step waits for its slowest rollout."
+        )
+    if endpoint.queued_p95_ms >= _WAITING_MS and not endpoint.is_limit_found and not endpoint.errors_by_code:
+        yield (
+            f"Calls to {_name(endpoint)} waited up to {endpoint.queued_p95_ms / 1e3:.1f} s on our side for their turn:"
+            " if it bears more, raise its rate_limit or max_concurrency."
+        )
+
+
+def _about_calls(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[str]:
+    if report.unwritten_calls:
+        yield (
+            f"{report.unwritten_calls} calls were left out because no arguments could be made up that fit the tool's"
+            " schema; those tools were rehearsed less than planned."
+        )
+    for endpoint in report.endpoints:
+        if endpoint.stage == "tool" and not endpoint.calls and plan.calls_per_rollout:
+            yield f"{_name(endpoint)} was never called: no row of this rehearsal describes it."
+
+
+def _cap(endpoint: EndpointReport) -> str:
+    """The gentlest cap that the figures speak for."""
+    if endpoint.is_limit_found and endpoint.safe_concurrency is not None:
+        return f"set max_concurrency to about {endpoint.safe_concurrency}"
+    if endpoint.answers_per_s is not None:
+        return f"set rate_limit to about {_round_down(endpoint.answers_per_s)}/s"
+    return "set a rate_limit that it bears"
+
+
+def _round_down(rate: float) -> str:
+    return f"{int(rate)}" if rate >= 1.0 else f"{rate:.2f}"
+
+
+def _percent(share: float) -> str:
+    return "under 1%" if share < 0.01 else "over 99%" if 0.99 < share < 1.0 else f"{share * 100:.0f}%"
+
+
+def _name(endpoint: EndpointReport) -> str:
+    return f"{endpoint.stage} '{endpoint.name}'"

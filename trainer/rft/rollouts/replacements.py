@@ -1,0 +1,50 @@
+"""Which failed rollouts of a step get another attempt."""
+
+from dataclasses import dataclass, field
+from math import ceil
+
+from rft.core.failure import Failure, FailureCode, Fault
+from rft.core.rollout import Rollout
+
+
+@dataclass(slots=True)
+class Replacements:
+    """How many failed rollouts of a step get another attempt.
+
+    At most `share` of the step's rollouts, and none any more once over half of them failed: an endpoint that is down
+    is not hammered with attempts that fail too.
+    """
+
+    rollouts: int
+    share: float
+    failed: int = 0
+    replaced: list[Rollout] = field(default_factory=list[Rollout])
+    """Failed rollouts whose seat another attempt took, those of a hold included."""
+    _granted: int = 0
+
+    @property
+    def limit(self) -> int:
+        """Replacements at most; fractions round up, so that a small step may have one."""
+        return ceil(self.share * self.rollouts - 1e-9)
+
+    def take(self, rollout: Rollout) -> bool:
+        """Count an ended rollout; True when another attempt is granted."""
+        if not isinstance(rollout.outcome, Failure):
+            return False
+        self.failed += 1
+        is_granted = (
+            is_worth_another_attempt(rollout.outcome)
+            and self._granted < self.limit
+            and self.failed * 2 <= self.rollouts
+        )
+        if is_granted:
+            self._granted += 1
+            self.replaced.append(rollout)
+        return is_granted
+
+
+def is_worth_another_attempt(failure: Failure) -> bool:
+    """Whether chance may decide otherwise next time; our own bugs and refused addresses stay as they are."""
+    if failure.fault is Fault.PLATFORM:
+        return failure.code is FailureCode.SAMPLER_ERROR
+    return failure.code is not FailureCode.BLOCKED_ADDRESS

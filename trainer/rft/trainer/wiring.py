@@ -1,0 +1,231 @@
+"""From a run's specification to its ways out of the house: client, gateways, host, hold, and who is blamed for what."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from rft.core.attempt import Attempt
+from rft.core.events import HoldBegan, HoldEnded
+from rft.core.failure import Stage
+from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
+from rft.core.spec import RunSecrets, RunSpec
+from rft.egress.breaker import BreakerSettings
+from rft.egress.endpoint import endpoint_key, mask
+from rft.egress.endpoint_client import EndpointClient
+from rft.egress.limits import BreakerChange, Limits
+from rft.egress.signing import Signer
+from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
+from rft.grader_gateway.remote import RemoteGraderGateway
+from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.gateways import ToolGateway
+from rft.rollouts.hermes import HermesChatFormat
+from rft.rollouts.hold import Culprit, Hold
+from rft.rollouts.sampler import Sampler
+from rft.rollouts.setup import RolloutSetup
+from rft.tool_gateway.callbacks import RolloutCallbacks
+from rft.tool_gateway.gateway import HttpToolGateway
+from rft.tool_gateway.remote import RemoteToolGateway
+from rft.trainer.watch import RunFailed
+
+_MARGIN_S = 60.0
+"""A hold gives up before the calls that wait for the same endpoint do."""
+
+OnAttempt = Callable[[Attempt], None]
+OnChange = Callable[[BreakerChange], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A run's ways to the customer's servers. Made inside the loop that uses them, closed in it."""
+
+    client: EndpointClient
+    tools: ToolGateway
+    grader: Grader | None
+    group_grader: GroupGrader | None
+    host: RolloutCallbacks | RemoteToolGateway | None
+
+    async def aclose(self) -> None:
+        """Tell the last ends of rollouts, then close everything."""
+        if self.host is not None:
+            await self.host.aclose()
+        for grader in (self.grader, self.group_grader):
+            if grader is not None:
+                await close_grader(grader)
+        if isinstance(self.tools, RemoteToolGateway) and self.tools is not self.host:
+            await self.tools.aclose()
+        await self.client.aclose()
+
+
+async def open_outside(
+    spec: RunSpec, secrets: RunSecrets, *, on_attempt: OnAttempt | None = None, on_change: OnChange | None = None
+) -> Outside:
+    """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed."""
+    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change)
+    tools = _tools(spec, secrets, client, on_attempt, on_change)
+    # Where a service makes the calls, it tells the beginnings and ends, too.
+    host = (
+        tools
+        if isinstance(tools, RemoteToolGateway)
+        else RolloutCallbacks(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id)
+    )
+    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change)
+    return Outside(
+        client=client,
+        tools=tools,
+        grader=grader,
+        group_grader=group_grader,
+        host=host if host.has_hosts else None,
+    )
+
+
+def open_client(
+    spec: RunSpec, secrets: RunSecrets, *, on_attempt: OnAttempt | None = None, on_change: OnChange | None = None
+) -> EndpointClient:
+    """The run's own connections and limits."""
+    return EndpointClient.open(
+        retry=spec.retry,
+        allow_loopback=spec.allow_loopback,
+        allow_cidrs=spec.allow_cidrs,
+        limits=_limits(spec, on_change),
+        signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
+        on_attempt=on_attempt,
+    )
+
+
+def _limits(spec: RunSpec, on_change: OnChange | None) -> Limits:
+    if not spec.has_adaptive_limits:
+        return Limits.fixed(spec.max_calls_in_flight)
+    breaker = BreakerSettings() if spec.hold is None else BreakerSettings(max_open_s=spec.hold.max_s + _MARGIN_S)
+    return Limits.adaptive(spec.max_calls_in_flight, breaker=breaker, on_change=on_change)
+
+
+def _tools(
+    spec: RunSpec,
+    secrets: RunSecrets,
+    client: EndpointClient,
+    on_attempt: OnAttempt | None,
+    on_change: OnChange | None,
+) -> ToolGateway:
+    if spec.tool_gateway_url is None:
+        return HttpToolGateway(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id)
+    return RemoteToolGateway.open(
+        spec.tool_gateway_url,
+        tools=spec.tools,
+        secrets=secrets,
+        job_id=spec.job_id,
+        retry=spec.retry,
+        on_attempt=on_attempt,
+        on_change=on_change,
+    )
+
+
+def _graders(
+    spec: RunSpec,
+    secrets: RunSecrets,
+    client: EndpointClient,
+    on_attempt: OnAttempt | None,
+    on_change: OnChange | None,
+) -> tuple[Grader | None, GroupGrader | None]:
+    """One of the two: who judges rollouts alone, or who judges whole groups."""
+    if spec.grader_gateway_url is not None:
+        remote = RemoteGraderGateway.open(
+            spec.grader_gateway_url,
+            grader=spec.grader,
+            secrets=secrets,
+            judge=spec.judge,
+            job_id=spec.job_id,
+            retry=spec.retry,
+            on_attempt=on_attempt,
+            on_change=on_change,
+        )
+        return (None, remote) if isinstance(spec.grader, RulerGrader) else (remote, None)
+    try:
+        if isinstance(spec.grader, RulerGrader):
+            return None, open_group_grader(
+                spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id
+            )
+        return open_grader(spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id), None
+    except ValueError as error:
+        raise RunFailed("unusable_grader", str(error), "method.reinforcement.grader") from error
+
+
+def open_hold(
+    spec: RunSpec, secrets: RunSecrets, deadlines: Deadlines, tell: Callable[[HoldBegan | HoldEnded], None]
+) -> Hold | None:
+    """None where the run uses its rounds as they come out."""
+    if spec.hold is None:
+        return None
+    return Hold(spec.hold, tell=tell, blame=partial(_culprit, known_endpoints(spec, secrets)), deadlines=deadlines)
+
+
+def rollout_setup(
+    spec: RunSpec,
+    outside: Outside,
+    engine: Sampler,
+    chat_format: HermesChatFormat,
+    *,
+    hold: Hold | None = None,
+    deadlines: Deadlines | None = None,
+) -> RolloutSetup:
+    """What all rollouts of the run share; a hold needs the deadlines it lets stand still."""
+    return RolloutSetup(
+        sampler=engine,
+        chat_format=chat_format,
+        tools=outside.tools,
+        grader=outside.grader,
+        group_grader=outside.group_grader,
+        host=outside.host,
+        grader_name=spec.grader.name,
+        budgets=spec.budgets,
+        temperature=spec.temperature,
+        model_name=spec.model_name,
+        hold=hold,
+        deadlines=deadlines or Deadlines(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEndpoint:
+    """Who is behind one endpoint key."""
+
+    stage: Stage
+    names: tuple[str, ...]
+    """In words, e.g. `tool 'search'`."""
+    secrets: dict[str, str]
+    """Header values that no message may show."""
+
+
+def known_endpoints(spec: RunSpec, secrets: RunSecrets) -> dict[str, KnownEndpoint]:
+    """All endpoints of a run by endpoint key; what shares a key shares its health."""
+    found: dict[str, KnownEndpoint] = {}
+
+    def add(stage: Stage, url: str, words: str, headers: dict[str, str]) -> None:
+        before = found.get(endpoint_key(url), KnownEndpoint(stage, (), {}))
+        numbered = {f"{name}.{len(before.secrets)}": value for name, value in headers.items()}
+        names = before.names if words in before.names else (*before.names, words)
+        found[endpoint_key(url)] = KnownEndpoint(before.stage, names, before.secrets | numbered)
+
+    for tool in spec.tools:
+        headers = secrets.tool_headers.get(tool.name, {})
+        add(Stage.TOOL, tool.server_url, f"tool {tool.name!r}", headers)
+        if tool.callback_url is not None:
+            add(Stage.TOOL, tool.callback_url, f"the rollout callback of tool {tool.name!r}", headers)
+    if isinstance(spec.grader, EndpointGrader):
+        add(Stage.GRADER, spec.grader.url, f"grader {spec.grader.name!r}", secrets.grader_headers)
+    if isinstance(spec.grader, MultiGrader):
+        for name, part in spec.grader.graders.items():
+            if isinstance(part, EndpointGrader):
+                add(Stage.GRADER, part.url, f"grader {part.name!r}", secrets.part_headers.get(name, {}))
+    if spec.judge is not None:
+        key = {"Authorization": secrets.judge_api_key} if secrets.judge_api_key else {}
+        add(Stage.GRADER, spec.judge.base_url.rstrip("/") + "/chat/completions", "the judge server", key)
+    return found
+
+
+def _culprit(known: dict[str, KnownEndpoint], change: BreakerChange) -> Culprit:
+    endpoint = known.get(change.endpoint, KnownEndpoint(Stage.PLATFORM, (f"endpoint {change.endpoint}",), {}))
+    names = " and ".join(endpoint.names)
+    what = "does not answer" if change.last_failure is None else change.last_failure.message
+    reason = mask(f"{names} at {change.endpoint} {what}", endpoint.secrets)
+    return Culprit(stage=endpoint.stage, endpoint=names, reason=reason)
