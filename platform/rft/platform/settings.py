@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     """A job whose trainer died this often without finishing a step has failed."""
     trainer_grace_s: float = 10.0
     """How long a trainer that is asked to stop may take before it is killed."""
+    trainer_silence_s: float = 3600.0
+    """A trainer that reports nothing for so long, and is not held, is killed and started again; 0: never."""
     trainer_command: tuple[str, ...] = ()
     """What is started with a run directory as its last argument. JSON. Unset: our own trainer."""
     starter_command: tuple[str, ...] = ()
@@ -95,6 +97,10 @@ class Settings(BaseSettings):
     """Deadline of one call to the judge."""
     judge_max_concurrency: int = 64
     """Calls to the judge in flight at most."""
+    rehearsal_max_rollouts: int = 2048
+    """Rollouts of a rehearsal at most; a larger burst is played in part."""
+    rehearsal_max_s: float = 300.0
+    """A rehearsal that takes longer is broken off and reported as far as it came."""
     probe_timeout_s: float = 5.0
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True
@@ -125,6 +131,26 @@ class Settings(BaseSettings):
     def starter_dir(self) -> Path:
         """The built starter policy, as a Hugging Face model directory."""
         return self.home / "starter"
+
+
+class ClientSettings(BaseSettings):
+    """What the command line, as a client of a platform, reads from the environment (docs/cli.md)."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    base_url: Annotated[str | None, Field(default=None, validation_alias="RFT_BASE_URL")]
+    """Where the platform is, ending in `/v1`."""
+    api_key: Annotated[str | None, Field(default=None, validation_alias="RFT_API_KEY")]
+    """Its key."""
+    openai_base_url: Annotated[str | None, Field(default=None, validation_alias="OPENAI_BASE_URL")]
+    """The same as the official SDK reads it; counts where ours is not set."""
+    openai_api_key: Annotated[str | None, Field(default=None, validation_alias="OPENAI_API_KEY")]
+    """Sent only to `OPENAI_BASE_URL`."""
+
+
+def client_settings() -> ClientSettings:
+    """As the environment has them now."""
+    return ClientSettings()  # pyright: ignore[reportCallIssue]
 
 
 @cache

@@ -20,6 +20,9 @@ SETTINGS = {
     "RFT_MAX_RETRIES": "1",
     "RFT_RETRY_FIRST_WAIT_S": "0.05",
     "RFT_RETRY_TOTAL_S": "3",
+    # Holding has tests of its own; in the others a failure is to be seen as it is.
+    "RFT_HOLD_EXCLUDED_SHARE": "1",
+    "RFT_HAS_ADAPTIVE_LIMITS": "false",
     "RFT_TORCH_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
@@ -27,13 +30,19 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def platform() -> Iterator[RunningPlatform]:
-    """`rft up` with a scripted sampler, real trainer, short patience with endpoints. One base model: `tiny`."""
+def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
+    """`rft up` with a scripted sampler, real trainer, short patience with endpoints. One base model: `tiny`.
+
+    A module changes settings with `CHANGED_SETTINGS`.
+    """
+    changed: dict[str, str] = getattr(request.module, "CHANGED_SETTINGS", {})
     # Outside pytest's own folder, which root's service user could not enter.
     folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     model = make_model(folder / "tiny")
-    running = RunningPlatform.start(folder / "home", SETTINGS | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})})
+    running = RunningPlatform.start(
+        folder / "home", SETTINGS | changed | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})}
+    )
     try:
         yield running
     finally:

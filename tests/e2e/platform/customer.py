@@ -48,10 +48,14 @@ class CustomerServer:
         self.calls: list[str] = []
         """Paths that were called, in order; knocks (GET) are not calls."""
         self.bodies: list[dict[str, Any]] = []
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        """Path, headers by lower-case name, and raw body of each call."""
         self.graded: dict[str, int] = {}
         """Grades asked for, by trace id."""
         self.delay_s = 0.0
         """How long every answer takes."""
+        self.is_down = False
+        """Every call is answered with 500."""
         self.released = threading.Event()
         customer = self
 
@@ -62,7 +66,10 @@ class CustomerServer:
                 self._send(200, b"{}")
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                body = json.loads(raw)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                customer.received.append((self.path, headers, raw))
                 customer.calls.append(self.path)
                 customer.bodies.append(body)
                 if customer.delay_s:
@@ -93,6 +100,8 @@ class CustomerServer:
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         """Status and body of a reply."""
+        if self.is_down:
+            return 500, b"out of order"
         if path.startswith("/grade"):
             self.graded[body["trace_id"]] = self.graded.get(body["trace_id"], 0) + 1
         match path:

@@ -19,7 +19,8 @@ from rft.platform.settings import Settings
 from rft.platform.store.bell import Bell
 
 START_DEADLINE_S = 60.0
-ROW = json.dumps({"messages": [{"role": "user", "content": "How much?"}], "answer": 7}).encode() + b"\n"
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("search", "cat")]
+ROW = json.dumps({"messages": [{"role": "user", "content": "How much?"}], "tools": TOOLS, "answer": 7}).encode() + b"\n"
 
 
 @dataclass(slots=True)

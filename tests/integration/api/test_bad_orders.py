@@ -68,8 +68,8 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (drop(_G), _G, MISSING, "grader"),
     (put(_G, None), _G, INVALID, ""),
     (drop((*_G, "type")), (*_G, "type"), MISSING, "type"),
-    (put((*_G, "type"), "python"), (*_G, "type"), INVALID, "not available in this release"),
-    (put((*_G, "type"), "multi"), (*_G, "type"), INVALID, "not available in this release"),
+    (put((*_G, "type"), "python"), (*_G, "source"), MISSING, "source"),
+    (put((*_G, "type"), "oracle"), (*_G, "type"), INVALID, "must be one of"),
     (put((*_G, "type"), ["endpoint"]), (*_G, "type"), INVALID, "endpoint"),
     (drop((*_G, "url")), (*_G, "url"), MISSING, "url"),
     (put((*_G, "url"), "ftp://host/grade"), (*_G, "url"), INVALID, "http"),
@@ -180,7 +180,9 @@ async def test_any_answer_is_reachable_and_each_url_is_knocked_at_once(
     client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint
 ) -> None:
     reinforcement = order["method"]["reinforcement"]
-    reinforcement["tools"] = [{"name": f"tool_{n}", "server_url": f"{customer.base_url}/nowhere"} for n in range(20)]
+    reinforcement["tools"] = [
+        {"name": f"tool_{n}", "description": "Looks.", "server_url": f"{customer.base_url}/nowhere"} for n in range(20)
+    ]
     job = await client.fine_tuning.jobs.create(**order)
     assert job.status == "validating_files"
     assert sorted(call.path for call in customer.endpoint.calls) == ["/grade", "/nowhere"]

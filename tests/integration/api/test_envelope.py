@@ -57,7 +57,7 @@ async def test_a_revoked_key_is_refused(api: Api, migrated_url: str) -> None:
             await connection.execute("select api_keys::text from api_keys where id = %s", (key_id,))
         ).fetchone()
     assert row is not None
-    assert key.rsplit("_", 1)[1] not in row[0]
+    assert key.split("_", 2)[2] not in row[0]
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/fine_tuning", "/files/", "/fine_tuning/jobs/a/b/c"])
@@ -149,7 +149,7 @@ async def test_openapi_tells_the_truth(api: Api) -> None:
         assert "422" not in operation["responses"], name
         if " /v1/" in name:
             assert operation["security"], name
-            assert operation["responses"]["4XX"]["content"]["application/json"]["schema"]["$ref"].endswith("Envelope")
+            assert operation["responses"]["401"]["content"]["application/json"]["schema"]["$ref"].endswith("Envelope")
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 

@@ -129,3 +129,40 @@ async def test_base_models_and_models_in_the_making_stay(client: AsyncOpenAI, jo
     with pytest.raises(BadRequestError, match="running") as raised:
         await client.models.delete(f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-2")
     assert raised.value.code == "model_in_use"
+
+
+async def test_checkpoint_permissions_make_the_round_trip(client: AsyncOpenAI, job_id: str) -> None:
+    name = f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-6"
+    permissions = client.fine_tuning.checkpoints.permissions
+    made = await collect(permissions.create(name, project_ids=["proj_a", "proj_b", "proj_a"]))
+    assert {permission.project_id for permission in made} == {"proj_a", "proj_b"}
+    assert all(permission.id.startswith("cp_") and len(permission.id) == 27 for permission in made)
+    await collect(permissions.create(name, project_ids=["proj_b", "proj_c"]))
+    newest = await collect(permissions.list(name, limit=1))
+    assert [permission.project_id for permission in newest] == ["proj_c", "proj_b", "proj_a"]
+    oldest = await collect(permissions.list(name, limit=2, order="ascending"))
+    assert [permission.project_id for permission in oldest] == ["proj_a", "proj_b", "proj_c"]
+    assert [entry.object for entry in await collect(permissions.list(name, project_id="proj_c"))] == [
+        "checkpoint.permission"
+    ]
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        page = await permissions.retrieve(name, limit=2)  # pyright: ignore[reportDeprecated]
+    assert (len(page.data), page.has_more, page.last_id) == (2, True, page.data[-1].id)
+    deleted = await permissions.delete(newest[0].id, fine_tuned_model_checkpoint=name)
+    assert (deleted.id, deleted.deleted, deleted.object) == (newest[0].id, True, "checkpoint.permission")
+    with pytest.raises(NotFoundError) as raised:
+        await permissions.delete(newest[0].id, fine_tuned_model_checkpoint=name)
+    assert raised.value.code == "permission_not_found"
+    final = f"ft:tiny:local:my-run:{job_id[-8:]}"
+    assert await collect(permissions.list(final)) == [], "each name has permissions of its own"
+
+
+async def test_only_checkpoints_have_permissions(client: AsyncOpenAI, job_id: str) -> None:
+    permissions = client.fine_tuning.checkpoints.permissions
+    for name in ("lab/tiny", f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-4"):
+        with pytest.raises(NotFoundError) as raised:
+            await permissions.create(name, project_ids=["proj_a"])
+        assert raised.value.code == "model_not_found"
+    with pytest.raises(BadRequestError) as refused:
+        await permissions.create(f"ft:tiny:local:my-run:{job_id[-8:]}", project_ids=[])
+    assert refused.value.param == "project_ids"

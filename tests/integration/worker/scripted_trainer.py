@@ -16,7 +16,14 @@ from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.core.spec import RunSecrets, RunSpec
-from tests.integration.worker.train_events import numbered, one_step, rollout_done
+from tests.integration.worker.train_events import (
+    ENDPOINT_DOWN,
+    hold_began,
+    hold_ended,
+    numbered,
+    one_step,
+    rollout_done,
+)
 
 
 class Fault(Record):
@@ -26,7 +33,8 @@ class Fault(Record):
     """Which launch, from 1; 0: every one."""
     step: int
     how: str
-    """kill, exit, torn (half a line, then kill), hang (until told), garbage (a line that is no event)."""
+    """kill, exit, torn (half a line, then kill), hang (until told), garbage (a line that is no event), hold (until
+    told), hold_kill and hold_fail (held, and then that)."""
 
 
 class Plan(Record):
@@ -107,10 +115,32 @@ def break_down(fault: Fault, log: Log, control: Path) -> None:
             sys.exit(3)
         case "hang":
             (control / "hanging").write_text(str(os.getpid()))
-            while not (control / "go-on").exists():
-                time.sleep(0.02)
+            wait_to_go_on(control)
+        case "hold" | "hold_kill" | "hold_fail":
+            log.append(hold_began(fault.step))
+            (control / "hanging").write_text(str(os.getpid()))
+            wait_to_go_on(control)
+            end_hold(fault, log)
         case _:
             raise ValueError(fault.how)
+
+
+def wait_to_go_on(control: Path) -> None:
+    """Until the test says so."""
+    while not (control / "go-on").exists():
+        time.sleep(0.02)
+
+
+def end_hold(fault: Fault, log: Log) -> None:
+    """As the fault says."""
+    match fault.how:
+        case "hold_kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hold_fail":
+            log.append(ENDPOINT_DOWN)
+            sys.exit(1)
+        case _:
+            log.append(hold_ended(fault.step))
 
 
 def stop(log: Log) -> None:

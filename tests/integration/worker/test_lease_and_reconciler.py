@@ -34,7 +34,7 @@ async def test_tokens_grow_and_an_expired_lease_can_be_taken(bench: Workbench) -
     assert second.token == first.token + 1
     assert await taken(bench, job_id, owner="b/1/x") is Refusal.NOT_RUNNABLE
     async with bench.database.connection() as connection:
-        assert await heartbeat(connection, second, ttl_s=60) is False
+        assert await heartbeat(connection, second, ttl_s=60) is None
         with pytest.raises(LeaseLost):
             await heartbeat(connection, first, ttl_s=60)
 

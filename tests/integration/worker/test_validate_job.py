@@ -8,7 +8,7 @@ from tests.integration.worker.workbench import ROW, Workbench, jsonl
 
 
 async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> None:
-    job_id = await bench.new_job(valid=jsonl(ROW, ROW))
+    job_id = await bench.new_job(valid=jsonl(ROW, {**ROW, "n": -1}))
     assert await validate_job(job_id, bench.place()) == "queued"
     job = await bench.job(job_id)
     assert (job["status"], job["total_steps"], job["lease_owner"]) == ("queued", 3, None)
@@ -91,3 +91,49 @@ async def test_many_rows_are_counted_exactly(bench: Workbench) -> None:
     job_id = await bench.new_job(content)
     assert await validate_job(job_id, bench.place()) == "queued"
     assert (await bench.job(job_id))["total_steps"] == 1500
+
+
+async def test_both_files_are_told_of_at_once(bench: Workbench) -> None:
+    job_id = await bench.new_job(b"{oops\n", valid=b"[]\n")
+    assert await validate_job(job_id, bench.place()) == "failed"
+    job = await bench.job(job_id)
+    assert job["error"]["param"] == "training_file"
+    assert f"File {job['training_file']} has 1 problem:\nline 1: not JSON" in job["error"]["message"]
+    assert f"File {job['validation_file']} has 1 problem:\nline 1: a row must be" in job["error"]["message"]
+
+
+async def test_a_validation_file_may_have_a_thousand_rows(bench: Workbench) -> None:
+    rows = [{**ROW, "n": n} for n in range(1001)]
+    job_id = await bench.new_job(valid=jsonl(*rows))
+    assert await validate_job(job_id, bench.place()) == "failed"
+    error = (await bench.job(job_id))["error"]
+    assert (error["param"], "line 1001: more than 1,000 rows" in error["message"]) == ("validation_file", True)
+
+
+async def test_repeated_shared_and_long_rows_are_warnings(bench: Workbench) -> None:
+    (bench.folder / "config.json").write_text('{"max_position_embeddings": 500}')
+    long = {"messages": [{"role": "user", "content": "x" * 5000}]}
+    job_id = await bench.new_job(jsonl(ROW, {**ROW, "n": 1}, ROW, long), valid=jsonl({**ROW, "n": 2}, ROW))
+    assert await validate_job(job_id, bench.place()) == "queued"
+    warnings = await bench.all(
+        "select message, data from job_events where job_id = %s and level = 'warn' order by seq", job_id
+    )
+    assert [row["data"] for row in warnings] == [
+        {"code": "duplicate_rows", "param": "training_file", "count": 1},
+        {"code": "rows_may_be_too_long", "param": "training_file", "count": 1},
+        {"code": "shared_rows", "param": "validation_file", "count": 1},
+    ]
+    assert "lines 3 = 1" in warnings[0]["message"]
+    assert "context of 500 tokens (lines 4)" in warnings[1]["message"]
+    assert "lines 2 = 1" in warnings[2]["message"]
+
+
+async def test_a_tool_that_the_job_describes_itself_needs_no_row(bench: Workbench) -> None:
+    tools = [
+        {"name": "search", "server_url": "http://127.0.0.1:9/"},
+        {"name": "idle", "server_url": "http://127.0.0.1:9/", "parameters": {"type": "object"}},
+    ]
+    job_id = await bench.new_job(valid=jsonl({**ROW, "n": -2}), tools=tools)
+    assert await validate_job(job_id, bench.place()) == "queued"
+    unused = await bench.all("select data from job_events where job_id = %s and data ? 'unused_tools'", job_id)
+    assert unused == []

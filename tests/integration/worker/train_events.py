@@ -1,10 +1,14 @@
 """Events as a trainer writes them: whole logs of scripted runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from rft.core.attempt import Attempt
 from rft.core.events import (
+    AttemptsMade,
     CheckpointInfo,
     EventLine,
+    HoldBegan,
+    HoldEnded,
     Notice,
     Optimization,
     RolloutDone,
@@ -24,6 +28,12 @@ from rft.core.rollout import RolloutKey, Split, StopReason
 START = 1_790_000_000.0
 TRAINED_TOKENS = 100
 """Per step."""
+ENDPOINT_DOWN = RunEnded(
+    outcome="failed",
+    best_step=None,
+    error_code="endpoint_down",
+    error_message="tool 'search' did not answer for an hour",
+)
 
 
 def rollout_done(
@@ -50,6 +60,41 @@ def rollout_done(
         sampling_s=1.0,
         tools_s=0.4,
         grading_s=0.1,
+    )
+
+
+def hold_began(step: int) -> HoldBegan:
+    """The tool is down."""
+    reason = "tool 'search' answered none of the last 8 calls; it is probed until it answers"
+    return HoldBegan(step=step, endpoint="tool 'search'", stage=Stage.TOOL, reason=reason)
+
+
+def hold_ended(step: int) -> HoldEnded:
+    """The tool is back."""
+    return HoldEnded(step=step, endpoint="tool 'search'", held_s=12.4)
+
+
+def attempts_made(step: int, trace_id: str, *codes: FailureCode | None, stage: Stage = Stage.TOOL) -> AttemptsMade:
+    """One call's tries, the n-th taking n times 10 ms; a code of None is a usable reply."""
+    return AttemptsMade(
+        step=step,
+        attempts=tuple(
+            Attempt(
+                at=START + number,
+                trace_id=trace_id,
+                stage=stage,
+                endpoint="search" if stage is Stage.TOOL else "judge",
+                call_id="call_1",
+                attempt=number,
+                code=code,
+                status=200 if code is None else 503 if code is FailureCode.SERVER_ERROR else None,
+                latency_s=number / 100,
+                queued_s=number / 1000,
+                sent_bytes=300,
+                received_bytes=0 if code else 40,
+            )
+            for number, code in enumerate(codes, start=1)
+        ),
     )
 
 
@@ -135,6 +180,6 @@ def whole_run(job_id: str, *, steps: int, rollouts: int = 3) -> list[TrainEvent]
     return events
 
 
-def numbered(events: list[TrainEvent], *, after: int = 0) -> list[EventLine]:
+def numbered(events: Sequence[TrainEvent], *, after: int = 0) -> list[EventLine]:
     """The events as lines of a log."""
     return [EventLine(seq=seq, at=START + seq, event=event) for seq, event in enumerate(events, start=after + 1)]

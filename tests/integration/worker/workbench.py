@@ -127,7 +127,7 @@ class Workbench:
             id=public_id("ftjob-", secrets.token_bytes(24)),
             model="tiny",
             base_model_path=base_model_path or str(self.folder),
-            training_file=await self.upload(jsonl(*[ROW] * 6) if train is None else train),
+            training_file=await self.upload(jsonl(*({**ROW, "n": n} for n in range(6))) if train is None else train),
             validation_file=None if valid is None else await self.upload(valid),
             suffix="unit",
             seed=1,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,16 +14,26 @@ from pydantic import BaseModel
 from rft.platform.api import error_handlers
 from rft.platform.api.body_limit import BodyLimitMiddleware
 from rft.platform.api.dependencies import AppServices, Services, require_key
+from rft.platform.api.document import DocumentedApi
 from rft.platform.api.errors import ErrorEnvelope
 from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
+from rft.platform.checkpoints.permission_endpoints import router as permissions_router
 from rft.platform.files.endpoints import router as files_router
-from rft.platform.files.service import MAX_FILE_BYTES
 from rft.platform.files.storage import LocalFileStore
+from rft.platform.files.sweeping import sweep_forever
+from rft.platform.files.uploading import MAX_FILE_BYTES
+from rft.platform.graders.endpoints import router as dry_runs_router
 from rft.platform.jobs.endpoints import router as jobs_router
 from rft.platform.models.endpoints import router as models_router
+from rft.platform.registry.endpoints import graders_router as registered_graders_router
+from rft.platform.registry.endpoints import tools_router
+from rft.platform.regrades.endpoints import router as regrades_router
+from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.settings import Settings, settings
+from rft.platform.signing.endpoints import router as signing_router
+from rft.platform.signing.service import ensure_signing_secret
 from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
@@ -56,7 +66,7 @@ def create_app(
     `web_assets`: the built dashboard, the shipped one by default. Raises ValueError when no database is configured.
     """
     config = settings() if wanted is None else wanted
-    app = FastAPI(
+    app = DocumentedApi(
         title="Agent RFT",
         summary="Fine-tuning API in OpenAI's wire format.",
         version="1",
@@ -69,22 +79,33 @@ def create_app(
     error_handlers.install(app)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(RequestIdMiddleware)
-    app.add_api_route("/health", _health, methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}})
+    app.add_api_route(
+        "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}
+    )
     app.include_router(_v1())
     _serve_dashboard(app, web_assets or _SHIPPED_WEB_ASSETS)
     return app
 
 
 def _v1() -> APIRouter:
-    # "4XX" also keeps FastAPI from announcing its own 422, which we never send. By reference and not by `model`,
-    # because that would announce downloads and streams to fail in their own media type.
-    envelope = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorEnvelope.__name__}"}}}
-    responses: dict[int | str, dict[str, object]] = {
-        "4XX": {"content": envelope, "description": "The request cannot be fulfilled as it is."},
-        "5XX": {"content": envelope, "description": "Ours; worth another try."},
-    }
+    # The ranges keep FastAPI from announcing its own 422, which we never send; the document names the statuses.
+    responses: dict[int | str, dict[str, object]] = {"4XX": {"description": ""}, "5XX": {"description": ""}}
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(require_key)], responses=responses)
-    for router in (files_router, jobs_router, checkpoints_router, models_router, rollouts_router, stream_router):
+    for router in (
+        files_router,
+        jobs_router,
+        checkpoints_router,
+        permissions_router,
+        models_router,
+        rollouts_router,
+        stream_router,
+        signing_router,
+        tools_router,
+        registered_graders_router,
+        dry_runs_router,
+        regrades_router,
+        rehearsals_router,
+    ):
         v1.include_router(router)
     return v1
 
@@ -105,25 +126,32 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with Database(url) as database:
+            secret_box = SecretBox.at(config.home)
+            async with database.transaction() as connection:
+                await ensure_signing_secret(connection, secret_box)
             app.state.services = Services(
                 settings=config,
                 database=database,
                 file_store=LocalFileStore(config.files_dir),
-                secret_box=SecretBox.at(config.home),
+                secret_box=secret_box,
                 ringer=ringer,
             )
-            reconciler = (
-                asyncio.create_task(reconcile_forever(database, settings=config, ringer=ringer))
-                if has_reconciler
-                else None
-            )
+            chores = _start_chores(database, config, ringer) if has_reconciler else []
             yield
-            if reconciler is not None:
-                reconciler.cancel()
-                with suppress(asyncio.CancelledError):
-                    await reconciler
+            await app.state.services.background.aclose()
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
 
     return lifespan
+
+
+def _start_chores(database: Database, config: Settings, ringer: Ringer | None) -> list[asyncio.Task[None]]:
+    """What goes on beside the requests; each chore outlives its own failures."""
+    return [
+        asyncio.create_task(reconcile_forever(database, settings=config, ringer=ringer)),
+        asyncio.create_task(sweep_forever(database, LocalFileStore(config.files_dir))),
+    ]
 
 
 async def _health(services: AppServices) -> Health:

@@ -1,12 +1,13 @@
 """What endpoints ask for in their signatures. Routers are mounted behind `require_key` by the app factory."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from rft.platform.api.background import Background
 from rft.platform.api.errors import Unauthorized
 from rft.platform.api.keys import verify_key
 from rft.platform.files.storage import FileStore
@@ -27,6 +28,7 @@ class Services:
     secret_box: SecretBox
     ringer: Ringer | None = None
     """None: Celery."""
+    background: Background = field(default_factory=Background)
 
 
 def get_services(request: Request) -> Services:

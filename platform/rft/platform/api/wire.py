@@ -1,10 +1,13 @@
 """Base of request bodies, and constraints that say in words what they want."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class OpenBody(BaseModel):
@@ -35,6 +38,19 @@ def refuse_unless(problem: Callable[[str], str | None]) -> Callable[[str], str]:
         return value
 
     return check
+
+
+def holds_only_text(value: Any) -> bool:
+    """Whether every string can be written as UTF-8 and stored."""
+    match value:
+        case str():
+            return "\x00" not in value and not _SURROGATE.search(value)
+        case dict():
+            return all(holds_only_text(key) and holds_only_text(entry) for key, entry in value.items())
+        case list():
+            return all(holds_only_text(entry) for entry in value)
+        case _:
+            return True
 
 
 PositiveSeconds: TypeAlias = Annotated[

@@ -2,16 +2,41 @@
 
 import sys
 from importlib.metadata import version as version_of
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from rft.platform.cli.file_commands import files_app
+from rft.platform.cli.job_commands import jobs_app
+from rft.platform.cli.model_commands import models_app
+from rft.platform.cli.registry_commands import graders_app, tools_app
+from rft.platform.cli.regrade_commands import regrade
+from rft.platform.cli.rollout_commands import rollouts_app
+from rft.platform.cli.secret_commands import secrets_app
+
+_WORK = "A platform's objects"
+_BEFORE = "Before a job"
+_HOST = "On the platform's host"
+
+# Tracebacks of ours never show local values: among them are keys.
 app = typer.Typer(
-    name="rft", help="Agent RFT: teach a model to use your tools.", no_args_is_help=True, add_completion=False
+    name="rft",
+    help="Agent RFT: teach a model to use your tools.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
 )
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
-app.add_typer(keys, name="key")
+app.add_typer(files_app, name="files", rich_help_panel=_WORK)
+app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
+app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
+app.command("regrade", rich_help_panel=_WORK)(regrade)
+app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
+app.add_typer(graders_app, name="graders", rich_help_panel=_WORK)
+app.add_typer(models_app, name="models", rich_help_panel=_WORK)
+app.add_typer(keys, name="key", rich_help_panel=_HOST)
+app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
 
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Data directory (default: RFT_HOME).")]
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")]
@@ -22,6 +47,9 @@ PortOption = Annotated[
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # A terminal without our letters shows others, and breaks nothing.
     app()
 
 
@@ -31,7 +59,7 @@ def version() -> None:
     typer.echo(version_of("agent-rft"))
 
 
-@app.command()
+@app.command(rich_help_panel=_HOST)
 def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
     from rft.platform.cli.chosen import chosen_settings
@@ -44,7 +72,7 @@ def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None
         _give_up(problem)
 
 
-@app.command()
+@app.command(rich_help_panel=_HOST)
 def doctor(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Tell what is wrong with this machine."""
     from rft.platform.cli.chosen import chosen_settings
@@ -57,6 +85,65 @@ def doctor(home: HomeOption = None, port: PortOption = None, host: HostOption = 
         if finding.what_to_do:
             typer.echo(f"       {finding.what_to_do}")
     if any(finding.level is Level.ERROR for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command(rich_help_panel=_BEFORE)
+def rehearse(
+    job: Annotated[Path, typer.Argument(help="JSON file with the body of a job's order.")],
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Dataset (default: the order's training_file, as a path).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    calls_per_rollout: Annotated[
+        int | None, typer.Option("--calls-per-rollout", min=0, help="Tool calls of each rollout (default: 3).")
+    ] = None,
+    max_rollouts: Annotated[
+        int | None, typer.Option("--max-rollouts", min=1, help="Play at most so many rollouts of the burst.")
+    ] = None,
+) -> None:
+    """Play the burst of a job's step at its tools and grader, without a model; 1 when rollouts failed."""
+    from rich.console import Console
+
+    from rft.platform.cli.chosen import chosen_settings
+    from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal, show
+
+    try:
+        report = run_rehearsal(Wanted(job, file, calls_per_rollout, max_rollouts), chosen_settings(), is_quiet=as_json)
+    except CannotRehearse as problem:
+        _give_up(problem)
+    if as_json:
+        typer.echo(report.model_dump_json(indent=2))
+    else:
+        show(report, Console())
+    if report.excluded_rollouts or report.unfinished_rollouts:
+        raise typer.Exit(1)
+
+
+@app.command(rich_help_panel=_BEFORE)
+def validate(
+    data: Annotated[Path, typer.Argument(help="The training file.", exists=True, dir_okay=False)],
+    validation: Annotated[
+        Path | None, typer.Option("--validation", help="The validation file.", exists=True, dir_okay=False)
+    ] = None,
+    context_tokens: Annotated[
+        int | None, typer.Option("--context-tokens", min=1, help="What the model can read: warn of longer rows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
+) -> None:
+    """Check a dataset as a job would; exit status 1 when a job would refuse it."""
+    from rft.platform.cli.validate import in_words, validate_files
+
+    try:
+        validated = validate_files(data, validation, context_tokens=context_tokens)
+    except OSError as problem:
+        _give_up(problem)
+    if as_json:
+        typer.echo(validated.model_dump_json(indent=2))
+    else:
+        for line in in_words(validated):
+            typer.echo(line)
+    if not validated.is_usable:
         raise typer.Exit(1)
 
 
@@ -75,6 +162,6 @@ def create_key(
         _give_up(problem)
 
 
-def _give_up(problem: Exception) -> None:
+def _give_up(problem: Exception) -> NoReturn:
     typer.echo(f"rft: {problem}", err=True)
     sys.exit(1)

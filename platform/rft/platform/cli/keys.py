@@ -13,10 +13,11 @@ from rft.platform.settings import Settings
 
 def new_key(settings: Settings, name: str) -> str:
     """Create a key; raises StartFailed when the database is not there."""
-    return asyncio.run(_new_key(_database_url(settings), name))
+    return asyncio.run(_new_key(running_database_url(settings), name))
 
 
-def _database_url(settings: Settings) -> str:
+def running_database_url(settings: Settings) -> str:
+    """Where the platform's database is, given or embedded; raises StartFailed when the embedded one is not running."""
     if settings.database_url is not None:
         return settings.database_url
     home = Home(settings.home)

@@ -1,32 +1,56 @@
 """`/v1/files`."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 from urllib.parse import quote
 
-from fastapi import APIRouter, File, Form, Query, UploadFile
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.files import service
 from rft.platform.files.schemas import FileDeleted, FileObject, UploadPurpose
+from rft.platform.files.uploading import receive_upload
 
 router = APIRouter(prefix="/files", tags=["files"])
 
 
-@router.post("")
-async def upload_file(
-    uow: Uow,
-    services: AppServices,
-    file: Annotated[UploadFile, File(description="The bytes; `.jsonl` for fine-tuning.")],
-    purpose: Annotated[UploadPurpose, Form()],
-    expires_after_anchor: Annotated[str | None, Form(alias="expires_after[anchor]", pattern="^created_at$")] = None,
-    expires_after_seconds: Annotated[int | None, Form(alias="expires_after[seconds]", ge=3600, le=2_592_000)] = None,
-) -> FileObject:
-    """Upload a file. Its rows are checked when a job starts."""
-    return await service.store_upload(
-        uow, services.file_store, file, purpose=purpose, expires_after_s=expires_after_seconds
+_UPLOAD_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "properties": {
+                        "file": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "The bytes, 512 MB at most; `.jsonl` for fine-tuning.",
+                        },
+                        "purpose": {"type": "string", "enum": list(get_args(UploadPurpose))},
+                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+                        "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2_592_000},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post("", openapi_extra=_UPLOAD_FORM)
+async def upload_file(request: Request, services: AppServices) -> FileObject:
+    """Upload a file. The rows of a fine-tuning file are read along: `dataset` tells what is in it, `status_details`
+    what is wrong with it; only a job that uses it fails."""
+    row = await receive_upload(
+        services.database,
+        services.file_store,
+        content_type=request.headers.get("content-type", ""),
+        body=request.stream(),
     )
+    return service.to_file_object(row)
 
 
 @router.get("")
@@ -65,7 +89,7 @@ async def retrieve_file_content(uow: Uow, services: AppServices, file_id: str) -
     """A file's bytes, as they were uploaded."""
     row = await service.find(uow, file_id)
     return StreamingResponse(
-        await services.file_store.open(row.storage_key),
+        await service.open_content(uow, services.file_store, row),
         media_type="application/octet-stream",
         headers={
             "content-length": str(row.bytes),

@@ -7,8 +7,12 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
+from rft.core.dataset_report import DatasetReport
+from rft.platform.worker.storable import storable_json, storable_text
 
-_COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at"
+IN_DATABASE = "database"
+"""Storage key of files whose bytes lie in `file_contents`."""
+_COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at, report"
 _ALIVE = "(expires_at is null or expires_at > now())"
 
 
@@ -24,6 +28,8 @@ class FileRow(Record):
     storage_key: str
     created_at: datetime
     expires_at: datetime | None
+    report: DatasetReport | None = None
+    """What the validator found; None for files that are no datasets."""
 
 
 class FileRepository:
@@ -33,14 +39,25 @@ class FileRepository:
         self._connection = connection
 
     async def insert(
-        self, *, id: str, filename: str, purpose: str, bytes: int, storage_key: str, expires_after_s: int | None = None
+        self,
+        *,
+        id: str,
+        filename: str,
+        purpose: str,
+        bytes: int,
+        storage_key: str,
+        expires_after_s: int | None = None,
+        report: DatasetReport | None = None,
+        status_details: str | None = None,
     ) -> FileRow:
-        """A file whose bytes are stored: it is `processed` at once, rows are checked when a job starts."""
+        """A file whose bytes are stored: it is `processed` at once, bad rows fail the jobs that use them."""
         async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
             await cursor.execute(
-                "insert into files (id, filename, purpose, bytes, status, storage_key, created_at, expires_at)"
-                " values (%(id)s, %(filename)s, %(purpose)s, %(bytes)s, 'processed', %(storage_key)s,"
-                " clock_timestamp(), clock_timestamp() + make_interval(secs => %(expires_after_s)s))"
+                "insert into files (id, filename, purpose, bytes, status, status_details, storage_key, created_at,"
+                " expires_at, report)"
+                " values (%(id)s, %(filename)s, %(purpose)s, %(bytes)s, 'processed', %(status_details)s,"
+                " %(storage_key)s, clock_timestamp(), clock_timestamp() + make_interval(secs => %(expires_after_s)s),"
+                " %(report)s)"
                 " returning " + _COLUMNS,
                 {
                     "id": id,
@@ -49,11 +66,41 @@ class FileRepository:
                     "bytes": bytes,
                     "storage_key": storage_key,
                     "expires_after_s": expires_after_s,
+                    "report": None if report is None else storable_json(report.model_dump_json()),
+                    "status_details": None if status_details is None else storable_text(status_details),
                 },
             )
             row = await cursor.fetchone()
         assert row is not None, "insert returning gives the row"
         return row
+
+    async def insert_with_content(self, *, id: str, filename: str, purpose: str, content: bytes) -> bool:
+        """A file of our own making, its bytes beside its row. False when it was there already."""
+        cursor = await self._connection.execute(
+            "insert into files (id, filename, purpose, bytes, status, storage_key, created_at)"
+            " values (%s, %s, %s, %s, 'processed', %s, clock_timestamp()) on conflict (id) do nothing",
+            (id, filename, purpose, len(content), IN_DATABASE),
+        )
+        if cursor.rowcount == 0:
+            return False
+        await self._connection.execute("insert into file_contents (file_id, content) values (%s, %s)", (id, content))
+        return True
+
+    async def content(self, file_id: str) -> bytes | None:
+        """The bytes of a file that lies in the database."""
+        cursor = await self._connection.execute("select content from file_contents where file_id = %s", (file_id,))
+        row = await cursor.fetchone()
+        return None if row is None else row[0]
+
+    async def lock_expired(self, *, limit: int) -> list[FileRow]:
+        """Files past their expiry that nobody else is removing."""
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute(
+                "select " + _COLUMNS + " from files where expires_at <= now()"
+                " order by expires_at limit %s for update skip locked",
+                (limit,),
+            )
+            return await cursor.fetchall()
 
     async def get(self, file_id: str) -> FileRow | None:
         """One file; it cannot be deleted before the caller's transaction ends."""

@@ -9,6 +9,22 @@ from rft.platform.api.pagination import Listed
 UploadPurpose = Literal["assistants", "batch", "fine-tune", "vision", "user_data", "evals"]
 
 
+class DatasetObject(BaseModel):
+    """Ours: what the validator found in a file for fine-tuning."""
+
+    rows: int
+    problems: int
+    """Lines that keep jobs from using the file."""
+    first_problems: list[str]
+    """Line, path and reason."""
+    duplicates: int
+    """Rows that an earlier line has already."""
+    tools: list[str]
+    """Tools that rows describe."""
+    longest_row_tokens: int
+    """Length of the longest prompt, estimated from its characters."""
+
+
 class FileObject(Listed):
     """A file as the contract shows it."""
 
@@ -21,6 +37,8 @@ class FileObject(Listed):
     purpose: str
     status: Literal["uploaded", "processed", "error"]
     status_details: str | None
+    dataset: DatasetObject | None
+    """None for files that are no datasets."""
 
 
 class FileDeleted(BaseModel):

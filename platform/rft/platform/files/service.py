@@ -1,32 +1,15 @@
 """What can be done with files."""
 
-import secrets
 from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Literal
 
-from rft.core.ids import public_id
-from rft.platform.api.errors import BadRequest, NotFound, TooLarge
+from rft.core.dataset_report import DatasetReport
+from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.files.schemas import FileObject, UploadPurpose
-from rft.platform.files.storage import FileStore
+from rft.platform.files.repository import IN_DATABASE, FileRepository, FileRow
+from rft.platform.files.schemas import DatasetObject, FileObject
+from rft.platform.files.storage import BytesMissing, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork
-
-MAX_FILE_BYTES = 512 << 20
-_CHUNK_BYTES = 1 << 20
-
-
-class Upload(Protocol):
-    """A file on its way in."""
-
-    @property
-    def filename(self) -> str | None:
-        """As the customer named it."""
-        ...
-
-    async def read(self, size: int = -1) -> bytes:
-        """The next bytes; empty at the end."""
-        ...
 
 
 def to_file_object(row: FileRow) -> FileObject:
@@ -40,62 +23,33 @@ def to_file_object(row: FileRow) -> FileObject:
         purpose=row.purpose,
         status=row.status,
         status_details=row.status_details,
+        dataset=None if row.report is None else _to_dataset_object(row.report),
     )
 
 
-async def store_upload(
-    uow: UnitOfWork, store: FileStore, upload: Upload, *, purpose: UploadPurpose, expires_after_s: int | None
-) -> FileObject:
-    """Keep an uploaded file. Raises BadRequest, TooLarge; then nothing is kept."""
-    filename = (upload.filename or "").replace("\\", "/").rsplit("/", 1)[-1]
-    if not filename or len(filename) > 255 or not filename.isprintable():
-        raise BadRequest("The file needs a name of 1 to 255 printable characters.", param="file", code="invalid_value")
-    if purpose == "fine-tune" and not filename.lower().endswith(".jsonl"):
-        raise BadRequest(
-            f"A file for fine-tuning must be JSON Lines and its name end in .jsonl; this is {filename!r}.",
-            param="file",
-            code="invalid_file_format",
-        )
-    return to_file_object(
-        await keep(uow, store, _chunks(upload), filename=filename, purpose=purpose, expires_after_s=expires_after_s)
+def _to_dataset_object(report: DatasetReport) -> DatasetObject:
+    return DatasetObject(
+        rows=report.rows,
+        problems=report.problems,
+        first_problems=[str(problem) for problem in report.shown_problems],
+        duplicates=report.duplicates,
+        tools=list(report.tools),
+        longest_row_tokens=report.longest_row_tokens,
     )
 
 
-async def keep(
-    uow: UnitOfWork,
-    store: FileStore,
-    chunks: AsyncIterator[bytes],
-    *,
-    filename: str,
-    purpose: str,
-    expires_after_s: int | None = None,
-) -> FileRow:
-    """Store bytes and their row; also for files of our own making (results)."""
-    file_id = public_id("file-", secrets.token_bytes(22), length=22)
-    size = await store.put(file_id, chunks)
-    try:
-        if size == 0:
-            raise BadRequest("The file is empty.", param="file", code="invalid_file_format")
-        return await FileRepository(uow.connection).insert(
-            id=file_id,
-            filename=filename,
-            purpose=purpose,
-            bytes=size,
-            storage_key=file_id,
-            expires_after_s=expires_after_s,
-        )
-    except BaseException:
-        await store.delete(file_id)
-        raise
+async def open_content(uow: UnitOfWork, store: FileStore, row: FileRow) -> AsyncIterator[bytes]:
+    """The file's bytes, wherever they lie. Raises BytesMissing."""
+    if row.storage_key != IN_DATABASE:
+        return await store.open(row.storage_key)
+    content = await FileRepository(uow.connection).content(row.id)
+    if content is None:
+        raise BytesMissing(f"the bytes of {row.id} are gone")
+    return _whole(content)
 
 
-async def _chunks(upload: Upload) -> AsyncIterator[bytes]:
-    size = 0
-    while chunk := await upload.read(_CHUNK_BYTES):
-        size += len(chunk)
-        if size > MAX_FILE_BYTES:
-            raise TooLarge(f"A file may have {MAX_FILE_BYTES >> 20} MB at most.", param="file", code="file_too_large")
-        yield chunk
+async def _whole(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def find(uow: UnitOfWork, file_id: str) -> FileRow:
@@ -128,4 +82,5 @@ async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
             f"File {file_id} is in use by {user}; cancel that job or wait for its end.", param="id", code="file_in_use"
         )
     await files.delete(file_id)
-    uow.after_commit(lambda: store.delete(row.storage_key))
+    if row.storage_key != IN_DATABASE:
+        uow.after_commit(lambda: store.delete(row.storage_key))

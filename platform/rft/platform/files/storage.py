@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import obstore
 from obstore.store import LocalStore
 
+from rft.core.dataset_lines import LineSplitter
 from rft.core.errors import RftError
 from rft.platform.settings import settings
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from obstore import GetResult
 
 _CHUNK_BYTES = 1 << 20
+_PARTS_IN_FLIGHT = 4
 
 
 class BytesMissing(RftError):
@@ -53,7 +55,7 @@ class LocalFileStore:
                 size += len(chunk)
                 yield chunk
 
-        await obstore.put_async(self._store, key, counted())
+        await obstore.put_async(self._store, key, counted(), chunk_size=_CHUNK_BYTES, max_concurrency=_PARTS_IN_FLIGHT)
         return size
 
     async def open(self, key: str) -> AsyncIterator[bytes]:
@@ -84,11 +86,11 @@ def default_store() -> FileStore:
 
 
 async def read_lines(storage_key: str, store: FileStore | None = None) -> AsyncIterator[bytes]:
-    """The lines of a stored file without their newline, one after the other. Raises BytesMissing."""
-    rest = b""
+    """The lines of a stored file without their newline, one after the other; longer than any row may be they
+    are cut. Raises BytesMissing."""
+    splitter = LineSplitter()
     async for chunk in await (store or default_store()).open(storage_key):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        for line in splitter.feed(chunk):
             yield line
-    if rest:
-        yield rest
+    for line in splitter.end():
+        yield line

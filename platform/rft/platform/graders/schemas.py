@@ -1,37 +1,40 @@
-"""Graders on the wire: `method.reinforcement.grader`."""
+"""Graders on the wire: `method.reinforcement.grader`, a union tagged by `type` (contract section 1.9)."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BeforeValidator, Field, FiniteFloat
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
+from rft.grader_gateway.builtin.formula import formula_problem
+from rft.grader_gateway.builtin.python_code import source_problem
+from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless
+from rft.platform.graders.judge_fields import Input, JudgeModel, SamplingWanted, Template
 from rft.platform.tools.fields import EndpointUrl, Headers
 
-LATER = ("string_check", "text_similarity", "score_model", "label_model", "python", "multi")
-"""Types of the contract that this release does not run yet."""
-
-
-def _supported_type(value: Any) -> Any:
-    if value in LATER:
-        raise PydanticCustomError(
-            "unsupported_grader",
-            "graders of type '{type}' are not available in this release; use one of type 'endpoint'",
-            {"type": value},
-        )
-    if value != "endpoint":
-        raise PydanticCustomError("invalid_value", "must be 'endpoint'")
-    return value
+_Name: TypeAlias = Annotated[
+    Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")
+]
+_MAX_PARTS = 64
 
 
 class EndpointGrader(OpenBody):
     """The customer's grader behind a URL: POST `{sample, item, trace_id}`, answer `{score}`."""
 
-    type: Annotated[Literal["endpoint"], BeforeValidator(_supported_type)]
+    type: Literal["endpoint"]
     url: EndpointUrl
-    name: (
-        Annotated[Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")] | None
-    ) = None
+    name: _Name | None = None
     """Invented when absent."""
     headers: Headers | None = None
     """Sent with every request; values are shown masked."""
@@ -39,10 +42,243 @@ class EndpointGrader(OpenBody):
         Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], must_be("a number above 0")] | None
     ) = None
     """Requests per second at most."""
+    max_concurrency: Annotated[Annotated[int, Field(ge=1, strict=True)], must_be("a whole number from 1")] | None = None
+    """Ours: requests in flight at most."""
     pass_threshold: FiniteFloat | None = None
     timeout_s: PositiveSeconds | None = None
     """Ours: deadline of one attempt."""
 
 
-Grader: TypeAlias = EndpointGrader
-"""Grows into a union tagged by `type` when the built-in graders arrive."""
+class StringCheckGrader(OpenBody):
+    """Compares two texts: 1 or 0."""
+
+    type: Literal["string_check"]
+    name: _Name | None = None
+    input: Template
+    reference: Template
+    operation: Literal["eq", "ne", "like", "ilike"]
+    """`like`: input contains reference; `ilike`: the same, whatever the case."""
+    pass_threshold: FiniteFloat | None = None
+
+
+def _no_embeddings(metric: Any) -> Any:
+    if metric == "cosine":
+        raise PydanticCustomError(
+            "invalid_value", "'cosine' needs an embedding model, which this platform does not run"
+        )
+    return metric
+
+
+class TextSimilarityGrader(OpenBody):
+    """How alike two texts are, from 0 to 1."""
+
+    type: Literal["text_similarity"]
+    name: _Name | None = None
+    input: Template
+    reference: Template
+    evaluation_metric: Annotated[
+        Literal[
+            "fuzzy_match", "bleu", "gleu", "meteor", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"
+        ],
+        BeforeValidator(_no_embeddings),
+    ]
+    pass_threshold: FiniteFloat | None = None
+
+
+def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
+    if bounds[0] >= bounds[1]:
+        raise PydanticCustomError("invalid_value", "must begin below its end")
+    return bounds
+
+
+class ScoreModelGrader(OpenBody):
+    """A judge model gives a number within `range`."""
+
+    type: Literal["score_model"]
+    name: _Name | None = None
+    model: JudgeModel
+    input: Input
+    range: Annotated[tuple[FiniteFloat, FiniteFloat], must_be("two numbers"), AfterValidator(_rising)] | None = None
+    """[0, 1] when absent."""
+    sampling_params: SamplingWanted | None = None
+    pass_threshold: FiniteFloat | None = None
+
+
+_Labels: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=100)]
+
+
+class LabelModelGrader(OpenBody):
+    """A judge model chooses a label: 1 when it is a passing one, else 0."""
+
+    type: Literal["label_model"]
+    name: _Name | None = None
+    model: JudgeModel
+    input: Input
+    labels: Annotated[_Labels, must_be("a list of different texts")]
+    passing_labels: Annotated[_Labels, must_be("a list of texts")]
+    sampling_params: SamplingWanted | None = None
+
+    @field_validator("labels", mode="after")
+    @classmethod
+    def _differ(cls, labels: list[str]) -> list[str]:
+        if len(set(labels)) < len(labels):
+            raise PydanticCustomError("invalid_value", "must be a list of different texts")
+        return labels
+
+    @field_validator("passing_labels", mode="after")
+    @classmethod
+    def _are_labels(cls, passing: list[str], info: ValidationInfo) -> list[str]:
+        strange = [label for label in passing if label not in info.data.get("labels", passing)]
+        if strange:
+            raise PydanticCustomError("invalid_value", "'{label}' is not among the labels", {"label": strange[0]})
+        return passing
+
+
+class PythonGrader(OpenBody):
+    """The customer's `grade(sample, item) -> float`, run isolated."""
+
+    type: Literal["python"]
+    name: _Name | None = None
+    source: Annotated[str, must_be("a text"), AfterValidator(refuse_unless(source_problem))]
+    image_tag: str | None = None
+    """Accepted; there is one image here."""
+    pass_threshold: FiniteFloat | None = None
+    timeout_s: (
+        Annotated[
+            Annotated[float, Field(gt=0, le=120, allow_inf_nan=False, strict=True)],
+            must_be("a number of seconds above 0, 120 at most"),
+        ]
+        | None
+    ) = None
+    """Ours: 120 when absent."""
+
+
+class RulerGrader(OpenBody):
+    """Ours: a judge ranks all rollouts of a group in one call; rewards are relative to the group."""
+
+    type: Literal["ruler"]
+    name: _Name | None = None
+    model: JudgeModel
+    rubric: (
+        Annotated[Annotated[str, Field(min_length=1, max_length=20_000)], must_be("a text of 1 to 20000 characters")]
+        | None
+    ) = None
+    """What good means here, in words."""
+    sampling_params: SamplingWanted | None = None
+
+
+def _tagged(*kinds: type[OpenBody], refused: Mapping[str, str] | None = None) -> WrapValidator:
+    """Validates as the kind that `type` names, so that an error's path holds the customer's names only."""
+    by_type = {str(get_args(kind.model_fields["type"].annotation)[0]): kind for kind in kinds}
+
+    def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, kinds):
+            return value
+        if not isinstance(value, dict):
+            raise PydanticCustomError("invalid_value", "must be an object with a type")
+        if "type" not in value:
+            raise ValidationError.from_exception_data("grader", [{"type": "missing", "loc": ("type",), "input": value}])
+        kind = by_type.get(value["type"]) if isinstance(value["type"], str) else None
+        if kind is None:
+            words = (refused or {}).get(str(value["type"])) or f"must be one of {', '.join(map(repr, by_type))}"
+            raise _at(("type",), words)
+        return kind.model_validate(value)
+
+    return WrapValidator(check)
+
+
+def _at(place: tuple[int | str, ...], words: str) -> ValidationError:
+    # Raised this way it carries its own place below the field.
+    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
+    return ValidationError.from_exception_data("grader", [{"type": error, "loc": place, "input": None}])
+
+
+LeafGrader: TypeAlias = Annotated[
+    Annotated[
+        EndpointGrader | StringCheckGrader | TextSimilarityGrader | ScoreModelGrader | LabelModelGrader | PythonGrader,
+        Discriminator("type"),
+    ],
+    _tagged(
+        EndpointGrader,
+        StringCheckGrader,
+        TextSimilarityGrader,
+        ScoreModelGrader,
+        LabelModelGrader,
+        PythonGrader,
+        refused={
+            "multi": "a multi grader may not hold another one",
+            "ruler": "a ruler ranks whole groups and cannot be a part of a multi grader",
+        },
+    ),
+]
+
+
+def _by_name(graders: Any) -> Any:
+    """A list of named graders is taken as the dictionary it stands for."""
+    if isinstance(graders, dict) and isinstance(graders.get("type"), str):
+        raise PydanticCustomError("invalid_value", "must be an object of graders by name; this is one bare grader")
+    if not isinstance(graders, list):
+        return graders
+    by_name: dict[str, Any] = {}
+    for index, grader in enumerate(graders):
+        name = grader.get("name") if isinstance(grader, dict) else None
+        if not isinstance(name, str):
+            raise _at((index, "name"), "each grader of a list needs a name")
+        if name in by_name:
+            raise _at((index, "name"), f"grader names must differ; '{name}' appears twice")
+        by_name[name] = grader
+    return by_name
+
+
+class MultiGrader(OpenBody):
+    """Several graders and a formula over their names."""
+
+    type: Literal["multi"]
+    name: _Name | None = None
+    graders: Annotated[dict[str, LeafGrader], Field(min_length=1, max_length=_MAX_PARTS), BeforeValidator(_by_name)]
+    """By variable name; a list of named graders is accepted, too."""
+    calculate_output: Annotated[str, must_be("a text")]
+    """A formula over the names: `+ - * / ^`, min, max, abs, floor, ceil, exp, sqrt, log."""
+    pass_threshold: FiniteFloat | None = None
+
+    @field_validator("graders", mode="after")
+    @classmethod
+    def _usable_names(cls, graders: dict[str, LeafGrader]) -> dict[str, LeafGrader]:
+        for name in graders:
+            if not name.isidentifier() or not name.isascii() or len(name) > 64 or name == "headers":
+                raise _at((name,), "a part's name must be a word a formula can use: letters, digits and underscores")
+        return graders
+
+    @field_validator("calculate_output", mode="after")
+    @classmethod
+    def _computes(cls, formula: str, info: ValidationInfo) -> str:
+        graders = info.data.get("graders")
+        problem = None if graders is None else formula_problem(formula, tuple(graders))
+        if problem is not None:
+            raise PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
+        return formula
+
+
+Grader: TypeAlias = Annotated[
+    Annotated[
+        EndpointGrader
+        | StringCheckGrader
+        | TextSimilarityGrader
+        | ScoreModelGrader
+        | LabelModelGrader
+        | PythonGrader
+        | MultiGrader
+        | RulerGrader,
+        Discriminator("type"),
+    ],
+    _tagged(
+        EndpointGrader,
+        StringCheckGrader,
+        TextSimilarityGrader,
+        ScoreModelGrader,
+        LabelModelGrader,
+        PythonGrader,
+        MultiGrader,
+        RulerGrader,
+    ),
+]

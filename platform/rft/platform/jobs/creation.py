@@ -6,11 +6,16 @@ from rft.core.failure import Stage
 from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
-from rft.platform.files.repository import FileRepository
+from rft.platform.api.idempotency import IdempotencyKey, claim, earlier_job, fingerprint
+from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.graders.specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.jobs.masking import masked_method, masked_request, secrets_of
+from rft.platform.jobs.order_checks import refuse_undescribed_tools, unknown_fields
 from rft.platform.jobs.repository import JobRepository, JobRow, NewJob
-from rft.platform.jobs.schemas import JobCreate, Method
+from rft.platform.jobs.schemas import JobCreate, JobOrder, Method
 from rft.platform.models.service import resolve_base
+from rft.platform.registry.repository import RegistrationRepository
+from rft.platform.registry.resolution import resolve_order
 from rft.platform.store.bell import VALIDATE_JOB
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.tools.probing import Target, refuse_unreachable
@@ -18,26 +23,50 @@ from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import notify
 
 _GENERATED_SEEDS = 2**31
+_GRADER = "method.reinforcement.grader"
 
 
-async def create_job(services: Services, order: JobCreate) -> JobRow:
-    """Check the order, knock at its endpoints, write the row, ring the bell. Raises BadRequest."""
-    base_model_path = resolve_base(order.model, services.settings)
+async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey | None = None) -> JobRow:
+    """Check the order, knock at its endpoints, write the row, ring the bell. Raises BadRequest.
+
+    `key`: the same order under the same key gives the job it gave before.
+    """
+    request = fingerprint(wanted.model_dump(mode="json", exclude_unset=True))
     async with unit_of_work(services.database, services.ringer) as uow:
-        await _check_files(uow, order)
+        earlier = None if key is None else await _earlier(uow, key, request)
+        if earlier is not None:
+            return earlier
+    base_model_path = resolve_base(wanted.model, services.settings)
+    async with unit_of_work(services.database, services.ringer) as uow:
+        resolved = await resolve_order(uow.connection, services.secret_box, wanted)
+        order = resolved.order
+        files = await check_files(uow, order)
+    refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
+    refuse_without_judge(order.method.reinforcement.grader, services.settings, param=_GRADER)
     # No transaction is held open while somebody else's server takes its time.
-    await refuse_unreachable(_targets(order.method), services.settings)
+    await refuse_unreachable(endpoint_targets(order.method), services.settings)
     job = _new_job(services, order, base_model_path)
     async with unit_of_work(services.database, services.ringer) as uow:
-        await _check_files(uow, order)
+        if key is not None and not await claim(uow.connection, key, request, job.id):
+            earlier = await _earlier(uow, key, request)
+            assert earlier is not None, "the claim was refused for it"
+            return earlier
+        await check_files(uow, order)
         row = await JobRepository(uow.connection).insert(job)
+        await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
         await _first_events(uow, order, job.id)
         uow.ring(VALIDATE_JOB, job.id)
     return row
 
 
-async def _check_files(uow: UnitOfWork, order: JobCreate) -> None:
-    files = FileRepository(uow.connection)
+async def _earlier(uow: UnitOfWork, key: IdempotencyKey, request: bytes) -> JobRow | None:
+    job_id = await earlier_job(uow.connection, key, request)
+    return None if job_id is None else await JobRepository(uow.connection).get(job_id)
+
+
+async def check_files(uow: UnitOfWork, order: JobCreate) -> list[FileRow]:
+    """The order's files. Raises BadRequest."""
+    files, found = FileRepository(uow.connection), list[FileRow]()
     for param, file_id in (("training_file", order.training_file), ("validation_file", order.validation_file)):
         if file_id is None:
             continue
@@ -50,13 +79,16 @@ async def _check_files(uow: UnitOfWork, order: JobCreate) -> None:
                 param=param,
                 code="invalid_file_purpose",
             )
+        found.append(row)
+    return found
 
 
-def _targets(method: Method) -> list[Target]:
+def endpoint_targets(method: Method) -> list[Target]:
+    """The URLs to knock at before the job begins."""
     order = method.reinforcement
     tools = [
         Target(
-            param=f"method.reinforcement.tools[{index}].server_url",
+            param=f"method.reinforcement.tools[{index}].{'server_url' if tool.id is None else 'id'}",
             stage=Stage.TOOL,
             name=tool.name,
             url=tool.server_url,
@@ -64,14 +96,18 @@ def _targets(method: Method) -> list[Target]:
         )
         for index, tool in enumerate(order.tools or [])
     ]
-    grader = Target(
-        param="method.reinforcement.grader.url",
-        stage=Stage.GRADER,
-        name=order.grader.name or "grader",
-        url=order.grader.url,
-        headers=order.grader.headers or {},
-    )
-    return [*tools, grader]
+    callbacks = [
+        Target(
+            param=f"method.reinforcement.tools[{index}].callback_url",
+            stage=Stage.TOOL,
+            name=tool.name,
+            url=tool.callback_url,
+            headers=tool.headers or {},
+        )
+        for index, tool in enumerate(order.tools or [])
+        if tool.callback_url is not None
+    ]
+    return [*tools, *callbacks, *grader_targets(order.grader, _GRADER)]
 
 
 def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJob:
@@ -94,9 +130,7 @@ def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJ
 
 def _with_grader_name(method: Method, name: str) -> Method:
     reinforcement = method.reinforcement
-    if reinforcement.grader.name is not None:
-        return method
-    grader = reinforcement.grader.model_copy(update={"name": name})
+    grader = with_name(reinforcement.grader, name)
     return method.model_copy(update={"reinforcement": reinforcement.model_copy(update={"grader": grader})})
 
 
@@ -110,6 +144,16 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
             "response_format is kept with the job but does not constrain the policy's answers in this release",
             level="warn",
             key="response-format",
+        )
+    unknown = unknown_fields(order)
+    if unknown:
+        await add_event(
+            uow.connection,
+            job_id,
+            f"These fields are not known here; they are kept with the job and have no effect: {', '.join(unknown)}",
+            level="warn",
+            data={"code": "unknown_fields", "fields": [*unknown]},
+            key="unknown-fields",
         )
     await add_event(
         uow.connection, job_id, f"Validating training file: {order.training_file}{validation}", key="validating"

@@ -4,12 +4,15 @@ import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
+from rft.platform.api.conditional import NOT_MODIFIED, by_content, etag_of, has_newest, not_modified, tagged
 from rft.platform.api.dependencies import AppServices, AppSettings, Uow
+from rft.platform.api.idempotency import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs import creation, service
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
-from rft.platform.jobs.schemas import JobCreate
+from rft.platform.jobs.schemas import JobOrder
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["fine-tuning jobs"])
 _METADATA_FILTER = re.compile(r"^metadata\[(.*)\]$", re.DOTALL)
@@ -28,9 +31,9 @@ _METADATA_PARAMETERS = {
 
 
 @router.post("")
-async def create_job(services: AppServices, order: JobCreate) -> JobObject:
+async def create_job(services: AppServices, order: JobOrder, key: OptionalIdempotencyKey) -> JobObject:
     """Order a job. Its files are checked next, then it is queued."""
-    return to_job_object(await creation.create_job(services, order), services.settings)
+    return to_job_object(await creation.create_job(services, order, key), services.settings)
 
 
 @router.get("", openapi_extra=_METADATA_PARAMETERS)
@@ -53,10 +56,10 @@ async def list_jobs(
     )
 
 
-@router.get("/{fine_tuning_job_id}")
-async def retrieve_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
-    """One job."""
-    return to_job_object(await service.find_job(uow, fine_tuning_job_id), settings)
+@router.get("/{fine_tuning_job_id}", response_model=JobObject, responses=NOT_MODIFIED)
+async def retrieve_job(request: Request, uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> Response:
+    """One job. Answers `If-None-Match`."""
+    return by_content(request, to_job_object(await service.find_job(uow, fine_tuning_job_id), settings))
 
 
 @router.post("/{fine_tuning_job_id}/cancel")
@@ -65,9 +68,31 @@ async def cancel_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -
     return to_job_object(await service.cancel_job(uow, fine_tuning_job_id), settings)
 
 
-@router.get("/{fine_tuning_job_id}/events")
+@router.post("/{fine_tuning_job_id}/pause")
+async def pause_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
+    """Pause a job. A running one stops within seconds, is `paused` then, and its machine is free.
+
+    Its latest checkpoint stays usable as a model. Pausing a paused job changes nothing.
+    """
+    return to_job_object(await service.pause_job(uow, fine_tuning_job_id), settings)
+
+
+@router.post("/{fine_tuning_job_id}/resume")
+async def resume_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
+    """Queue a paused job again: it goes on from its latest checkpoint, at the same step."""
+    return to_job_object(await service.resume_job(uow, fine_tuning_job_id), settings)
+
+
+@router.get("/{fine_tuning_job_id}/events", response_model=ListPage[EventObject], responses=NOT_MODIFIED)
 async def list_job_events(
-    uow: Uow, fine_tuning_job_id: str, after: After = None, limit: Annotated[int, Query(ge=1, le=1000)] = 20
-) -> ListPage[EventObject]:
-    """A job's events, newest first."""
-    return await service.list_events(uow, fine_tuning_job_id, after=after, limit=limit)
+    request: Request,
+    uow: Uow,
+    fine_tuning_job_id: str,
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> Response:
+    """A job's events, newest first. Answers `If-None-Match`."""
+    etag = etag_of(await service.history_version(uow, fine_tuning_job_id), after, limit)
+    if has_newest(request, etag):
+        return not_modified(etag)
+    return tagged(await service.list_events(uow, fine_tuning_job_id, after=after, limit=limit), etag)

@@ -41,6 +41,19 @@ class EventRepository:
             await cursor.execute(_PAGE, {"job_id": job_id, "after": after, "limit": limit})
             return await cursor.fetchall()
 
+    async def history_version(self, job_id: str) -> str | None:
+        """Changes whenever events or steps are added or voided; None when there is no such job.
+
+        Workers change them only with the number of the log's line they stand for, or by adding an event.
+        """
+        cursor = await self._connection.execute(
+            "select launches, last_event_seq, (select max(seq) from job_events where job_id = jobs.id)"
+            " from jobs where id = %s",
+            (job_id,),
+        )
+        row = await cursor.fetchone()
+        return None if row is None else ":".join(map(str, row))
+
     async def exists(self, job_id: str, event_id: str) -> bool:
         """Whether this job has such an event."""
         cursor = await self._connection.execute(

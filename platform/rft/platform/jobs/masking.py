@@ -1,9 +1,12 @@
 """What of an order is stored in the clear: everything but header values."""
 
+from typing import cast
+
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.spec import RunSecrets
+from rft.platform.graders.specification import secrets_of_grader
 from rft.platform.jobs.schemas import JobCreate, Method
 from rft.platform.tools.fields import MASK
 
@@ -31,20 +34,31 @@ def masked_method(method: Method) -> JsonObject:
     reinforcement.setdefault("response_format", None)
     document = masked(written)
     assert isinstance(document, dict), "masking keeps the shape"
-    return document
+    return _with_schemas(document, written)
 
 
 def masked_request(body: JobCreate) -> JsonObject:
     """The whole order, masked."""
-    document = masked(body.model_dump(mode="json", exclude_unset=True))
+    written = body.model_dump(mode="json", exclude_unset=True)
+    document = masked(written)
     assert isinstance(document, dict), "masking keeps the shape"
-    return document
+    return {**document, "method": _with_schemas(cast(JsonObject, document["method"]), written["method"])}
+
+
+def _with_schemas(method: JsonObject, written: JsonObject) -> JsonObject:
+    """The masked method with its JSON Schemas as they were: a property called `headers` is no secret."""
+    shown, order = cast(JsonObject, method["reinforcement"]), cast(JsonObject, written["reinforcement"])
+    if "response_format" in order:
+        shown["response_format"] = order["response_format"]
+    tools = cast("list[JsonObject]", shown.get("tools") or [])
+    for tool, original in zip(tools, cast("list[JsonObject]", order.get("tools") or []), strict=True):
+        if "parameters" in original:
+            tool["parameters"] = original["parameters"]
+    return method
 
 
 def secrets_of(method: Method) -> RunSecrets:
     """The header values, to be sealed."""
     reinforcement = method.reinforcement
-    return RunSecrets(
-        tool_headers={tool.name: tool.headers for tool in reinforcement.tools or [] if tool.headers},
-        grader_headers=reinforcement.grader.headers or {},
-    )
+    tool_headers = {tool.name: tool.headers for tool in reinforcement.tools or [] if tool.headers}
+    return secrets_of_grader(reinforcement.grader).model_copy(update={"tool_headers": tool_headers})

@@ -6,11 +6,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.api.pagination import Listed
-from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.repository import JobHold, JobRow
 from rft.platform.jobs.schemas import JobCreate
+from rft.platform.jobs.usage import UsageMetrics
 from rft.platform.settings import Settings
 
 
@@ -38,6 +40,18 @@ class ResolvedObject(BaseModel):
     """Rollouts that start at once at each step: what the customer's endpoints must bear."""
 
 
+class HoldObject(BaseModel):
+    """Ours: what a job that is `paused` by the platform waits for. It goes on by itself."""
+
+    endpoint: str
+    """In words, e.g. `tool 'search'`."""
+    stage: Stage
+    reason: str
+    since: int
+    """Unix time in seconds."""
+    step: int
+
+
 class JobObject(Listed):
     """A job as the contract shows it; unknown fields of the order are echoed beside these."""
 
@@ -47,8 +61,8 @@ class JobObject(Listed):
     created_at: int
     started_at: int | None
     finished_at: int | None
-    estimated_finish: None
-    """Not guessed here: the steps' times are in the metrics events."""
+    estimated_finish: int | None
+    """While it runs and a step is done: if it goes on as in its last steps."""
     model: str
     fine_tuned_model: str | None
     organization_id: str
@@ -57,6 +71,8 @@ class JobObject(Listed):
     validation_file: str | None
     result_files: list[str]
     trained_tokens: int | None
+    usage_metrics: UsageMetrics | None
+    """Once the job is over."""
     seed: int
     method: JsonObject
     """As ordered, header values masked, hyperparameters filled with `auto`."""
@@ -69,6 +85,10 @@ class JobObject(Listed):
     total_steps: int | None
     best_step: int | None
     is_cancel_requested: bool
+    is_pause_requested: bool
+    """Its trainer is being stopped; the job is `paused` once it has."""
+    hold: HoldObject | None
+    """None for a job that is `paused` by its customer."""
 
 
 class EventObject(Listed):
@@ -93,7 +113,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         created_at=int(job.created_at.timestamp()),
         started_at=_unix(job.started_at),
         finished_at=_unix(job.finished_at),
-        estimated_finish=None,
+        estimated_finish=None if job.estimated_finish is None else int(job.estimated_finish),
         model=job.model,
         fine_tuned_model=job.fine_tuned_model,
         organization_id=settings.organization,
@@ -102,6 +122,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         validation_file=job.validation_file,
         result_files=list(job.result_files),
         trained_tokens=job.trained_tokens,
+        usage_metrics=job.usage_metrics,
         seed=job.seed,
         method=job.method,
         metadata=job.metadata,
@@ -113,6 +134,8 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         total_steps=job.total_steps,
         best_step=job.best_step,
         is_cancel_requested=job.is_cancel_requested,
+        is_pause_requested=job.is_pause_requested,
+        hold=None if job.hold is None else to_hold_object(job.hold),
     )
     echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
     return known.model_copy(update=echoed) if echoed else known
@@ -121,6 +144,11 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
 def to_resolved_object(resolved: ResolvedHyperparameters) -> ResolvedObject:
     """With the burst spelled out."""
     return ResolvedObject(**resolved.model_dump(), burst=resolved.burst)
+
+
+def to_hold_object(hold: JobHold) -> HoldObject:
+    """With its time in whole seconds, as the wire has it."""
+    return HoldObject.model_validate(hold.model_dump() | {"since": int(hold.since)})
 
 
 def _unix(at: datetime | None) -> int | None:

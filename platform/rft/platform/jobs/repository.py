@@ -9,13 +9,20 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
+from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
+from rft.platform.jobs.usage import UsageMetrics
 
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
-    " result_files, current_step, total_steps, best_step, is_cancel_requested, model_deleted_at"
+    " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold,"
+    " model_deleted_at, usage_metrics,"
+    " (select avg((recent.record->'timing'->>'full_step_s')::double precision) from"
+    " (select record from steps where job_id = jobs.id and jobs.status = 'running' order by step desc limit 20) recent)"
+    " as recent_step_s,"
+    " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at"
 )
 
 
@@ -25,6 +32,18 @@ class JobError(Record):
     code: str
     message: str
     param: str | None = None
+
+
+class JobHold(Record):
+    """What a held job waits for."""
+
+    endpoint: str
+    """In words, e.g. `tool 'search'`."""
+    stage: Stage
+    reason: str
+    since: float
+    """Unix time in seconds."""
+    step: int
 
 
 class NewJob(Record):
@@ -62,7 +81,24 @@ class JobRow(NewJob):
     total_steps: int | None
     best_step: int | None
     is_cancel_requested: bool
+    is_pause_requested: bool = False
+    """Its runner has been asked to stop, and has not yet."""
+    hold: JobHold | None = None
+    """Set exactly while a worker holds a job that is `paused`."""
     model_deleted_at: datetime | None
+    usage_metrics: UsageMetrics | None = None
+    """Once it is over, unless it never trained."""
+    recent_step_s: float | None = None
+    """Mean wall time of the last steps, evaluations included; only while it runs."""
+    last_step_at: datetime | None = None
+
+    @property
+    def estimated_finish(self) -> float | None:
+        """Unix time at which a running job will be over if it goes on as it did last."""
+        if self.recent_step_s is None or self.last_step_at is None or self.total_steps is None:
+            return None
+        left = max(0, self.total_steps - (self.current_step or 0))
+        return self.last_step_at.timestamp() + left * self.recent_step_s
 
 
 class JobRepository:

@@ -1,13 +1,13 @@
 """From the customer's order to the run's specification."""
 
-from rft.core.graders import EndpointGrader, JudgeServer
+from rft.core.messages import ToolSchema
 from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
-from rft.platform.graders.schemas import Grader
+from rft.platform.graders.specification import to_grader_spec, to_judge
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.schemas import Method, Reinforcement
 from rft.platform.models.service import STARTER
 from rft.platform.settings import Settings
-from rft.platform.tools.schemas import Tool
+from rft.platform.tools.schemas import NO_PARAMETERS, Tool
 
 STARTER_LEARNING_RATE = 2e-3
 """Half a million weights want steps that would ruin a larger model."""
@@ -24,8 +24,8 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         base_model=base_model_path,
         model_name=job.model,
         hyperparameters=resolved,
-        tools=tuple(_to_tool_server(tool, settings) for tool in order.tools or []),
-        grader=_to_grader_spec(order.grader, settings),
+        tools=tuple(to_tool_server(tool, settings) for tool in order.tools or []),
+        grader=to_grader_spec(order.grader, settings),
         budgets=_to_budgets(order, settings),
         retry=RetryBudget(
             max_retries=settings.max_retries,
@@ -40,42 +40,34 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         has_adaptive_limits=settings.has_adaptive_limits,
         hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
-        judge=_to_judge(settings),
+        judge=to_judge(settings),
         tool_gateway_url=settings.tool_gateway_url,
         grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
     )
 
 
-def _to_judge(settings: Settings) -> JudgeServer | None:
-    if settings.judge_base_url is None:
-        return None
-    return JudgeServer(
-        base_url=settings.judge_base_url,
-        timeout_s=settings.judge_timeout_s,
-        max_concurrency=settings.judge_max_concurrency,
-    )
-
-
-def _to_tool_server(tool: Tool, settings: Settings) -> ToolServer:
+def to_tool_server(tool: Tool, settings: Settings) -> ToolServer:
+    """The tool as a run is told of it; what the order leaves open is the settings'."""
     return ToolServer(
         name=tool.name,
         server_url=tool.server_url,
         header_names=tuple(tool.headers or ()),
         timeout_s=tool.timeout_s or settings.tool_timeout_s,
         max_output_chars=tool.max_output_chars,
+        max_concurrency=tool.max_concurrency,
+        rate_limit=tool.rate_limit,
+        retry=tool.retry or "safe",
+        schema_of_job=_to_schema(tool),
+        callback_url=tool.callback_url,
     )
 
 
-def _to_grader_spec(grader: Grader, settings: Settings) -> EndpointGrader:
-    return EndpointGrader(
-        name=grader.name or "grader",
-        url=grader.url,
-        header_names=tuple(grader.headers or ()),
-        timeout_s=grader.timeout_s or settings.grader_timeout_s,
-        rate_limit=grader.rate_limit,
-        pass_threshold=grader.pass_threshold,
-    )
+def _to_schema(tool: Tool) -> ToolSchema | None:
+    if not tool.has_schema:
+        return None
+    parameters = NO_PARAMETERS if tool.parameters is None else tool.parameters
+    return ToolSchema(name=tool.name, description=tool.description or "", parameters=parameters)
 
 
 def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:

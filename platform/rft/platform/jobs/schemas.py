@@ -1,10 +1,10 @@
 """Fine-tuning jobs on the wire: what a customer orders."""
 
-import re
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     Field,
     JsonValue,
@@ -14,13 +14,18 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
+from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be
 from rft.platform.graders.schemas import Grader
+from rft.platform.registry.references import GraderOrReference, ToolOrReference
 from rft.platform.tools.schemas import Tool
 
 MAX_SEED = 2**63 - 1
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _AUTO = Literal["auto"]
+
+GraderT = TypeVar("GraderT")
+ToolT = TypeVar("ToolT")
+ReinforcementT = TypeVar("ReinforcementT", bound=BaseModel)
+MethodT = TypeVar("MethodT", bound=BaseModel)
 
 Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -75,11 +80,11 @@ def _known_response_format(value: Any) -> Any:
     return value
 
 
-class Reinforcement(OpenBody):
-    """`method.reinforcement`."""
+class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
+    """`method.reinforcement`, its grader and tools given in one way or another."""
 
-    grader: Grader
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    grader: GraderT
+    tools: Annotated[list[ToolT], Field(max_length=128)] | None = None
     max_episode_steps: (
         Annotated[Annotated[int, Field(ge=1, le=10_000, strict=True)], must_be("a whole number from 1 to 10000")] | None
     ) = None
@@ -98,10 +103,10 @@ class Reinforcement(OpenBody):
 
     @field_validator("tools", mode="after")
     @classmethod
-    def _names_differ(cls, tools: list[Tool] | None) -> list[Tool] | None:
-        names = [tool.name for tool in tools or []]
+    def _names_differ(cls, tools: list[ToolT] | None) -> list[ToolT] | None:
+        names = [tool.name if isinstance(tool, Tool) else None for tool in tools or []]
         for index, name in enumerate(names):
-            if name in names[:index]:
+            if name is not None and name in names[:index]:
                 twice = PydanticCustomError(
                     "duplicate_tool", "tool names must differ; '{name}' appears twice", {"name": name}
                 )
@@ -112,17 +117,33 @@ class Reinforcement(OpenBody):
         return tools
 
 
+class Reinforcement(ReinforcementOf[Grader, Tool]):
+    """`method.reinforcement` with everything in it."""
+
+
+class ReinforcementOrder(ReinforcementOf[GraderOrReference, ToolOrReference]):
+    """`method.reinforcement` as it is ordered: grader and tools given in full, or by the id of a registered one."""
+
+
 def _only_reinforcement(value: Any) -> Any:
     if value != "reinforcement":
         raise PydanticCustomError("unsupported_method", "must be 'reinforcement'; other methods are not offered here")
     return value
 
 
-class Method(OpenBody):
+class MethodOf(OpenBody, Generic[ReinforcementT]):
     """How the model is to learn."""
 
     type: Annotated[Literal["reinforcement"], BeforeValidator(_only_reinforcement)]
-    reinforcement: Reinforcement
+    reinforcement: ReinforcementT
+
+
+class Method(MethodOf[Reinforcement]):
+    """How the model is to learn, with everything in it."""
+
+
+class MethodOrder(MethodOf[ReinforcementOrder]):
+    """How the model is to learn, as it is ordered."""
 
 
 def _short_pairs(metadata: dict[str, str]) -> dict[str, str]:
@@ -136,31 +157,18 @@ Metadata: TypeAlias = Annotated[
 ]
 
 
-def _holds_only_text(value: Any) -> bool:
-    """Whether every string can be written as UTF-8 and stored."""
-    match value:
-        case str():
-            return "\x00" not in value and not _SURROGATE.search(value)
-        case dict():
-            return all(_holds_only_text(key) and _holds_only_text(entry) for key, entry in value.items())
-        case list():
-            return all(_holds_only_text(entry) for entry in value)
-        case _:
-            return True
-
-
 def _refuse_at(field: str, problem: str) -> NoReturn:
     error = PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
     raise ValidationError.from_exception_data("order", [{"type": error, "loc": (field,), "input": None}])
 
 
-class JobCreate(OpenBody):
+class JobCreateOf(OpenBody, Generic[MethodT]):
     """The order of a fine-tuning job."""
 
     model: Annotated[Annotated[str, Field(min_length=1, max_length=512)], must_be("the name of a base model")]
     training_file: Annotated[str, must_be("the id of an uploaded file")]
     validation_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
-    method: Method
+    method: MethodT
     suffix: (
         Annotated[Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")] | None
     ) = None
@@ -180,7 +188,7 @@ class JobCreate(OpenBody):
             if value.get("hyperparameters") is not None:
                 _refuse_at("hyperparameters", "belongs to other methods; use method.reinforcement.hyperparameters")
             for key, entry in value.items():
-                if not _holds_only_text(key) or not _holds_only_text(entry):
+                if not holds_only_text(key) or not holds_only_text(entry):
                     _refuse_at(str(key), "contains a NUL or half a surrogate pair, which cannot be stored")
         return value
 
@@ -192,3 +200,11 @@ class JobCreate(OpenBody):
                 "unsupported_integration", "integrations are not offered: this platform keeps metrics on your machines"
             )
         return integrations
+
+
+class JobCreate(JobCreateOf[Method]):
+    """The order of a fine-tuning job, with everything in it."""
+
+
+class JobOrder(JobCreateOf[MethodOrder]):
+    """The order of a fine-tuning job as it comes in."""

@@ -1,5 +1,10 @@
 """What can be done with jobs that exist."""
 
+from collections.abc import Awaitable, Callable
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
 from rft.core.errors import IllegalTransition
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
@@ -8,6 +13,7 @@ from rft.platform.jobs.event_repository import EventRepository, EventRow
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.settings import Settings
+from rft.platform.store.bell import RUN_JOB
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -35,16 +41,39 @@ async def list_jobs(
 
 async def cancel_job(uow: UnitOfWork, job_id: str) -> JobRow:
     """Cancel a job, or ask its runner to. Raises BadRequest when it is over."""
+    return await _move(uow, job_id, transitions.cancel)
+
+
+async def pause_job(uow: UnitOfWork, job_id: str) -> JobRow:
+    """Pause a job, or ask its runner to. Raises BadRequest when it cannot be paused."""
+    return await _move(uow, job_id, transitions.pause)
+
+
+async def resume_job(uow: UnitOfWork, job_id: str) -> JobRow:
+    """Queue a paused job and ring its bell. Raises BadRequest when it is not paused."""
+    job = await _move(uow, job_id, transitions.resume)
+    uow.ring(RUN_JOB, job_id)
+    return job
+
+
+async def _move(
+    uow: UnitOfWork, job_id: str, move: Callable[[AsyncConnection[TupleRow], JobRow], Awaitable[None]]
+) -> JobRow:
     jobs = JobRepository(uow.connection)
-    job = _found(await jobs.lock(job_id), job_id)
     try:
-        await transitions.cancel(uow.connection, job)
+        await move(uow.connection, _found(await jobs.lock(job_id), job_id))
     except IllegalTransition as error:
         # 400 and not 409, which the SDK would repeat.
-        raise BadRequest(
-            f"Job {job_id} is {job.status} and can no longer be cancelled.", code="invalid_state"
-        ) from error
+        raise BadRequest(f"Job {job_id} {error}.", code="invalid_state") from error
     return _found(await jobs.get(job_id), job_id)
+
+
+async def history_version(uow: UnitOfWork, job_id: str) -> str:
+    """Changes whenever the job's events or steps do; costs next to nothing. Raises NotFound."""
+    version = await EventRepository(uow.connection).history_version(job_id)
+    if version is None:
+        raise _unknown(job_id)
+    return version
 
 
 async def list_events(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[EventObject]:
@@ -70,5 +99,9 @@ def _to_event_object(row: EventRow) -> EventObject:
 
 def _found(job: JobRow | None, job_id: str) -> JobRow:
     if job is None:
-        raise NotFound(f"Could not find fine tune: {job_id}", param="fine_tuning_job_id", code="fine_tune_not_found")
+        raise _unknown(job_id)
     return job
+
+
+def _unknown(job_id: str) -> NotFound:
+    return NotFound(f"Could not find fine tune: {job_id}", param="fine_tuning_job_id", code="fine_tune_not_found")

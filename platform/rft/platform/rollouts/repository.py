@@ -64,6 +64,15 @@ class StepRepository:
             await cursor.execute(_STEPS, (job_id, -1 if after is None else after, limit))
             return await cursor.fetchall()
 
+    async def sample(self, job_id: str, *, points: int) -> list[StepRow]:
+        """Up to `points` steps spread evenly, oldest first, the first and the last among them.
+
+        A validated step stands for its neighbours: its curve has the fewest points.
+        """
+        async with self._connection.cursor(row_factory=class_row(StepRow)) as cursor:
+            await cursor.execute(_SAMPLE, {"job_id": job_id, "points": points})
+            return await cursor.fetchall()
+
 
 class RolloutRepository:
     """Reads `rollouts` inside the caller's transaction."""
@@ -71,11 +80,15 @@ class RolloutRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def page(self, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int) -> list[RolloutRow]:
+    async def page(
+        self, job_id: str, wanted: RolloutFilter, *, after: RolloutRow | None, limit: int
+    ) -> list[RolloutRow]:
         """Up to `limit` rollouts: newest step first, within a step by split, row, place in the group and attempt."""
-        values = {**wanted.model_dump(), "job_id": job_id, "after": after, "limit": limit}
+        values: dict[str, object] = {**wanted.model_dump(), "job_id": job_id, "limit": limit}
+        if after is not None:
+            values |= {f"after_{name}": value for name, value in after.model_dump(include=_PLACE).items()}
         async with self._connection.cursor(row_factory=class_row(RolloutRow)) as cursor:
-            await cursor.execute(_PAGE, values)
+            await cursor.execute(_page(wanted, None if after is None else after.split), values)
             return await cursor.fetchall()
 
     async def get(self, job_id: str, trace_id: str) -> RolloutRow | None:
@@ -97,20 +110,69 @@ _COLUMNS: LiteralString = (
     "trace_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward, failure_code,"
     " failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at"
 )
+_IS_EVALUATED: LiteralString = "jsonb_typeof(record->'valid') = 'object'"
+"""As in the index `steps_evaluated`."""
 _STEPS: LiteralString = (
     "select step, created_at, record from steps where job_id = %s and step > %s order by step limit %s"
 )
 _ROLLOUT: LiteralString = "select " + _COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
-_PAGE: LiteralString = (
-    "with cursor as (select step, split, row_index, group_index, attempt, trace_id from rollouts"
-    " where job_id = %(job_id)s and trace_id = %(after)s)"
-    " select " + _COLUMNS + " from rollouts where job_id = %(job_id)s"
-    " and (%(split)s::text is null or split = %(split)s)"
-    " and (%(step)s::integer is null or step = %(step)s)"
-    " and (%(row_index)s::integer is null or row_index = %(row_index)s)"
-    " and (%(outcome)s::text is null or (reward is not null) = (%(outcome)s = 'graded'))"
-    " and (%(after)s::text is null or step < (select step from cursor) or (step = (select step from cursor)"
-    " and (split, row_index, group_index, attempt, trace_id)"
-    " > (select split, row_index, group_index, attempt, trace_id from cursor)))"
-    " order by step desc, split, row_index, group_index, attempt, trace_id limit %(limit)s"
+_SAMPLE: LiteralString = (
+    "with ends as (select min(step) as first, max(step) as last from steps where job_id = %(job_id)s),"
+    " parts as (select first, last, greatest(1, ceil((last - first) / (%(points)s - 1)::numeric)::integer) as width"
+    " from ends),"
+    " chosen as (select coalesce("
+    "(select max(step) from steps where job_id = %(job_id)s and step > upper_end - width and step <= upper_end"
+    " and " + _IS_EVALUATED + "),"
+    " (select max(step) from steps where job_id = %(job_id)s and step > upper_end - width and step <= upper_end)"
+    ") as step from parts cross join generate_series(last, first + 1, -width) as upper_end"
+    " union select first from ends union select last from ends)"
+    " select step, created_at, record from chosen join steps using (step) where job_id = %(job_id)s order by step"
 )
+_PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
+_OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
+_OF_OUTCOME: dict[Outcome, LiteralString] = {"graded": "reward is not null", "failed": "reward is null"}
+_ORDER: LiteralString = " order by step desc, split, row_index, group_index, attempt, trace_id limit %(limit)s"
+
+
+def _page(wanted: RolloutFilter, after: Split | None) -> LiteralString:
+    """One ordered walk through an index per split, from the place behind the last page's end, merged.
+
+    Filters are written out where they are wanted: a condition that may be null keeps the planner from every index.
+    """
+    filters: LiteralString = ""
+    if wanted.step is not None:
+        filters += " and step = %(step)s"
+    if wanted.row_index is not None:
+        filters += " and row_index = %(row_index)s"
+    if wanted.outcome is not None:
+        filters += " and " + _OF_OUTCOME[wanted.outcome]
+    walks: list[LiteralString] = []
+    for split in Split if wanted.split is None else (wanted.split,):
+        for place in _places_of(split, after):
+            walks.append(
+                "(select "
+                + _COLUMNS
+                + " from rollouts where job_id = %(job_id)s and "
+                + _OF_SPLIT[split]
+                + place
+                + filters
+                + _ORDER
+                + ")"
+            )
+    return "select * from (" + " union all ".join(walks) + ") as walks" + _ORDER
+
+
+def _places_of(split: Split, after: Split | None) -> tuple[LiteralString, ...]:
+    """Conditions that together mean: behind the last page's end, which was in the split `after`."""
+    if after is None:
+        return ("",)
+    if split > after:
+        return (" and step <= %(after_step)s",)
+    below: LiteralString = " and step < %(after_step)s"
+    if split < after:
+        return (below,)
+    beside: LiteralString = (
+        " and step = %(after_step)s and (row_index, group_index, attempt, trace_id)"
+        " > (%(after_row_index)s, %(after_group_index)s, %(after_attempt)s, %(after_trace_id)s)"
+    )
+    return (beside, below)

@@ -26,15 +26,23 @@ async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: 
     return to_page([to_step_object(row) for row in rows], limit=limit)
 
 
+async def sample_steps(uow: UnitOfWork, job_id: str, *, points: int) -> ListPage[StepObject]:
+    """A job's whole course in so many steps, oldest first. Raises NotFound."""
+    await find_job(uow, job_id)
+    rows = await StepRepository(uow.connection).sample(job_id, points=points)
+    return to_page([to_step_object(row) for row in rows], limit=len(rows))
+
+
 async def list_rollouts(
     uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int
 ) -> ListPage[RolloutSummary]:
     """One page of rollouts. Raises NotFound, BadRequest."""
     await find_job(uow, job_id)
     rollouts = RolloutRepository(uow.connection)
-    if after is not None and await rollouts.get(job_id, after) is None:
+    last = None if after is None else await rollouts.get(job_id, after)
+    if after is not None and last is None:
         raise unknown_cursor(after)
-    rows = await rollouts.page(job_id, wanted, after=after, limit=limit + 1)
+    rows = await rollouts.page(job_id, wanted, after=last, limit=limit + 1)
     return to_page([to_rollout_summary(row) for row in rows], limit=limit)
 
 

@@ -9,7 +9,8 @@ _LOG = logging.getLogger(__name__)
 
 VALIDATE_JOB = "rft.validate_job"
 RUN_JOB = "rft.run_job"
-QUEUES = {VALIDATE_JOB: "control", RUN_JOB: "train"}
+REHEARSE = "rft.rehearse"
+QUEUES = {VALIDATE_JOB: "control", REHEARSE: "control", RUN_JOB: "train"}
 RING_TIMEOUT_S = 5.0
 
 

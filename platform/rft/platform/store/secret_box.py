@@ -1,73 +1,72 @@
-"""Secrets at rest: header values of tools and graders, encrypted with a key that lives beside the data."""
+"""Secrets at rest: header values of tools and graders, encrypted with keys that live beside the data."""
 
-import os
-from functools import cache
+import logging
 from pathlib import Path
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from rft.core.errors import RftError
 from rft.core.spec import RunSecrets
-from rft.platform.settings import settings
+from rft.platform.store import key_file
 
+_LOG = logging.getLogger(__name__)
 KEY_FILE = "secret.key"
 
 
 class SecretsUnreadable(RftError):
-    """The key file is not the one the secrets were sealed with."""
+    """The key file does not hold the key that the secrets were sealed with."""
 
 
 class SecretBox:
-    """Seals and unseals with one key."""
+    """Seals with the newest key, unseals with any of them; follows the key file when that changes."""
 
-    def __init__(self, key: bytes) -> None:
-        self._fernet = Fernet(key)
+    def __init__(self, path: Path) -> None:
+        """Raises FileNotFoundError, KeyFileUnusable."""
+        self._path = path
+        self._seen = _identity(path)
+        self._fernet = _fernet(path)
 
     @classmethod
     def at(cls, home: Path) -> "SecretBox":
-        """The box of a data directory; its key is generated (mode 0600) on first use."""
-        return cls(_read_or_make_key(home / KEY_FILE))
+        """The box of a data directory; its first key is generated (mode 0600) on first use."""
+        path = home / KEY_FILE
+        key_file.make_if_missing(path)
+        return cls(path)
 
     def seal(self, secrets: RunSecrets) -> bytes:
-        """Encrypted and authenticated."""
-        return self._fernet.encrypt(secrets.model_dump_json().encode())
+        """A run's secrets, encrypted and authenticated."""
+        return self.seal_text(secrets.model_dump_json())
 
     def unseal(self, sealed: bytes) -> RunSecrets:
-        """What was sealed. Raises SecretsUnreadable."""
+        """What `seal` sealed. Raises SecretsUnreadable."""
+        return RunSecrets.model_validate_json(self.unseal_text(sealed))
+
+    def seal_text(self, text: str) -> bytes:
+        """Any text, encrypted and authenticated."""
+        return self._fernet_now().encrypt(text.encode())
+
+    def unseal_text(self, sealed: bytes) -> str:
+        """What `seal_text` sealed. Raises SecretsUnreadable."""
         try:
-            return RunSecrets.model_validate_json(self._fernet.decrypt(bytes(sealed)))
+            return self._fernet_now().decrypt(bytes(sealed)).decode()
         except InvalidToken as error:
-            raise SecretsUnreadable(f"sealed with another key than the one in {KEY_FILE}") from error
+            raise SecretsUnreadable(f"sealed with a key that is not in {KEY_FILE}") from error
 
-
-def _read_or_make_key(path: Path) -> bytes:
-    """Several processes may start at once: the first to link its key into place wins, all read that one."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(Fernet.generate_key())
-            os.fsync(file.fileno())
+    def _fernet_now(self) -> MultiFernet:
+        # Keys are rotated under running processes: a look at the file's identity is all it costs to notice.
         try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return path.read_bytes().strip()
+            identity = _identity(self._path)
+            if identity != self._seen:
+                self._fernet, self._seen = _fernet(self._path), identity
+        except FileNotFoundError:
+            _LOG.error("%s is gone; going on with the keys it held", KEY_FILE)
+        return self._fernet
 
 
-@cache
-def _box() -> SecretBox:
-    return SecretBox.at(settings().home)
+def _identity(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def seal(secrets: RunSecrets) -> bytes:
-    """Seal with this process's key (`$RFT_HOME/secret.key`)."""
-    return _box().seal(secrets)
-
-
-def unseal(sealed: bytes) -> RunSecrets:
-    """Unseal with this process's key. Raises SecretsUnreadable."""
-    return _box().unseal(sealed)
+def _fernet(path: Path) -> MultiFernet:
+    return MultiFernet([Fernet(key) for key in key_file.read(path)])

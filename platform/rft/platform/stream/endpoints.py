@@ -1,6 +1,5 @@
 """`/v1/fine_tuning/jobs/{id}/stream`: a job as it happens, as server-sent events."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -11,19 +10,17 @@ from rft.platform.api.dependencies import AppDatabase, AppSettings
 from rft.platform.jobs.service import find_job
 from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.stream.feed import JobFeed
-from rft.platform.stream.messages import JobStream
+from rft.platform.stream.messages import JobStream, read_news
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["stream"])
 _MAX_SEQ = 2**63 - 1
-_LOOK_ANYWAY_S = 1.0
-"""How long a watcher trusts the feed before it looks for itself."""
 
 
-def get_feed(request: Request, database: AppDatabase) -> JobFeed:
+def get_feed(request: Request, database: AppDatabase, settings: AppSettings) -> JobFeed:
     """This process's feed, made for the first watcher."""
     state = request.app.state
     if not hasattr(state, "job_feed"):
-        state.job_feed = JobFeed(database.url)
+        state.job_feed = JobFeed(database, settings)
     return state.job_feed
 
 
@@ -46,19 +43,15 @@ async def stream_job(
     Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told.
     """
     seen = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else 0
-    stream = JobStream(database, settings, job_id, last_seq=min(seen, _MAX_SEQ))
-    async with feed.watch(job_id) as changed:
+    stream = JobStream(last_seq=min(seen, _MAX_SEQ))
+    async with feed.watch(job_id) as tail:
         while not stream.is_over:
-            changed.clear()
-            async for message in stream.news():
+            turn = tail.turn
+            news = tail.news_after(stream.last_seq)
+            if news is None:
+                async with database.transaction() as connection:
+                    news = await read_news(connection, settings, job_id, after_seq=stream.last_seq)
+            for message in stream.tell(news):
                 yield message
-            if not stream.is_over:
-                await _wait(changed)
-
-
-async def _wait(changed: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(_LOOK_ANYWAY_S):
-            await changed.wait()
-    except TimeoutError:
-        return
+            if news.is_all and not stream.is_over:
+                await turn.wait()

@@ -4,56 +4,79 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import AsyncConnection
+
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.platform.stream.tail import JobTail
 
 _LOG = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
 
 
-class JobFeed:
-    """Wakes the watchers of a job when its rows changed. Listens only while somebody watches.
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    tail: JobTail
+    task: asyncio.Task[None]
 
-    A wake-up can be missed (the connection broke): watchers look by themselves now and then.
+
+class JobFeed:
+    """One tail per watched job, sent to look when its rows changed. Listens only while somebody watches.
+
+    A wake-up can be missed (the connection broke): tails look by themselves now and then.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._watchers: dict[str, set[asyncio.Event]] = {}
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._jobs: dict[str, _Watched] = {}
         self._listener: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def watch(self, job_id: str) -> AsyncGenerator[asyncio.Event]:
-        """An event that is set whenever the job may have changed; the watcher clears it."""
-        changed = asyncio.Event()
-        self._watchers.setdefault(job_id, set()).add(changed)
+    async def watch(self, job_id: str) -> AsyncGenerator[JobTail]:
+        """The tail of a job."""
+        watched = self._jobs.get(job_id) or self._follow(job_id)
+        watched.tail.watchers += 1
+        try:
+            yield watched.tail
+        finally:
+            watched.tail.watchers -= 1
+            if watched.tail.watchers == 0:
+                await self._leave(job_id, watched)
+
+    def _follow(self, job_id: str) -> _Watched:
+        tail = JobTail(self._database, self._settings, job_id)
+        watched = self._jobs[job_id] = _Watched(tail, asyncio.create_task(tail.follow()))
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen())
-        try:
-            yield changed
-        finally:
-            self._watchers[job_id].discard(changed)
-            if not self._watchers[job_id]:
-                del self._watchers[job_id]
-            if not self._watchers:
-                await self._stop()
+        return watched
 
-    async def _stop(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.cancel()
+    async def _leave(self, job_id: str, watched: _Watched) -> None:
+        # Out of the books first: whoever comes while the tasks end starts anew.
+        del self._jobs[job_id]
+        tasks = [watched.task]
+        if not self._jobs and self._listener is not None:
+            tasks.append(self._listener)
+            self._listener = None
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
             with suppress(asyncio.CancelledError):
-                await listener
+                await task
 
     async def _listen(self) -> None:
         while True:
             try:
-                async with await AsyncConnection.connect(self._url, autocommit=True) as connection:
+                async with await AsyncConnection.connect(self._database.url, autocommit=True) as connection:
                     await connection.execute("listen rft_jobs")
+                    for watched in self._jobs.values():
+                        watched.tail.look()
                     async for notification in connection.notifies():
-                        for changed in self._watchers.get(notification.payload, ()):
-                            changed.set()
+                        if (watched := self._jobs.get(notification.payload)) is not None:
+                            watched.tail.look()
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 _LOG.warning("the feed lost its connection: %s", error)
             await asyncio.sleep(_RECONNECT_S)

@@ -1,20 +1,21 @@
 """What a stream has to say about a job: its object when it changed, and its new events and steps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 from fastapi.sse import ServerSentEvent
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from pydantic import BaseModel
 
 from rft.core.events import StepDone
 from rft.core.job import TERMINAL
 from rft.platform.jobs.event_repository import EventRow
 from rft.platform.jobs.objects import EventObject, to_job_object
-from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.jobs.repository import JobRepository
 from rft.platform.rollouts.objects import StepObject
 from rft.platform.settings import Settings
-from rft.platform.store.database import Database
 
 _PAGE = 200
 _NEWS: LiteralString = (
@@ -24,60 +25,76 @@ _NEWS: LiteralString = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event as a stream says it: with its step before it, where it has one."""
+
+    seq: int
+    messages: tuple[ServerSentEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A job as it is, and events in their order."""
+
+    job: str | None
+    """Its object as JSON; None: it does not exist any more."""
+    has_ended: bool
+    events: Sequence[Told]
+    is_all: bool = True
+    """No event beyond these was there when the job was read."""
+
+
+async def read_news(connection: AsyncConnection[TupleRow], settings: Settings, job_id: str, *, after_seq: int) -> News:
+    """The job and the next page of its events."""
+    # The job comes first: an ended one writes no event any more, so these are its last.
+    job = await JobRepository(connection).get(job_id)
+    if job is None:
+        return News(job=None, has_ended=True, events=())
+    cursor = await connection.execute(_NEWS, (job_id, after_seq, _PAGE))
+    events = [_told(row) for row in await cursor.fetchall()]
+    document = to_job_object(job, settings).model_dump_json()
+    return News(document, job.status in TERMINAL, events, is_all=len(events) < _PAGE)
+
+
 @dataclass(slots=True)
 class JobStream:
     """One watcher's place in one job's history. Message ids are event sequence numbers, so they only grow."""
 
-    database: Database
-    settings: Settings
-    job_id: str
     last_seq: int
     """What the watcher has seen already."""
     is_over: bool = False
     """The job has ended and all of it was told."""
     _told_job: str | None = None
 
-    async def news(self) -> AsyncIterator[ServerSentEvent]:
-        """Everything that is new. A running job's object comes before its events, an ended job's after them:
+    def tell(self, news: News) -> Iterator[ServerSentEvent]:
+        """What of it is new. A running job's object comes before its events, an ended job's after them:
         whoever stops reading at the end has read all."""
-        async with self.database.transaction() as connection:
-            job = await JobRepository(connection).get(self.job_id)
-        if job is None:
-            self.is_over = True
-            return
-        has_ended = job.status in TERMINAL
-        if not has_ended:
-            for message in self._job(job):
-                yield message
-        async for message in self._events():
-            yield message
-        if has_ended:
-            for message in self._job(job):
-                yield message
-            self.is_over = True
-
-    def _job(self, job: JobRow) -> list[ServerSentEvent]:
-        """The job's object, unless it was told like this before."""
-        document = _json(to_job_object(job, self.settings))
-        if document == self._told_job:
-            return []
-        self._told_job = document
-        return [ServerSentEvent(event="job", raw_data=document, id=str(self.last_seq))]
-
-    async def _events(self) -> AsyncIterator[ServerSentEvent]:
-        while True:
-            async with self.database.transaction() as connection:
-                cursor = await connection.execute(_NEWS, (self.job_id, self.last_seq, _PAGE))
-                rows = await cursor.fetchall()
-            for *columns, step, record in rows:
-                event = EventRow.model_validate(dict(zip(EventRow.model_fields, columns, strict=True)))
+        if not news.has_ended:
+            yield from self._job(news)
+        for event in news.events:
+            if event.seq > self.last_seq:
                 self.last_seq = event.seq
-                if record is not None:
-                    # Without an id: a watcher cut off between the two messages gets both again.
-                    yield ServerSentEvent(event="step", raw_data=_json(_step(event, step, record)))
-                yield ServerSentEvent(event="event", raw_data=_json(_event(event)), id=str(event.seq))
-            if len(rows) < _PAGE:
-                return
+                yield from event.messages
+        if news.has_ended and news.is_all:
+            yield from self._job(news)
+            self.is_over = True
+
+    def _job(self, news: News) -> Iterator[ServerSentEvent]:
+        """The job's object, unless it was told like this before."""
+        if news.job is not None and news.job != self._told_job:
+            self._told_job = news.job
+            yield ServerSentEvent(event="job", raw_data=news.job, id=str(self.last_seq))
+
+
+def _told(row: TupleRow) -> Told:
+    *columns, step, record = row
+    event = EventRow.model_validate(dict(zip(EventRow.model_fields, columns, strict=True)))
+    said = ServerSentEvent(event="event", raw_data=_json(_event(event)), id=str(event.seq))
+    if record is None:
+        return Told(event.seq, (said,))
+    # Without an id: a watcher cut off between the two messages gets both again.
+    return Told(event.seq, (ServerSentEvent(event="step", raw_data=_json(_step(event, step, record))), said))
 
 
 def _step(event: EventRow, step: int, record: object) -> StepObject:

@@ -8,8 +8,9 @@ from celery import Celery
 from celery.signals import worker_shutting_down
 
 from rft.platform.files.storage import default_store
+from rft.platform.rehearsals.runner import run_rehearsal
 from rft.platform.settings import Settings, settings
-from rft.platform.store.bell import QUEUES, RUN_JOB, VALIDATE_JOB
+from rft.platform.store.bell import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.run_job import run_job
@@ -79,6 +80,12 @@ def validate(job_id: str) -> str:
 def run(job_id: str) -> str:
     """Run a job for as long as it takes."""
     return asyncio.run(_at_work(lambda place: run_job(job_id, place)))
+
+
+@app.task(name=REHEARSE)  # pyright: ignore[reportUntypedFunctionDecorator]
+def rehearse(rehearsal_id: str) -> str:
+    """Rehearse a step's burst."""
+    return asyncio.run(_at_work(lambda place: run_rehearsal(rehearsal_id, place)))
 
 
 async def _at_work(task: Callable[[Workplace], Awaitable[str]]) -> str:

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.platform.store.database import Database
-from rft.platform.worker.lease import Lease, LeaseLost, heartbeat
+from rft.platform.worker.lease import Lease, LeaseLost, Wish, heartbeat
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
@@ -35,7 +35,8 @@ class Heartbeat:
     is_lost: bool = False
     is_over: bool = False
     """The job has ended under this lease: no more beats are due."""
-    is_cancel_requested: bool = False
+    wish: Wish | None = None
+    """What the customer wants of the job, as of the last beat."""
     _task: "asyncio.Task[None] | None" = None
 
     async def __aenter__(self) -> Self:
@@ -78,7 +79,7 @@ class Heartbeat:
             asked_at = time.monotonic()
             try:
                 async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
-                    self.is_cancel_requested = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
+                    self.wish = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
             except LeaseLost as error:
                 return self._lose(str(error))
             except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:

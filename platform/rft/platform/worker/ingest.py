@@ -6,13 +6,25 @@ from dataclasses import dataclass
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
+from psycopg.types.json import Jsonb
 
+from rft.core.base import JsonObject
 from rft.core.errors import RftError
-from rft.core.events import EventLine, Notice, RolloutDone, RunEnded, RunStarted, StepDone
-from rft.core.failure import Failure
+from rft.core.events import (
+    AttemptsMade,
+    EventLine,
+    HoldBegan,
+    HoldEnded,
+    Notice,
+    RolloutDone,
+    RunEnded,
+    RunStarted,
+    StepDone,
+)
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
-from rft.platform.jobs.repository import JobError
+from rft.platform.jobs.repository import JobError, JobHold
+from rft.platform.worker.bulk_rows import store_attempts, store_rollouts
 from rft.platform.worker.ending import fail
 from rft.platform.worker.job_events import add_event, add_metrics_event
 from rft.platform.worker.lease import Lease, hold_row, notify, release
@@ -32,6 +44,8 @@ class Ingested:
     highest_step: int = -1
     """Highest step that was completed in this batch; -1 for none."""
     ended: RunEnded | None = None
+    is_held: bool | None = None
+    """Whether the run waits for an endpoint at the batch's end; None when the batch does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +61,20 @@ class Ingest:
         """Store what was not stored yet. Raises LeaseLost (nothing is written then) and LogGap."""
         async with connection.transaction():
             done = Ingested(last_seq=await hold_row(connection, self.lease))
-            rollouts: list[EventLine] = []
+            in_bulk: list[EventLine] = []
             for line in lines:
                 if line.seq <= done.last_seq:
                     continue
                 if line.seq != done.last_seq + 1:
                     raise LogGap(f"the event log jumps from {done.last_seq} to {line.seq}")
                 done.last_seq = line.seq
-                if isinstance(line.event, RolloutDone):
-                    rollouts.append(line)
+                if isinstance(line.event, RolloutDone | AttemptsMade):
+                    in_bulk.append(line)
                     continue
-                await self._store_rollouts(connection, rollouts)
-                rollouts.clear()
+                await self._store_in_bulk(connection, in_bulk)
+                in_bulk.clear()
                 await self._store(connection, line, done)
-            await self._store_rollouts(connection, rollouts)
+            await self._store_in_bulk(connection, in_bulk)
             await connection.execute(
                 "update jobs set last_event_seq = %s where id = %s and lease_token = %s",
                 (done.last_seq, self.lease.job_id, self.lease.token),
@@ -74,27 +88,39 @@ class Ingest:
         match line.event:
             case RunStarted():
                 await self._rewind(connection, line, line.event)
-                done.ended = None
+                done.ended, done.is_held = None, False
             case StepDone():
                 await self._step(connection, line, line.event)
                 done.highest_step = max(done.highest_step, line.event.step)
             case Notice():
                 await self._notice(connection, line, line.event)
+            case HoldBegan():
+                await self._hold(connection, line, line.event)
+                done.is_held = True
+            case HoldEnded():
+                await self._go_on(connection, line, line.event)
+                done.is_held = False
             case RunEnded():
                 done.ended = line.event
-            case RolloutDone():
-                raise AssertionError("rollouts are stored in bulk")
+            case RolloutDone() | AttemptsMade():
+                raise AssertionError("these are stored in bulk")
+
+    async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[EventLine]) -> None:
+        await store_rollouts(connection, self.lease.job_id, lines)
+        await store_attempts(connection, self.lease.job_id, lines)
 
     async def _rewind(self, connection: AsyncConnection[TupleRow], line: EventLine, started: RunStarted) -> None:
         job_id, kept = self.lease.job_id, -1 if started.resumed_from_step is None else started.resumed_from_step
         await connection.execute("delete from steps where job_id = %s and step > %s", (job_id, kept))
         await connection.execute("delete from rollouts where job_id = %s and step > %s", (job_id, kept))
+        await connection.execute("delete from attempts where job_id = %s and step > %s", (job_id, kept))
         await connection.execute("delete from checkpoints where job_id = %s and step > %s", (job_id, kept))
         await connection.execute(
             "delete from job_events where job_id = %s and type = 'metrics' and step > %s", (job_id, kept)
         )
         await connection.execute(
-            "update jobs set current_step = %s, total_steps = %s where id = %s and lease_token = %s",
+            "update jobs set status = 'running', hold = null, current_step = %s, total_steps = %s"
+            " where id = %s and lease_token = %s",
             (started.resumed_from_step, started.total_steps, job_id, self.lease.token),
         )
         await self._count_tokens(connection)
@@ -148,17 +174,44 @@ class Ingest:
             {"id": self.lease.job_id, "token": self.lease.token},
         )
 
+    async def _hold(self, connection: AsyncConnection[TupleRow], line: EventLine, began: HoldBegan) -> None:
+        """The job waits for an endpoint; its worker stays with it."""
+        job_id = self.lease.job_id
+        hold = JobHold(
+            endpoint=storable_text(began.endpoint),
+            stage=began.stage,
+            reason=storable_text(began.reason),
+            since=line.at,
+            step=began.step,
+        )
+        await connection.execute(
+            "update jobs set status = 'paused', hold = %s where id = %s and lease_token = %s",
+            (Jsonb(hold.model_dump(mode="json")), job_id, self.lease.token),
+        )
+        message = f"The job is held at step {began.step}: {began.reason}"
+        data: JsonObject = {"code": "held", "endpoint": began.endpoint, "stage": began.stage, "step": began.step}
+        await add_event(connection, job_id, message, level="warn", data=data, key=_key(line), at=line.at)
+
+    async def _go_on(self, connection: AsyncConnection[TupleRow], line: EventLine, ended: HoldEnded) -> None:
+        job_id = self.lease.job_id
+        await connection.execute(
+            "update jobs set status = 'running', hold = null where id = %s and lease_token = %s",
+            (job_id, self.lease.token),
+        )
+        message = f"{ended.endpoint} answers again; step {ended.step} goes on after {ended.held_s:.0f} s"
+        data: JsonObject = {
+            "code": "hold_ended",
+            "endpoint": ended.endpoint,
+            "step": ended.step,
+            "held_s": ended.held_s,
+        }
+        await add_event(connection, job_id, message, data=data, key=_key(line), at=line.at)
+
     async def _notice(self, connection: AsyncConnection[TupleRow], line: EventLine, notice: Notice) -> None:
         data = notice.data if notice.code is None else {"code": notice.code, **(notice.data or {})}
         await add_event(
             connection, self.lease.job_id, notice.message, level=notice.level, data=data, key=_key(line), at=line.at
         )
-
-    async def _store_rollouts(self, connection: AsyncConnection[TupleRow], lines: Sequence[EventLine]) -> None:
-        if not lines:
-            return
-        async with connection.cursor() as cursor:
-            await cursor.executemany(_UPSERT_ROLLOUT, [_rollout_row(self.lease.job_id, line) for line in lines])
 
     async def _end(self, connection: AsyncConnection[TupleRow], ended: RunEnded, seq: int) -> None:
         """A run that stopped can go on: only the runner knows why it was stopped."""
@@ -184,45 +237,6 @@ class Ingest:
             param=ended.error_param,
         )
         await fail(connection, self.lease, error, key=key)
-
-
-_UPSERT_ROLLOUT = """
-insert into rollouts (trace_id, job_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward,
-    failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at, record)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, to_timestamp(%s), %s)
-on conflict (trace_id) do update set step = excluded.step, epoch = excluded.epoch,
-    policy_version = excluded.policy_version, reward = excluded.reward, failure_code = excluded.failure_code,
-    failure_stage = excluded.failure_stage, stop_reason = excluded.stop_reason, tool_calls = excluded.tool_calls,
-    completion_tokens = excluded.completion_tokens, duration_s = excluded.duration_s,
-    created_at = excluded.created_at, record = excluded.record
-"""
-
-
-def _rollout_row(job_id: str, line: EventLine) -> tuple[str | int | float | None, ...]:
-    rollout = line.event
-    assert isinstance(rollout, RolloutDone)
-    key, outcome = rollout.key, rollout.outcome
-    failure = outcome if isinstance(outcome, Failure) else None
-    return (
-        rollout.trace_id,
-        job_id,
-        key.split,
-        key.step,
-        key.epoch,
-        key.row_index,
-        key.index,
-        key.attempt,
-        rollout.policy_version,
-        None if isinstance(outcome, Failure) else outcome.reward,
-        failure and failure.code,
-        failure and failure.stage,
-        rollout.stop_reason,
-        sum(rollout.tool_calls.values()),
-        rollout.completion_tokens,
-        rollout.duration_s,
-        line.at,
-        storable_json(rollout.model_dump_json()),
-    )
 
 
 def _key(line: EventLine) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,15 +19,16 @@ from rft.platform.files.storage import BytesMissing, read_lines
 from rft.platform.jobs.repository import JobError, JobRepository, JobRow
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.models.naming import final_model_name
+from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.worker import run_directory
-from rft.platform.worker.ending import CANCELLED, fail
+from rft.platform.worker.ending import CANCELLED, add_paused_event, fail
 from rft.platform.worker.event_log import EventLog
+from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import Lease, LeaseLost, hold_row, notify, release
-from rft.platform.worker.metrics_event import grader_labels
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
 from rft.platform.worker.workplace import Workplace
 
@@ -94,10 +96,13 @@ class JobRun:
             case Ending.OVER:
                 return "over"
             case Ending.CANCELLED:
-                await self.beat.write(self._cancel)
+                await self._part(self._cancel)
                 return "cancelled"
+            case Ending.PAUSED:
+                await self._part(self._pause)
+                return "paused"
             case Ending.STOPPED:
-                await self.beat.write(self._give_back)
+                await self._part(self._give_back)
                 return "given back"
             case Ending.DIED:
                 return await self._after_death(words)
@@ -133,7 +138,7 @@ class JobRun:
             settings=settings,
             folder=folder,
             base_model=Path(spec.base_model),
-            secrets=self._secrets(job),
+            secrets=await self._secrets(job),
             beat=self.beat,
             ingest=Ingest(self.lease, grader_labels(spec.grader), name),
             log=EventLog(folder / run_layout.EVENTS),
@@ -164,11 +169,12 @@ class JobRun:
         except BytesMissing as error:
             raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
 
-    def _secrets(self, job: JobRow) -> RunSecrets:
+    async def _secrets(self, job: JobRow) -> RunSecrets:
+        box, settings = self.place.secret_box, self.place.settings
         try:
-            return RunSecrets() if job.secrets is None else self.place.secret_box.unseal(job.secrets)
+            return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
         except SecretsUnreadable as error:
-            raise CannotRun("secrets_unreadable", f"The header values of this job cannot be read: {error}") from error
+            raise CannotRun("secrets_unreadable", f"The secrets of this job cannot be read: {error}") from error
 
     def _missing_starter(self) -> Path | None:
         """Where the starter policy is to be built, when this job needs it and it is not there."""
@@ -202,8 +208,10 @@ class JobRun:
 
     async def _count_launch(self, connection: AsyncConnection[TupleRow]) -> int:
         await hold_row(connection, self.lease)
+        # A trainer that starts waits for nobody yet, whatever the one before it waited for.
         cursor = await connection.execute(
-            "update jobs set launches = launches + 1, launches_without_progress = launches_without_progress + 1"
+            "update jobs set status = 'running', hold = null, launches = launches + 1,"
+            " launches_without_progress = launches_without_progress + 1"
             " where id = %s and lease_token = %s returning launches_without_progress, launches",
             (self.lease.job_id, self.lease.token),
         )
@@ -247,19 +255,35 @@ class JobRun:
     async def _fail(self, error: JobError) -> None:
         await self.beat.write(lambda connection: fail(connection, self.lease, error, key=f"run:{self.lease.token}"))
 
+    async def _part(self, give_up: Callable[[AsyncConnection[TupleRow]], Awaitable[None]]) -> None:
+        """Give the lease up: the heartbeat need not mourn it."""
+        await self.beat.write(give_up)
+        self.beat.is_over = True
+
     async def _cancel(self, connection: AsyncConnection[TupleRow]) -> None:
         await hold_row(connection, self.lease)
         await add_event(connection, self.lease.job_id, CANCELLED, key="cancelled")
         await release(connection, self.lease, JobStatus.CANCELLED)
 
-    async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
+    async def _pause(self, connection: AsyncConnection[TupleRow]) -> None:
+        step = await self._uncount_launch(connection)
+        await add_paused_event(connection, self.lease.job_id, step, key=f"paused:{self.lease.token}")
+        await release(connection, self.lease, JobStatus.PAUSED)
+
+    async def _uncount_launch(self, connection: AsyncConnection[TupleRow]) -> int | None:
+        """A launch that we ended ourselves is no sign of a job that cannot run. Returns the job's step."""
         await hold_row(connection, self.lease)
-        # A launch that we ended ourselves is no sign of a job that cannot run.
-        await connection.execute(
+        cursor = await connection.execute(
             "update jobs set launches_without_progress = greatest(0, launches_without_progress - 1)"
-            " where id = %s and lease_token = %s",
+            " where id = %s and lease_token = %s returning current_step",
             (self.lease.job_id, self.lease.token),
         )
+        row = await cursor.fetchone()
+        assert row is not None, "its row is held"
+        return row[0]
+
+    async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
+        await self._uncount_launch(connection)
         message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, self.lease.job_id, message, level="warn", key=f"given-back:{self.lease.token}")
         await release(connection, self.lease, JobStatus.QUEUED)

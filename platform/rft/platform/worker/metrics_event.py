@@ -9,8 +9,8 @@ Beyond the contract, `data` carries documented keys of our own:
   signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
 
-The policy's thinking is not counted apart, so every `reasoning_tokens` figure is 0; there is no `response_format`, so
-no sample can fail to parse and every parse error is 0.
+The policy's thinking is not counted apart, so every `reasoning_tokens` figure is 0. A parse error is an answer that
+lacks what a grader's template names.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,14 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.events import RolloutStats, StepDone, ToolStats
-from rft.core.failure import FAULTS, Fault
-from rft.core.graders import GraderSpec, MultiGrader
 from rft.core.rollout import StopReason
-
-_ENDPOINT_CODES = {code.value for code, fault in FAULTS.items() if fault is Fault.ENDPOINT}
-
-
-@dataclass(frozen=True, slots=True)
-class GraderLabel:
-    """A grader as metrics name it."""
-
-    name: str
-    type: str
+from rft.platform.worker.grader_metrics import (
+    GraderLabel,
+    grader_errors,
+    grader_usage,
+    judge_tokens,
+    parse_error_share,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +37,6 @@ class MetricsEvent:
     data: JsonObject
 
 
-def grader_labels(grader: GraderSpec) -> tuple[GraderLabel, ...]:
-    """The graders whose scores a step reports: the parts of a multi grader, else the grader itself."""
-    if isinstance(grader, MultiGrader):
-        return tuple(GraderLabel(name, part.type) for name, part in grader.graders.items())
-    return (GraderLabel(grader.name, grader.type),)
-
-
 def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEvent:
     """Message and data of one step."""
     data: JsonObject = {
@@ -57,11 +45,14 @@ def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEv
         **_tool_columns("valid", step.valid),
     }
     data |= {
-        "model_graders_token_usage": {},
+        "model_graders_token_usage": judge_tokens(step),
         "scores": _scores(step, graders),
-        "usage": {"samples": {**_tokens("train", step.train), **_tokens("valid", step.valid)}, "graders": []},
+        "usage": {
+            "samples": {**_tokens("train", step.train), **_tokens("valid", step.valid)},
+            "graders": grader_usage(step, graders),
+        },
         "timing": _timing(step, graders),
-        "errors": {"graders": [_grader_errors(step, label, is_alone=len(graders) == 1) for label in graders]},
+        "errors": {"graders": [grader_errors(step, label, is_alone=len(graders) == 1) for label in graders]},
         "tools": _tools(step),
         "rollouts": {"train": _rollouts(step.train), "valid": _rollouts(step.valid)},
         "optimization": None if step.optimization is None else step.optimization.model_dump(mode="json"),
@@ -77,7 +68,7 @@ def flat_metrics(step: StepDone) -> JsonObject:
         "total_steps": step.total_steps,
         "train_mean_reward": train and train.reward_mean,
         "full_valid_mean_reward": valid and valid.reward_mean,
-        "full_valid_mean_parse_error": None if valid is None else 0.0,
+        "full_valid_mean_parse_error": None if valid is None else parse_error_share(valid),
         "reasoning_tokens_mean": None if train is None else 0.0,
         "valid_reasoning_tokens_mean": None if valid is None else 0.0,
         "completion_tokens_mean": train and train.completion_tokens_mean,
@@ -92,7 +83,7 @@ def _message(step: StepDone) -> str:
         parts.append(f"train mean reward={_two_digits(step.train.reward_mean)}")
     if step.valid is not None:
         parts.append(f"full validation mean reward={_two_digits(step.valid.reward_mean)}")
-        parts.append("full validation mean parse error=0.00")
+        parts.append(f"full validation mean parse error={parse_error_share(step.valid):.2f}")
     return ", ".join(parts)
 
 
@@ -152,28 +143,6 @@ def _timing(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
             for label in graders
         ],
     }
-
-
-def _grader_errors(step: StepDone, label: GraderLabel, *, is_alone: bool) -> JsonValue:
-    errors: JsonObject = {"name": label.name, "type": label.type}
-    for split, stats in (("train", step.train), ("valid", step.valid)):
-        for kind in ("sample_parse_error", "invalid_variable_error"):
-            errors[f"{split}_{kind}_mean"] = None if stats is None else 0.0
-            errors[f"{split}_{kind}_count"] = None if stats is None else 0
-        # Failures are not attributed to the parts of a multi grader, so no part may claim them.
-        count = _failed_gradings(stats) if stats is not None and is_alone else None
-        errors[f"{split}_other_error_count"] = count
-        errors[f"{split}_other_error_mean"] = None if stats is None or count is None else count / max(1, stats.rollouts)
-    return errors
-
-
-def _failed_gradings(stats: RolloutStats) -> int:
-    """Excluded rollouts whose endpoint failure was no tool's."""
-    total = 0
-    for code, count in stats.failures_by_code.items():
-        if code in _ENDPOINT_CODES:
-            total += max(0, count - sum(tool.errors_by_code.get(code, 0) for tool in stats.tools))
-    return total
 
 
 def _tools(step: StepDone) -> JsonValue:

@@ -7,11 +7,12 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.settings import Settings
 from rft.platform.settings import settings as process_settings
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer, ring_all
 from rft.platform.store.database import Database
-from rft.platform.worker.ending import cancel_unheld
+from rft.platform.worker.ending import cancel_unheld, pause_unheld
 from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import notify
 from rft.platform.worker.owner import is_surely_dead
@@ -47,8 +48,10 @@ async def reconcile_once(database: Database, *, reconcile_s: float, ringer: Ring
             return []
         await _end_dead_leases(connection)
         await _cancel_unheld(connection)
+        await _pause_unheld(connection)
         await _requeue_expired(connection)
         bells = await _unanswered(connection, after_s=reconcile_s * _UNHEARD_ROUNDS)
+        bells += await reconcile_rehearsals(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
     await ring_all(bells, ringer)
     return bells
 
@@ -56,7 +59,7 @@ async def reconcile_once(database: Database, *, reconcile_s: float, ringer: Ring
 async def _end_dead_leases(connection: AsyncConnection[TupleRow]) -> None:
     """A worker of this machine that is gone need not be waited for."""
     cursor = await connection.execute(
-        "select id, lease_token, lease_owner from jobs where status in ('validating_files', 'running')"
+        "select id, lease_token, lease_owner from jobs where status in ('validating_files', 'running', 'paused')"
         " and lease_until > clock_timestamp()"
     )
     for job_id, token, owner in await cursor.fetchall():
@@ -69,18 +72,32 @@ async def _end_dead_leases(connection: AsyncConnection[TupleRow]) -> None:
 
 async def _cancel_unheld(connection: AsyncConnection[TupleRow]) -> None:
     cursor = await connection.execute(
-        "select id from jobs where is_cancel_requested and status in ('validating_files', 'queued', 'running')"
+        "select id from jobs where is_cancel_requested"
+        " and status in ('validating_files', 'queued', 'running', 'paused')"
         " and (lease_until is null or lease_until < clock_timestamp())"
     )
     for (job_id,) in await cursor.fetchall():
         await cancel_unheld(connection, job_id)
 
 
-async def _requeue_expired(connection: AsyncConnection[TupleRow]) -> None:
-    """A running job whose worker fell silent waits for another; clearing `rung_at` has its bell rung at once."""
+async def _pause_unheld(connection: AsyncConnection[TupleRow]) -> None:
     cursor = await connection.execute(
-        "update jobs set status = 'queued', lease_owner = null, lease_until = null, rung_at = null"
-        " where status = 'running' and (lease_until is null or lease_until < clock_timestamp())"
+        "select id from jobs where is_pause_requested and status in ('queued', 'running', 'paused')"
+        " and (lease_until is null or lease_until < clock_timestamp())"
+    )
+    for (job_id,) in await cursor.fetchall():
+        await pause_unheld(connection, job_id)
+
+
+async def _requeue_expired(connection: AsyncConnection[TupleRow]) -> None:
+    """A running or held job whose worker fell silent waits for another; clearing `rung_at` has its bell rung at once.
+
+    One that its customer paused has no hold and is left alone.
+    """
+    cursor = await connection.execute(
+        "update jobs set status = 'queued', hold = null, lease_owner = null, lease_until = null, rung_at = null"
+        " where (status = 'running' or (status = 'paused' and hold is not null))"
+        " and not is_pause_requested and (lease_until is null or lease_until < clock_timestamp())"
         " returning id, lease_token"
     )
     for job_id, token in await cursor.fetchall():

@@ -6,7 +6,7 @@ import time
 import psycopg
 
 from rft.platform.store.bell import RUN_JOB, Bell, ring_all
-from rft.platform.worker.ending import cancel_unheld
+from rft.platform.worker.ending import cancel_unheld, pause_unheld
 from rft.platform.worker.job_run import JobRun
 from rft.platform.worker.lease import LeaseLost, Refusal, take
 from rft.platform.worker.owner import new_owner
@@ -20,6 +20,8 @@ async def run_job(job_id: str, place: Workplace) -> str:
     async with place.database.transaction() as connection:
         if await cancel_unheld(connection, job_id):
             return "cancelled"
+        if await pause_unheld(connection, job_id):
+            return "paused"
     asked_at = time.monotonic()
     settings = place.settings
     async with place.database.connection() as connection:

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,7 @@ from rft.platform.worker.child_process import ChildProcess, exit_in_words, launc
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest, Ingested
+from rft.platform.worker.lease import Wish
 
 POLL_S = 0.2
 STARTER_LOG = "starter.log"
@@ -27,6 +29,8 @@ class Ending(StrEnum):
     """The trainer said its last word, and the job's row has it."""
     CANCELLED = "cancelled"
     """The customer asked for it."""
+    PAUSED = "paused"
+    """The customer asked for it; the job goes on when they say so."""
     STOPPED = "stopped"
     """This worker is shutting down; the job can go on elsewhere."""
     DIED = "died"
@@ -50,14 +54,18 @@ class TrainerRun:
     last_seq: int = 0
     """Number of the last stored event."""
     child: ChildProcess | None = None
+    is_held: bool = False
+    """Whether the run waits for an endpoint."""
     child_log: str = run_layout.LOG
     """Where the last process wrote."""
+    _silence_s: float | None = None
+    """How long the last process had written nothing when it was killed for that."""
 
     async def build_starter(self, target: Path) -> Ending | None:
         """Build the starter policy, whole or not at all; None when that went well."""
         unfinished = target.with_name(f".{target.name}.{self.beat.lease.token}.unfinished")
         command = self.settings.starter_command or (sys.executable, "-m", "rft.trainer.starter")
-        self.child_log = STARTER_LOG
+        self.child_log, self._silence_s = STARTER_LOG, None
         self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
         try:
             while self.child.returncode is None:
@@ -78,7 +86,7 @@ class TrainerRun:
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # Its last words had not been read when the worker before us died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
-        self.child_log = run_layout.LOG
+        self.child_log, self.is_held = run_layout.LOG, False
         self.child = await launch(
             [*command, str(self.folder)],
             log=self.folder / run_layout.LOG,
@@ -104,7 +112,8 @@ class TrainerRun:
                 lambda connection, lines=lines: self.ingest.batch(connection, lines)
             )
             self.last_seq, self.log.offset = batch.last_seq, offset
-            drained.highest_step = max(drained.highest_step, batch.highest_step)
+            drained.has_news, drained.highest_step = True, max(drained.highest_step, batch.highest_step)
+            self.is_held = self.is_held if batch.is_held is None else batch.is_held
             if batch.ended is not None and batch.ended.outcome != "stopped":
                 drained.ended_for_good = True
                 return drained
@@ -113,12 +122,17 @@ class TrainerRun:
         """How the last process ended and the end of its log; free of secrets."""
         tail = log_tail(self.folder / self.child_log, hide=_secret_values(self.secrets))
         ended = "could not be started" if self.child is None else exit_in_words(self.child.returncode)
+        if self._silence_s is not None:
+            ended = f"wrote nothing for {self._silence_s:.0f} s and was killed"
         return f"{ended}. The end of its log:\n{tail}" if tail else f"{ended}, without a word in its log."
 
     async def _watch(self, child: ChildProcess) -> Ending:
+        heard_at, self._silence_s = time.monotonic(), None
         while True:
             has_exited = child.returncode is not None
             drained = await self.drain()
+            if drained.has_news:
+                heard_at = time.monotonic()
             if drained.highest_step > self.highest_step:
                 self.highest_step = drained.highest_step
                 await self._note_progress(ended=drained.ended_for_good)
@@ -131,7 +145,15 @@ class TrainerRun:
             if (ending := interruption(self.beat, self.is_stopping)) is not None:
                 await child.stop(self.settings.trainer_grace_s)
                 return Ending.OVER if (await self.drain()).ended_for_good else ending
+            if self._is_too_long(silence_s := time.monotonic() - heard_at):
+                self._silence_s = silence_s
+                return Ending.DIED
             await child.wait(POLL_S)
+
+    def _is_too_long(self, silence_s: float) -> bool:
+        """Whether a trainer this silent hangs. One that is held has nothing to tell until its hold's own limit."""
+        patience_s = self.settings.trainer_silence_s
+        return patience_s > 0 and silence_s > patience_s + (self.settings.hold_max_s if self.is_held else 0.0)
 
     async def _note_progress(self, *, ended: bool) -> None:
         if ended:
@@ -148,20 +170,26 @@ class TrainerRun:
 def interruption(beat: Heartbeat, is_stopping: Callable[[], bool]) -> Ending | None:
     """Why to stop now, if so. Raises LeaseLost."""
     beat.check()
-    if beat.is_cancel_requested:
-        return Ending.CANCELLED
-    return Ending.STOPPED if is_stopping() else None
+    match beat.wish:
+        case Wish.CANCEL:
+            return Ending.CANCELLED
+        case Wish.PAUSE:
+            return Ending.PAUSED
+        case None:
+            return Ending.STOPPED if is_stopping() else None
 
 
 @dataclass(slots=True)
 class Drained:
     """What a drain found."""
 
+    has_news: bool = False
     highest_step: int = -1
     ended_for_good: bool = False
 
 
 def _secret_values(secrets: RunSecrets) -> list[str]:
-    headers = [*secrets.tool_headers.values(), secrets.grader_headers]
-    values = [value for header in headers for value in header.values()]
+    headers = [*secrets.tool_headers.values(), secrets.grader_headers, *secrets.part_headers.values()]
+    keys = [*secrets.signing_secrets, secrets.judge_api_key or "", secrets.gateway_token or ""]
+    values = [value for value in (*(value for header in headers for value in header.values()), *keys) if value]
     return [*values, *(word for value in values for word in value.split() if len(word) >= 8)]

@@ -3,21 +3,25 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
-from rft.core.dataset import RowProblem, parse_row
+from rft.core.base import JsonObject
+from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
+from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
 from rft.core.job import JobStatus
 from rft.core.spec import Hyperparameters, ResolvedHyperparameters, resolve
 from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.files.storage import BytesMissing, read_lines
+from rft.platform.files.storage import BytesMissing
 from rft.platform.jobs.repository import JobError, JobRepository, JobRow
 from rft.platform.jobs.schemas import Method
 from rft.platform.store.bell import RUN_JOB, Bell, ring_all
+from rft.platform.tools.schemas import Tool
+from rft.platform.worker.context_length import context_tokens
 from rft.platform.worker.ending import cancel_unheld, fail
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.job_events import add_event
@@ -26,26 +30,24 @@ from rft.platform.worker.owner import new_owner
 from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
-_SHOWN_PROBLEMS = 20
-_LINES_PER_BREATH = 200
+_NAMED = 10
+"""Lines that a warning names."""
 
 
-@dataclass(slots=True)
-class FileReport:
-    """What one file holds."""
+@dataclass(frozen=True, slots=True)
+class _FileRead:
+    """One of the job's files, and what is in it."""
 
-    rows: int = 0
-    problems: int = 0
-    shown: list[RowProblem] = field(default_factory=list[RowProblem])
-    """The first of the problems."""
-    tools: dict[str, int] = field(default_factory=dict[str, int])
-    """Tools that rows describe, each with the first line that does."""
+    param: str
+    file_id: str
+    check: DatasetCheck
+    report: DatasetReport | None
+    """None when the file is gone."""
 
-    def add(self, problem: RowProblem) -> None:
-        """Count a problem; only the first ones are kept."""
-        self.problems += 1
-        if len(self.shown) < _SHOWN_PROBLEMS:
-            self.shown.append(problem)
+    @property
+    def words(self) -> str:
+        """What events call it."""
+        return self.param.replace("_", " ")
 
 
 async def validate_job(job_id: str, place: Workplace) -> str:
@@ -78,28 +80,28 @@ class Validation:
     async def execute(self) -> str:
         """Read both files and write down the result. Raises LeaseLost."""
         job, training, validation = await self.beat.write(self._load)
-        registered = [tool.name for tool in Method.model_validate(job.method).reinforcement.tools or []]
-        reports: list[FileReport] = []
-        for param, file, file_id in (
-            ("training_file", training, job.training_file),
-            ("validation_file", validation, job.validation_file),
-        ):
-            if file_id is None:
-                continue
-            report = await self._read(file, registered)
-            error = _error(param, file_id, report)
-            if error is not None:
-                await self.beat.write(lambda connection, error=error: fail(connection, self.lease, error, key="files"))
-                self.beat.is_over = True
-                return "failed"
-            assert report is not None, "a file without a report is an error"
-            reports.append(report)
-        resolved = resolve(_wanted(job), train_rows=reports[0].rows)
-        unused = [name for name in registered if not any(name in report.tools for report in reports)]
-        await self.beat.write(lambda connection: self._queue(connection, resolved, reports, unused))
+        tools = Method.model_validate(job.method).reinforcement.tools or []
+        context = await asyncio.to_thread(context_tokens, job.base_model_path)
+        files = [
+            await self._read(param, file_id, file, self._new_check(limit, tools, context))
+            for param, file_id, file, limit in (
+                ("training_file", job.training_file, training, MAX_TRAIN_ROWS),
+                ("validation_file", job.validation_file, validation, MAX_VALID_ROWS),
+            )
+            if file_id is not None
+        ]
+        error = _error(files)
+        if error is not None:
+            await self.beat.write(lambda connection: fail(connection, self.lease, error, key="files"))
+            self.beat.is_over = True
+            return "failed"
+        await self.beat.write(lambda connection: self._queue(connection, job, tools, files, context))
         self.beat.is_over = True
         await ring_all([Bell(RUN_JOB, job.id)], self.place.ringer)
         return "queued"
+
+    def _new_check(self, max_rows: int, tools: Sequence[Tool], context: int | None) -> DatasetCheck:
+        return DatasetCheck(max_rows=max_rows, registered=[tool.name for tool in tools], context_tokens=context)
 
     async def _load(self, connection: AsyncConnection[TupleRow]) -> tuple[JobRow, FileRow | None, FileRow | None]:
         await hold_row(connection, self.lease)
@@ -112,54 +114,40 @@ class Validation:
         validation = None if job.validation_file is None else await files.get(job.validation_file)
         return job, await files.get(job.training_file), validation
 
-    async def _read(self, file: FileRow | None, registered: list[str]) -> FileReport | None:
-        """None when the file is gone. Raises LeaseLost."""
-        if file is None:
-            return None
-        try:
-            return await self._check(read_lines(file.storage_key, self.place.file_store), registered)
-        except BytesMissing as error:
-            _LOG.error("%s: %s", self.lease.job_id, error)
-            return None
-
-    async def _check(self, lines: AsyncIterator[bytes], registered: list[str]) -> FileReport:
-        report, number = FileReport(), 0
-        async for line in lines:
-            number += 1
-            if number % _LINES_PER_BREATH == 0:
-                self.beat.check()
-                await asyncio.sleep(0)
-            if not line.strip():
-                continue
-            row = parse_row(line, line_number=number, index=report.rows)
-            if isinstance(row, RowProblem):
-                report.add(row)
-                continue
-            report.rows += 1
-            for position, tool in enumerate(row.tools):
-                report.tools.setdefault(tool.name, number)
-                if tool.name not in registered:
-                    report.add(_unregistered(number, position, tool.name, registered))
-        return report
+    async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
+        """Raises LeaseLost."""
+        report = None
+        if file is not None:
+            try:
+                async for chunk in await self.place.file_store.open(file.storage_key):
+                    self.beat.check()
+                    await asyncio.to_thread(check.feed, chunk)
+                report = check.end()
+            except BytesMissing as error:
+                _LOG.error("%s: %s", self.lease.job_id, error)
+        return _FileRead(param, file_id, check, report)
 
     async def _queue(
         self,
         connection: AsyncConnection[TupleRow],
-        resolved: ResolvedHyperparameters,
-        reports: list[FileReport],
-        unused: list[str],
+        job: JobRow,
+        tools: Sequence[Tool],
+        files: list[_FileRead],
+        context: int | None,
     ) -> None:
         job_id = self.lease.job_id
         await hold_row(connection, self.lease)
+        reports = [file.report for file in files if file.report is not None]
+        resolved = resolve(_wanted(job), train_rows=reports[0].rows)
         await connection.execute(
             "update jobs set resolved = %s, total_steps = %s, rung_at = clock_timestamp()"
             " where id = %s and lease_token = %s",
             (Jsonb(resolved.model_dump(mode="json")), resolved.steps, job_id, self.lease.token),
         )
-        if unused:
-            names = ", ".join(unused)
-            message = f"No row describes these tools of the job, so the model will not know of them: {names}"
-            await add_event(connection, job_id, message, level="warn", data={"unused_tools": [*unused]}, key="unused")
+        for warning in [*dataset_warnings(files, context), *_unused_tools(tools, reports)]:
+            await add_event(
+                connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
+            )
         await add_event(connection, job_id, "Files validated, moving job to queued state", key="validated")
         await add_event(
             connection,
@@ -186,27 +174,81 @@ def _plan(resolved: ResolvedHyperparameters, rows: list[int]) -> str:
     )
 
 
-def _unregistered(line: int, position: int, name: str, registered: list[str]) -> RowProblem:
-    known = ", ".join(registered) or "none"
-    return RowProblem(
-        line=line,
-        path=f"tools[{position}].function.name",
-        reason=f"{name!r} is not among the job's tools ({known})",
+@dataclass(frozen=True, slots=True)
+class DatasetWarning:
+    """Something about the files that is worth knowing before the run, and stops nothing."""
+
+    key: str
+    message: str
+    data: JsonObject
+
+
+def dataset_warnings(files: Sequence[_FileRead], context: int | None) -> Iterator[DatasetWarning]:
+    """Rows that are there twice, rows that are in both files, rows that may not fit the model."""
+    for file in files:
+        if file.report is not None and file.report.duplicates:
+            yield _duplicates(file, file.report)
+        if file.report is not None and file.report.too_long:
+            yield _too_long(file, file.report, context or 0)
+    if len(files) == 2:
+        shared = shared_rows(files[0].check, files[1].check)
+        if shared:
+            yield _shared(shared)
+
+
+def _duplicates(file: _FileRead, report: DatasetReport) -> DatasetWarning:
+    pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in report.shown_duplicates[:_NAMED])
+    return DatasetWarning(
+        key=f"duplicates:{file.param}",
+        message=f"{report.duplicates} rows of the {file.words} repeat an earlier one (lines {pairs}"
+        f"{', ...' if report.duplicates > _NAMED else ''})",
+        data={"code": "duplicate_rows", "param": file.param, "count": report.duplicates},
     )
 
 
-def _error(param: str, file_id: str, report: FileReport | None) -> JobError | None:
-    """None when the file can be used."""
-    code = f"invalid_{param}"
-    if report is None:
-        return JobError(code=code, message=f"File {file_id} was deleted or has expired.", param=param)
-    if report.problems:
-        shown = "\n".join(str(problem) for problem in report.shown)
-        more = report.problems - len(report.shown)
-        rest = f"\nand {more} more" if more else ""
-        noun = "problem" if report.problems == 1 else "problems"
-        message = f"File {file_id} has {report.problems} {noun}:\n{shown}{rest}"
-        return JobError(code=code, message=message, param=param)
-    if report.rows == 0:
-        return JobError(code=code, message=f"File {file_id} holds no rows.", param=param)
-    return None
+def _shared(shared: Sequence[EqualRows]) -> DatasetWarning:
+    pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in shared[:_NAMED])
+    return DatasetWarning(
+        key="shared",
+        message=f"{len(shared)} rows of the validation file are in the training file, too (lines {pairs}"
+        f"{', ...' if len(shared) > _NAMED else ''}): validation rewards will look better than they are",
+        data={"code": "shared_rows", "param": "validation_file", "count": len(shared)},
+    )
+
+
+def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWarning:
+    lines = ", ".join(map(str, report.shown_too_long[:_NAMED])) + (", ..." if report.too_long > _NAMED else "")
+    return DatasetWarning(
+        key=f"too-long:{file.param}",
+        message=f"{report.too_long} rows of the {file.words} look longer than the model's context of {context} tokens"
+        f" (lines {lines}); the trainer counts exactly and leaves out those that are",
+        data={"code": "rows_may_be_too_long", "param": file.param, "count": report.too_long},
+    )
+
+
+def _unused_tools(tools: Sequence[Tool], reports: Sequence[DatasetReport]) -> Iterator[DatasetWarning]:
+    described = {name for report in reports for name in report.tools}
+    unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
+    if unused:
+        yield DatasetWarning(
+            key="unused",
+            message=f"No row describes these tools of the job, so the model will not know of them: {', '.join(unused)}",
+            data={"unused_tools": [*unused]},
+        )
+
+
+def _error(files: Sequence[_FileRead]) -> JobError | None:
+    """What is wrong with the files, all of it; blamed on the first of them. None when they can be used."""
+    bad = [(file, problem) for file in files if (problem := _problem(file)) is not None]
+    if not bad:
+        return None
+    param = bad[0][0].param
+    return JobError(code=f"invalid_{param}", message="\n".join(problem for _, problem in bad), param=param)
+
+
+def _problem(file: _FileRead) -> str | None:
+    if file.report is None:
+        return f"File {file.file_id} was deleted or has expired."
+    if file.report.problems:
+        return f"File {file.file_id} has {file.report.summary()}"
+    return None if file.report.rows else f"File {file.file_id} holds no rows."

@@ -1,7 +1,12 @@
 """The contract's metrics event, key by key."""
 
-from rft.core.graders import EndpointGrader, MultiGrader, StringCheckGrader, TextSimilarityGrader
-from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, grader_labels, metrics_event
+from typing import Any, cast
+
+from rft.core.events import StepDone
+from rft.core.grade import TokenUsage
+from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader, StringCheckGrader, TextSimilarityGrader
+from rft.platform.worker.grader_metrics import GraderLabel, grader_labels
+from rft.platform.worker.metrics_event import flat_metrics, metrics_event
 from tests.integration.worker.train_events import stats, step_done
 
 JUDGE = (GraderLabel("judge", "endpoint"),)
@@ -113,3 +118,72 @@ def test_graders_are_named_as_the_customer_named_them() -> None:
     multi = MultiGrader(name="both", graders={"exact": exact, "close": close}, calculate_output="exact + close")
     assert grader_labels(multi) == (GraderLabel("exact", "string_check"), GraderLabel("close", "text_similarity"))
     assert grader_labels(exact) == (GraderLabel("a", "string_check"),)
+    assert grader_labels(RulerGrader(name="r", model="m")) == (GraderLabel("r", "ruler", "m"),)
+
+
+def judged(**train: object) -> StepDone:
+    """A step whose training rollouts were graded by a judge, and which was not evaluated."""
+    usage = {"m": TokenUsage(prompt_tokens=300, completion_tokens=60, cached_tokens=90)}
+    changed = stats(0.4).model_copy(update={"judge_usage": usage, **train})
+    return step_done(2, 4, evaluated=False).model_copy(update={"train": changed})
+
+
+def test_tokens_of_judges_are_told_by_model_and_by_grader() -> None:
+    data = cast("dict[str, Any]", metrics_event(judged(), (GraderLabel("score", "score_model", "m"),)).data)
+    assert data["model_graders_token_usage"] == {
+        "m": {
+            "train_prompt_tokens": 300,
+            "train_completion_tokens": 60,
+            "train_cached_tokens": 90,
+            "eval_prompt_tokens": 0,
+            "eval_completion_tokens": 0,
+            "eval_cached_tokens": 0,
+        }
+    }
+    (score,) = data["usage"]["graders"]
+    assert (score["name"], score["model"]) == ("score", "m")
+    assert (score["train_prompt_tokens_count"], score["train_prompt_tokens_mean"]) == (300, 100.0)
+    assert (score["valid_prompt_tokens_count"], score["valid_prompt_tokens_mean"]) == (None, None)
+
+
+def test_tokens_of_a_model_that_graders_share_are_given_to_none_of_them() -> None:
+    labels = (GraderLabel("a", "score_model", "m"), GraderLabel("b", "label_model", "m"), GraderLabel("c", "python"))
+    data = cast("dict[str, Any]", metrics_event(judged(), labels).data)
+    assert [(one["name"], one["train_prompt_tokens_count"]) for one in data["usage"]["graders"]] == [
+        ("a", None),
+        ("b", None),
+    ]
+
+
+def test_errors_of_a_judge_are_told_apart() -> None:
+    failures = {"server_error": 2, "invalid_score": 1, "invalid_variable": 3}
+    step = judged(failures_by_code=failures, model_errors={"sample_parse_error": 1}, rollouts=8)
+    data = cast("dict[str, Any]", metrics_event(step, (GraderLabel("score", "score_model", "m"),)).data)
+    (errors,) = data["errors"]["graders"]
+    assert errors["train_model_grader_server_error_count"] == 2
+    assert errors["train_other_error_count"] == 1
+    assert errors["train_invalid_variable_error_count"] == 3
+    assert (errors["train_sample_parse_error_count"], errors["train_sample_parse_error_mean"]) == (1, 0.125)
+
+
+def test_errors_of_python_code_have_a_name_of_their_own() -> None:
+    step = judged(failures_by_code={"grader_error": 2}, rollouts=8)
+    data = cast("dict[str, Any]", metrics_event(step, (GraderLabel("code", "python"),)).data)
+    (errors,) = data["errors"]["graders"]
+    assert (errors["train_python_grader_runtime_error_count"], errors["train_other_error_count"]) == (2, 0)
+
+
+def test_what_cannot_be_attributed_to_a_part_is_not_claimed() -> None:
+    labels = (GraderLabel("a", "string_check"), GraderLabel("b", "python"))
+    step = judged(failures_by_code={"grader_error": 2}, model_errors={"sample_parse_error": 1})
+    data = cast("dict[str, Any]", metrics_event(step, labels).data)
+    first, second = data["errors"]["graders"]
+    assert (first["train_sample_parse_error_count"], first["train_invalid_variable_error_count"]) == (None, 0)
+    assert (first["train_other_error_count"], second["train_python_grader_runtime_error_count"]) == (None, None)
+
+
+def test_answers_that_lack_what_a_template_names_are_parse_errors() -> None:
+    valid = stats(0.5).model_copy(update={"model_errors": {"sample_parse_error": 1}})
+    step = step_done(2, 4).model_copy(update={"valid": valid})
+    event = metrics_event(step, JUDGE)
+    assert event.message.endswith("full validation mean parse error=0.33")

@@ -1,0 +1,53 @@
+"""Conditional GET: who polls and has the newest answer already is told so in one line (RFC 9110, 304)."""
+
+import hashlib
+from typing import Any
+
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "Nothing has changed since the reply whose `ETag` was sent in `If-None-Match`."}
+}
+"""For a route's `responses`."""
+
+
+def etag_of(*version: object) -> str:
+    """A weak tag for whatever has this version."""
+    text = "\x1f".join(str(part) for part in version)
+    return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+def has_newest(request: Request, etag: str) -> bool:
+    """Whether the caller has the answer with this tag."""
+    wanted = request.headers.get("if-none-match")
+    if wanted is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in wanted.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags
+
+
+def not_modified(etag: str) -> Response:
+    """The one line."""
+    return Response(status_code=304, headers={"etag": etag, "cache-control": "private, no-cache"})
+
+
+def tagged(body: BaseModel, etag: str) -> Response:
+    """The answer with its tag."""
+    return Response(
+        body.model_dump_json(),
+        media_type="application/json",
+        headers={"etag": etag, "cache-control": "private, no-cache"},
+    )
+
+
+def by_content(request: Request, body: BaseModel) -> Response:
+    """The answer, or the one line: for bodies that are cheap to make and have no version of their own."""
+    content = body.model_dump_json()
+    etag = etag_of(content)
+    if has_newest(request, etag):
+        return not_modified(etag)
+    return Response(
+        content, media_type="application/json", headers={"etag": etag, "cache-control": "private, no-cache"}
+    )

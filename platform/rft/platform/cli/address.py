@@ -1,0 +1,69 @@
+"""Which platform the command line talks to, and with which key."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from rft.core.errors import RftError
+from rft.platform.embedded.connection import Connection
+
+HOW_TO_SAY = (
+    "no platform to talk to: start one on this machine with `rft up`, or name one with --base-url and --api-key"
+    " (RFT_BASE_URL and RFT_API_KEY in the environment)"
+)
+
+
+class NoAddress(RftError):
+    """Nobody said where the platform is, or with which key to call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A platform and a key to it."""
+
+    base_url: str
+    """Ends in `/v1`, or wherever a proxy put it; never in a slash."""
+    api_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place that may name a platform: the command line, a pair of variables, the embedded platform's record."""
+
+    base_url: str | None
+    api_key: str | None
+
+
+def choose(said: Place, ours: Place, sdk: Place, embedded: Connection | None) -> Address:
+    """The first URL of: options, `RFT_*`, `OPENAI_*`, the embedded platform. Raises NoAddress.
+
+    The SDK's key goes only where the SDK's URL points, and the embedded platform's only to itself: no key travels to
+    a server that it was not made for.
+    """
+    here = None if embedded is None else normalised(embedded.base_url)
+    named = next((place.base_url for place in (said, ours, sdk) if place.base_url), None)
+    url = here if named is None else normalised(named)
+    if url is None:
+        raise NoAddress(HOW_TO_SAY)
+    keys = [said.api_key, ours.api_key]
+    if sdk.base_url and url == normalised(sdk.base_url):
+        keys.append(sdk.api_key)
+    if embedded is not None and url == here:
+        keys.append(embedded.api_key)
+    key = next((key for key in keys if key), None)
+    if key is None:
+        raise NoAddress(f"no API key for {url}: give one with --api-key, or RFT_API_KEY in the environment")
+    return Address(url, key)
+
+
+def normalised(base_url: str) -> str:
+    """With a path: a bare server means its `/v1`. Raises NoAddress."""
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError as problem:
+        raise NoAddress(f"'{base_url}' is no URL: {problem}") from problem
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise NoAddress(f"'{base_url}' is no http or https URL")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise NoAddress("the base URL must be a plain address, without user, `?` and `#`")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"

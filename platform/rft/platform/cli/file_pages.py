@@ -1,0 +1,55 @@
+"""Files, for people."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rft.platform.cli.pages import add, facts, figure, ident, names, state, table
+from rft.platform.cli.views import File
+from rft.platform.cli.words import NOTHING, counted, date, one_line, size
+
+
+def file_table(files: Sequence[File]) -> Table:
+    """One file a line."""
+    grid = table(ident("file"), "name", "purpose", figure("size"), figure("rows"), "state", "created")
+    for file in files:
+        add(
+            grid,
+            file.id,
+            file.filename,
+            file.purpose,
+            size(file.bytes),
+            NOTHING if file.dataset is None else f"{file.dataset.rows:,}",
+            _state(file),
+            date(file.created_at),
+        )
+    return grid
+
+
+def file_page(file: File) -> RenderableType:
+    """One file, its problems among it."""
+    dataset = file.dataset
+    problems = () if dataset is None else dataset.first_problems
+    return facts(
+        [
+            ("file", file.id),
+            ("name", file.filename),
+            ("purpose", file.purpose),
+            ("size", size(file.bytes)),
+            ("state", _state(file)),
+            ("created", date(file.created_at)),
+            ("expires", None if file.expires_at is None else date(file.expires_at)),
+            ("rows", None if dataset is None else f"{dataset.rows:,}"),
+            ("tools described", None if dataset is None else names(dataset.tools)),
+            ("repeated rows", f"{dataset.duplicates:,}" if dataset is not None and dataset.duplicates else None),
+            ("problems", Text("\n".join(map(one_line, problems)), style="red") if problems else None),
+        ]
+    )
+
+
+def _state(file: File) -> Text:
+    if file.dataset is not None and file.dataset.problems:
+        return Text(f"unusable: {counted(file.dataset.problems, 'problem')}", style="red")
+    return state(file.status)

@@ -1,0 +1,162 @@
+"""`rft rehearse`: a job's burst at its tools and grader, from this machine, without a platform and without a model."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RftError
+from rft.platform.api.errors import BadRequest
+from rft.platform.jobs.masking import secrets_of
+from rft.platform.jobs.schemas import JobCreate
+from rft.platform.registry.resolution import validated
+from rft.platform.rehearsals.planning import to_plan, to_spec
+from rft.platform.rehearsals.sample import BadSample, read_sample
+from rft.platform.rehearsals.schemas import UNNAMED
+from rft.platform.settings import Settings
+from rft.rollouts.rehearsal import RehearsalSpec, rehearse
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalReport
+
+
+class CannotRehearse(RftError):
+    """The job or its rows cannot be read, or are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says."""
+
+    job: Path
+    """A JSON file with the body of the job's order."""
+    rows: Path | None
+    """None: the order's `training_file` is a path, as seen from the order."""
+    calls_per_rollout: int | None = None
+    max_rollouts: int | None = None
+
+
+def run_rehearsal(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> RehearsalReport:
+    """Rehearse from this machine, with a progress bar unless quiet. Raises CannotRehearse."""
+    return asyncio.run(_run(wanted, settings, is_quiet=is_quiet))
+
+
+async def _run(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> RehearsalReport:
+    order, rows_path = _read_order(wanted)
+    reinforcement = order.method.reinforcement
+    try:
+        rows = await read_sample(_lines(rows_path), tools=[tool.name for tool in reinforcement.tools or []])
+        train_rows = max(len(rows), _count(rows_path))
+    except BadSample as error:
+        raise CannotRehearse(f"{rows_path}: {error}") from error
+    except OSError as error:
+        raise CannotRehearse(f"{rows_path} cannot be read: {error.strerror}") from error
+    plan = to_plan(
+        reinforcement,
+        settings,
+        train_rows=train_rows,
+        calls_per_rollout=wanted.calls_per_rollout,
+        max_rollouts=wanted.max_rollouts,
+    )
+    seed = 0 if order.seed is None else order.seed
+    spec = to_spec(f"rehearsal-{secrets.token_hex(12)}", seed, order.model, reinforcement, plan, settings)
+    return await _watched(spec, rows, order, is_quiet=is_quiet)
+
+
+async def _watched(spec: RehearsalSpec, rows: list[DatasetRow], order: JobCreate, *, is_quiet: bool) -> RehearsalReport:
+    columns = (TextColumn("rehearsing"), BarColumn(), MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=is_quiet, transient=True) as progress:
+        bar = progress.add_task("", total=spec.plan.rollouts)
+        advance: Callable[[], None] = lambda: progress.advance(bar)  # noqa: E731
+        return await rehearse(rows, spec, secrets_of(order.method), on_rollout=advance)
+
+
+def _read_order(wanted: Wanted) -> tuple[JobCreate, Path]:
+    """The order, and where its rows are."""
+    try:
+        document = cast("JsonValue", json.loads(wanted.job.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise CannotRehearse(f"{wanted.job} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CannotRehearse(f"{wanted.job} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise CannotRehearse(f"{wanted.job} must hold the body of a job's order, a JSON object")
+    rows = wanted.rows or _rows_beside(wanted.job, document)
+    try:
+        return validated(JobCreate, {"model": UNNAMED, **document, "training_file": str(rows)}), rows
+    except BadRequest as error:
+        raise CannotRehearse(f"{wanted.job}: {error.message}") from error
+
+
+def _rows_beside(job: Path, document: JsonObject) -> Path:
+    named = document.get("training_file")
+    if isinstance(named, str) and (path := job.parent / named).is_file():
+        return path
+    raise CannotRehearse("no rows: give the dataset with --file")
+
+
+async def _lines(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        for line in file:
+            yield line
+
+
+def _count(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def show(report: RehearsalReport, console: Console) -> None:
+    """The report for people: a table, what it means, what to do."""
+    table = Table(
+        Column("endpoint", no_wrap=True),
+        "calls",
+        "errors",
+        "p50",
+        "p95",
+        "p99",
+        "answers/s",
+        "bears at once",
+        title="Rehearsal",
+    )
+    for endpoint in report.endpoints:
+        table.add_row(*_cells(endpoint))
+    console.print(table)
+    console.print(
+        f"{report.rollouts} rollouts in {report.wall_s:.1f} s, {report.excluded_rollouts} excluded,"
+        f" {report.unfinished_rollouts} not finished"
+    )
+    if report.expected_step_s is not None:
+        console.print(f"A training step spends about {report.expected_step_s:.1f} s on tools and grader.")
+    console.print("\n[bold]What to do[/bold]")
+    for sentence in report.advice:
+        console.print(f"  - {escape(sentence)}")
+    console.print("\n[bold]What this rests on[/bold]")
+    for sentence in report.assumptions:
+        console.print(f"  - {escape(sentence)}")
+
+
+def _cells(endpoint: EndpointReport) -> list[str]:
+    errors = ", ".join(f"{code} {count}" for code, count in endpoint.errors_by_code.items()) or "none"
+    least = "" if endpoint.is_limit_found else "at least "
+    return [
+        escape(f"{endpoint.stage} {endpoint.name}"),
+        str(endpoint.calls),
+        errors,
+        *(_milliseconds(value) for value in (endpoint.p50_ms, endpoint.p95_ms, endpoint.p99_ms)),
+        "-" if endpoint.answers_per_s is None else f"{endpoint.answers_per_s:.0f}",
+        "-" if endpoint.safe_concurrency is None else f"{least}{endpoint.safe_concurrency}",
+    ]
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} ms"

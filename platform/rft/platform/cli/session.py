@@ -1,0 +1,159 @@
+"""One command's line to the platform: where it is, how its answers are shown, how problems end the command."""
+
+import json
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, TypeVar, cast
+
+import typer
+from pydantic import JsonValue, ValidationError
+from rich.console import Console, RenderableType
+
+from rft.core.base import JsonObject
+from rft.core.errors import RftError
+from rft.platform.cli.address import Address, NoAddress, Place, choose
+from rft.platform.cli.client import Client, Listing
+from rft.platform.cli.sse import Sent
+from rft.platform.cli.views import Deleted, View
+from rft.platform.embedded.connection import read_connection
+from rft.platform.settings import client_settings, settings
+
+_WIDE = 10_000
+"""For readers that are no terminal: nothing is wrapped, a line stays a line."""
+ViewT = TypeVar("ViewT", bound=View)
+
+
+class CannotDo(RftError):
+    """What was asked for cannot be done as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A client and a way to show what it brings."""
+
+    client: Client
+    as_json: bool
+    out: Console
+    err: Console
+
+    def show(self, raw: JsonObject, kind: type[ViewT], page: Callable[[ViewT], RenderableType]) -> None:
+        """One object."""
+        if self.as_json:
+            self.print_json(raw)
+        else:
+            self.out.print(page(kind.model_validate(raw)))
+
+    def show_all(
+        self, listing: Listing, kind: type[ViewT], table: Callable[[Sequence[ViewT]], RenderableType], none: str
+    ) -> None:
+        """A list, or `none` where it is empty."""
+        if self.as_json:
+            self.print_json(listing.found)
+            return
+        if not listing.found:
+            self.note(none)
+            return
+        self.out.print(table([kind.model_validate(raw) for raw in listing.found]))
+        if listing.next_after is not None:
+            self.note(f"there are more: --after {listing.next_after}")
+
+    def show_gone(self, raw: JsonObject) -> None:
+        """The reply to a deletion."""
+        if self.as_json:
+            self.print_json(raw)
+        else:
+            self.say(f"{Deleted.model_validate(raw).id} is deleted")
+
+    def print_json(self, raw: JsonObject | list[JsonObject]) -> None:
+        """Exactly what came; through no console, which would wrap and colour it."""
+        sys.stdout.write(json.dumps(raw, indent=2, ensure_ascii=False) + "\n")
+
+    def print_sent(self, message: Sent) -> None:
+        """A stream's message as one line, at once."""
+        data = cast("JsonValue", json.loads(message.data))
+        sys.stdout.write(json.dumps({"event": message.event, "data": data}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        """One line of the answer."""
+        self.out.print(text, markup=False, highlight=False)
+
+    def note(self, text: str) -> None:
+        """For the person, never part of the answer."""
+        self.err.print(text, markup=False, highlight=False, style="dim")
+
+
+@contextmanager
+def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
+    """A session that ends the command with status 1 and one line on the error stream when something is wrong."""
+    client = Client(_address(base_url, api_key))
+    try:
+        yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
+    except ValidationError as problem:
+        where = ".".join(map(str, problem.errors()[0]["loc"]))
+        give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is")
+    except RftError as problem:
+        give_up(str(problem))
+    except OSError as problem:
+        give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}")
+
+
+def console() -> Console:
+    """For standard output."""
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = _WIDE
+    return out
+
+
+def give_up(why: str) -> NoReturn:
+    """End the command."""
+    typer.echo(f"rft: {why}", err=True)
+    raise typer.Exit(1)
+
+
+def read_body(source: str) -> JsonObject:
+    """A JSON object from a file or, named `-`, from standard input. Raises CannotDo and OSError."""
+    text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    return to_object(text, "standard input" if source == "-" else source)
+
+
+def pairs(said: Sequence[str], option: str) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping. Raises CannotDo."""
+    found: dict[str, str] = {}
+    for text in said:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise CannotDo(f"{option} takes KEY=VALUE, not '{text}'")
+        found[key] = value
+    return found
+
+
+def to_object(text: str, where: str) -> JsonObject:
+    """The JSON object a text holds. Raises CannotDo."""
+    try:
+        document = cast("JsonValue", json.loads(text))
+    except ValueError as problem:
+        raise CannotDo(f"{where} is not JSON: {problem}") from problem
+    if not isinstance(document, dict):
+        raise CannotDo(f"{where} must hold a JSON object")
+    return document
+
+
+def _address(base_url: str | None, api_key: str | None) -> Address:
+    given = client_settings()
+    try:
+        return choose(
+            Place(base_url, api_key),
+            Place(given.base_url, given.api_key),
+            Place(given.openai_base_url, given.openai_api_key),
+            read_connection(settings().home),
+        )
+    except NoAddress as problem:
+        give_up(str(problem))
+    except ValidationError as problem:
+        where = ".".join(map(str, problem.errors()[0]["loc"]))
+        give_up(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}")

@@ -1,0 +1,195 @@
+"""Dry runs: a grader on one answer, a tool on one call, exactly as a job would make them."""
+
+import json
+import secrets as random_source
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rft.core.attempt import Attempt
+from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow, parse_row
+from rft.core.failure import Failure, FailureCode
+from rft.core.grade import Grade
+from rft.core.graders import GraderSpec, RulerGrader
+from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.spec import RetryBudget, RunSecrets, ToolServer
+from rft.egress.endpoint_client import EndpointClient
+from rft.egress.signing import Signer
+from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.contract import GradedTrace
+from rft.grader_gateway.grader import close_grader
+from rft.platform.api.dependencies import Services
+from rft.platform.api.errors import ApiError, BadRequest
+from rft.platform.graders.objects import (
+    GraderRun,
+    GraderRunObject,
+    GraderValidate,
+    GraderValidated,
+    ToolRun,
+    ToolRunObject,
+    to_run_object,
+)
+from rft.platform.graders.specification import (
+    refuse_without_judge,
+    secrets_of_grader,
+    to_grader_spec,
+    to_judge,
+    with_name,
+)
+from rft.platform.jobs.masking import masked
+from rft.platform.settings import Settings
+from rft.platform.signing.run_secrets import whole_run_secrets
+from rft.tool_gateway.contract import item_id
+from rft.tool_gateway.gateway import HttpToolGateway
+
+MAX_TOTAL_S = 120.0
+"""All attempts of one call of a dry run: somebody waits for the reply."""
+_PARAM = "grader"
+_DRY_RUN = "dry-run"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """A finished conversation that was not held just now."""
+
+    messages: tuple[Message, ...]
+    prompt_messages: int
+    finish_reason: str
+    model: str
+
+
+async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
+    """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
+    refuse_without_judge(order.grader, services.settings, param=_PARAM)
+    grader = with_name(order.grader, _invented_name())
+    spec = to_grader_spec(grader, services.settings)
+    item = order.item or {}
+    trace = trace_of(order.model_sample, item)
+    async with open_client(services, secrets_of_grader(grader)) as (client, secrets):
+        started_s = time.monotonic()
+        outcome = await grade_once(
+            spec,
+            trace,
+            item=item,
+            trace_id=order.trace_id or _new_trace_id(),
+            client=client,
+            secrets=secrets,
+            settings=services.settings,
+        )
+        return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
+
+
+def validate_grader(settings: Settings, order: GraderValidate) -> GraderValidated:
+    """The grader with its name filled in. Raises BadRequest where no judge is configured."""
+    refuse_without_judge(order.grader, settings, param=_PARAM)
+    grader = with_name(order.grader, _invented_name())
+    shown = masked(grader.model_dump(mode="json", exclude_unset=True))
+    assert isinstance(shown, dict), "masking keeps the shape"
+    return GraderValidated(grader=shown)
+
+
+async def run_tool(services: Services, order: ToolRun) -> ToolRunObject:
+    """What the tool answers. Raises BadRequest for what a model would be told, and for what would end a rollout."""
+    tool = ToolServer(
+        name=order.name,
+        server_url=order.server_url,
+        header_names=tuple(order.headers or ()),
+        timeout_s=services.settings.tool_timeout_s,
+    )
+    call = ToolCall(call_id=order.call_id or _random_id("call_"), name=order.name, arguments=order.arguments)
+    trace_id = order.trace_id or _new_trace_id()
+    async with open_client(services, RunSecrets()) as (client, _):
+        gateway = HttpToolGateway(client, (tool,), headers={order.name: order.headers or {}}, job_id=_DRY_RUN)
+        schema = ToolSchema(name=order.name, parameters={"type": "object"})
+        result = await gateway.call(call, tools=(schema,), item=order.item or {}, trace_id=trace_id)
+    return _told(result, id_=order.id or item_id(trace_id, call.call_id))
+
+
+def _told(result: ToolResult, *, id_: str) -> ToolRunObject:
+    if result.failure is not None:
+        if result.failure.code is FailureCode.INTERNAL_ERROR:
+            raise ApiError(result.failure.message, code=str(result.failure.code))
+        raise BadRequest(result.failure.message, param="server_url", code=str(result.failure.code))
+    assert result.output is not None, "a call ends in an output or a failure"
+    if result.is_model_error:
+        param = "arguments" if result.error_code == "invalid_arguments" else None
+        raise BadRequest(result.output, param=param, code=result.error_code)
+    return ToolRunObject(
+        id=id_, call_id=result.call_id, output=result.output, latency_s=result.latency_s, attempts=result.attempts
+    )
+
+
+@asynccontextmanager
+async def open_client(
+    services: Services,
+    own: RunSecrets,
+    *,
+    on_attempt: Callable[[Attempt], None] | None = None,
+    occasion: str | None = None,
+) -> AsyncGenerator[tuple[EndpointClient, RunSecrets]]:
+    """Connections as a trainer has them, with patience for a dry run; `own` with what the platform adds."""
+    settings = services.settings
+    async with services.database.transaction() as connection:
+        added = await whole_run_secrets(connection, None, services.secret_box, settings)
+    secrets = added.model_copy(update={"grader_headers": own.grader_headers, "part_headers": own.part_headers})
+    client = EndpointClient.open(
+        retry=RetryBudget(
+            max_retries=settings.max_retries,
+            total_s=min(settings.retry_total_s, MAX_TOTAL_S),
+            first_wait_s=settings.retry_first_wait_s,
+        ),
+        max_calls_in_flight=settings.max_calls_in_flight,
+        allow_loopback=settings.allow_loopback,
+        allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
+        signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
+        on_attempt=on_attempt,
+        occasion=occasion,
+    )
+    async with client:
+        yield client, secrets
+
+
+async def grade_once(
+    spec: GraderSpec,
+    trace: GradedTrace,
+    *,
+    item: JsonObject,
+    trace_id: str,
+    client: EndpointClient,
+    secrets: RunSecrets,
+    settings: Settings,
+) -> Grade | Failure:
+    """One trace through any kind of grader; a ruler ranks a group of one."""
+    judge = to_judge(settings)
+    if isinstance(spec, RulerGrader):
+        ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN)
+        ranked = await ruler.rank([trace], item=item, trace_ids=[trace_id])
+        return ranked if isinstance(ranked, Failure) else ranked[0]
+    grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN)
+    try:
+        return await grader.grade(trace, item=item, trace_id=trace_id)
+    finally:
+        await close_grader(grader)
+
+
+def trace_of(answer: str, item: JsonObject) -> StoredTrace:
+    """A conversation that ends in the answer; what comes before is the row's, where the item is a whole row."""
+    row = parse_row(json.dumps(item), line_number=1, index=0)
+    prompt = row.messages if isinstance(row, DatasetRow) else ()
+    messages = (*prompt, Message(role=Role.ASSISTANT, content=answer))
+    return StoredTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN)
+
+
+def _invented_name() -> str:
+    return _random_id("grader-")
+
+
+def _random_id(prefix: str) -> str:
+    return prefix + random_source.token_hex(4)
+
+
+def _new_trace_id() -> str:
+    return f"trace_{uuid.uuid4()}"

@@ -1,0 +1,232 @@
+"""One regrade from its first rollout to its report."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from rft.core.dataset import DatasetRow, parse_row
+from rft.core.errors import RftError
+from rft.core.events import RolloutDone
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.graders import GraderSpec, RulerGrader
+from rft.core.rollout import Split, StopReason
+from rft.core.spec import RunSecrets
+from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.grader import close_grader
+from rft.platform.api.dependencies import Services
+from rft.platform.files.repository import FileRepository
+from rft.platform.files.storage import BytesMissing, read_lines
+from rft.platform.graders.service import StoredTrace, open_client
+from rft.platform.graders.specification import to_judge
+from rft.platform.jobs.repository import JobError, JobRow
+from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
+from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
+
+_LOG = logging.getLogger(__name__)
+_BATCH = 64
+"""Rollouts whose conversations are in memory at a time."""
+_TOUCH_S = 10.0
+_CUT_OFF = frozenset({StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL})
+
+Items = dict[tuple[Split, int], DatasetRow]
+GradeGroup = Callable[[Sequence[RolloutDone], DatasetRow], Awaitable[Sequence[Grade | Failure]]]
+
+
+class CannotRegrade(RftError):
+    """The regrade can never be done as it is; carries the error its object will show."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.error = JobError(code=code, message=message, param=param)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done. The secrets live nowhere else."""
+
+    id_: str
+    job: JobRow
+    spec: GraderSpec
+    secrets: RunSecrets = field(repr=False)
+    wanted: Selection
+
+
+async def work_on(services: Services, work: Work) -> None:
+    """Grade, report, write it down. Whatever happens, the row says so."""
+    life = asyncio.create_task(_stay_alive(services, work.id_))
+    try:
+        async with services.background.slots:
+            report = await _regrade(services, work)
+        await _write(services, lambda rows: rows.succeed(work.id_, report))
+    except asyncio.CancelledError:
+        stopped = JobError(code="interrupted", message="The platform was stopped; order the regrade again.")
+        await _write(services, lambda rows: rows.fail(work.id_, stopped))
+        raise
+    except CannotRegrade as cannot:
+        error = cannot.error
+        await _write(services, lambda rows: rows.fail(work.id_, error))
+    except Exception:
+        _LOG.exception("regrade %s broke", work.id_)
+        broken = JobError(code="internal_error", message="The server had an error while grading again.")
+        await _write(services, lambda rows: rows.fail(work.id_, broken))
+    finally:
+        life.cancel()
+
+
+async def _regrade(services: Services, work: Work) -> RegradeReport:
+    async with services.database.transaction() as connection:
+        stored = await RegradeRepository(connection).rollouts(work.job.id, work.wanted)
+        await RegradeRepository(connection).begin(work.id_, len(stored))
+    if not stored:
+        raise CannotRegrade("no_rollouts", "This job has no finished rollouts that match.")
+    items = await _items(services, work.job, stored)
+    compared: list[list[Regraded]] = []
+    async with (
+        open_client(services, work.secrets, occasion=work.id_) as (client, secrets),
+        _Grading(services, work, client, secrets) as grading,
+    ):
+        for batch in _batches(stored):
+            compared += await _grade_batch(services, work, batch, items, grading.grade_group)
+            done = sum(map(len, compared))
+            await _write(services, lambda rows, done=done: rows.progress(work.id_, done))
+    return compare(compared)
+
+
+def _batches(stored: Sequence[StoredRollout]) -> Iterator[list[list[StoredRollout]]]:
+    """Whole groups, together about `_BATCH` rollouts."""
+    batch: list[list[StoredRollout]] = []
+    for _, group in groupby(stored, key=lambda rollout: rollout.group):
+        batch.append(list(group))
+        if sum(map(len, batch)) >= _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _grade_batch(
+    services: Services, work: Work, batch: list[list[StoredRollout]], items: Items, grade_group: GradeGroup
+) -> list[list[Regraded]]:
+    trace_ids = [rollout.trace_id for group in batch for rollout in group]
+    async with services.database.transaction() as connection:
+        records = await RegradeRepository(connection).records(work.job.id, trace_ids)
+
+    async def one(group: list[StoredRollout]) -> list[Regraded]:
+        # A job that goes on may take a step back and forget rollouts meanwhile.
+        present = [rollout for rollout in group if rollout.trace_id in records]
+        if not present:
+            return []
+        row = items[present[0].split, present[0].row_index]
+        outcomes = await grade_group([records[rollout.trace_id] for rollout in present], row)
+        return [_regraded(rollout, outcome) for rollout, outcome in zip(present, outcomes, strict=True)]
+
+    return [group for group in await asyncio.gather(*map(one, batch)) if group]
+
+
+def _regraded(rollout: StoredRollout, outcome: Grade | Failure) -> Regraded:
+    if isinstance(outcome, Grade):
+        return Regraded(rollout.trace_id, before=rollout.reward, after=outcome.reward)
+    return Regraded(rollout.trace_id, before=rollout.reward, after=None, failure_code=str(outcome.code))
+
+
+class _Grading:
+    """The open grader of one regrade, whatever its kind."""
+
+    def __init__(self, services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> None:
+        judge, spec, job_id = to_judge(services.settings), work.spec, work.id_
+        self._model = work.job.model
+        self._ruler = self._grader = None
+        if isinstance(spec, RulerGrader):
+            self._ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
+        else:
+            self._grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
+
+    async def __aenter__(self) -> "_Grading":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._grader is not None:
+            await close_grader(self._grader)
+
+    async def grade_group(self, records: Sequence[RolloutDone], row: DatasetRow) -> Sequence[Grade | Failure]:
+        """One outcome per rollout, in order."""
+        traces = [self._trace(record, row) for record in records]
+        trace_ids = [record.trace_id for record in records]
+        if self._ruler is not None:
+            ranked = await self._ruler.rank(traces, item=row.item, trace_ids=trace_ids)
+            return [ranked] * len(records) if isinstance(ranked, Failure) else ranked
+        grader = self._grader
+        assert grader is not None, "one of both is open"
+        return await asyncio.gather(
+            *(
+                grader.grade(trace, item=row.item, trace_id=trace_id)
+                for trace, trace_id in zip(traces, trace_ids, strict=True)
+            )
+        )
+
+    def _trace(self, record: RolloutDone, row: DatasetRow) -> StoredTrace:
+        return StoredTrace(
+            messages=record.messages,
+            prompt_messages=len(row.messages),
+            finish_reason="length" if record.stop_reason in _CUT_OFF else "stop",
+            model=self._model,
+        )
+
+
+async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout]) -> Items:
+    """The rows that the rollouts were attempts at."""
+    items: Items = {}
+    for split, file_id in ((Split.TRAIN, job.training_file), (Split.VALID, job.validation_file)):
+        wanted = {rollout.row_index for rollout in stored if rollout.split is split}
+        if wanted:
+            found = {index: row async for index, row in _rows(services, split, file_id, wanted)}
+            items |= {(split, index): row for index, row in found.items()}
+            if len(found) < len(wanted):
+                raise _file_gone(split, "holds fewer rows than the job was trained on")
+    return items
+
+
+async def _rows(
+    services: Services, split: Split, file_id: str | None, wanted: set[int]
+) -> AsyncIterator[tuple[int, DatasetRow]]:
+    async with services.database.transaction() as connection:
+        file = None if file_id is None else await FileRepository(connection).get(file_id)
+    if file is None:
+        raise _file_gone(split, "was deleted")
+    index = line_number = 0
+    try:
+        async for line in read_lines(file.storage_key, services.file_store):
+            line_number += 1
+            if not line.strip():
+                continue
+            if index in wanted:
+                row = parse_row(line, line_number=line_number, index=index)
+                if isinstance(row, DatasetRow):
+                    yield index, row
+            index += 1
+    except BytesMissing:
+        raise _file_gone(split, "was deleted") from None
+
+
+def _file_gone(split: Split, words: str) -> CannotRegrade:
+    file = "training" if split is Split.TRAIN else "validation"
+    message = f"The job's {file} file {words}; graders need its rows."
+    return CannotRegrade("file_not_found", message, param=f"{file}_file")
+
+
+async def _stay_alive(services: Services, id_: str) -> None:
+    while True:
+        await asyncio.sleep(_TOUCH_S)
+        try:
+            await _write(services, lambda rows: rows.touch(id_))
+        except Exception as error:
+            _LOG.warning("no sign of life for regrade %s: %r", id_, error)
+
+
+async def _write(services: Services, change: Callable[[RegradeRepository], Awaitable[None]]) -> None:
+    async with services.database.transaction() as connection:
+        await change(RegradeRepository(connection))

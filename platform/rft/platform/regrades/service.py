@@ -1,0 +1,76 @@
+"""Regrades are ordered here and worked on beside the requests of this process; one that dies with it is `failed`."""
+
+import secrets
+
+from rft.core.base import JsonObject
+from rft.core.ids import public_id
+from rft.platform.api.dependencies import Services
+from rft.platform.api.errors import BadRequest, NotFound
+from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
+from rft.platform.graders.specification import (
+    grader_targets,
+    refuse_without_judge,
+    secrets_of_grader,
+    to_grader_spec,
+    with_name,
+)
+from rft.platform.jobs.masking import masked
+from rft.platform.jobs.service import find_job
+from rft.platform.regrades.objects import RegradeObject, to_regrade_object
+from rft.platform.regrades.repository import RegradeRepository, RegradeRow, Selection
+from rft.platform.regrades.running import Work, work_on
+from rft.platform.regrades.schemas import RegradeCreate
+from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
+from rft.platform.tools.probing import refuse_unreachable
+
+MAX_UNFINISHED = 16
+_PARAM = "grader"
+
+
+async def create_regrade(services: Services, job_id: str, order: RegradeCreate) -> RegradeObject:
+    """Check the order, write the row, begin. Raises NotFound, BadRequest."""
+    async with unit_of_work(services.database, services.ringer) as uow:
+        job = await find_job(uow, job_id)
+    refuse_without_judge(order.grader, services.settings, param=_PARAM)
+    await refuse_unreachable(grader_targets(order.grader, _PARAM), services.settings)
+    id_ = public_id("regrade-", secrets.token_bytes(24))
+    grader = with_name(order.grader, f"grader-{id_[-4:]}")
+    shown = masked(grader.model_dump(mode="json", exclude_unset=True))
+    assert isinstance(shown, dict), "masking keeps the shape"
+    wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
+    async with unit_of_work(services.database, services.ringer) as uow:
+        row = await _insert(uow, id_, job_id, shown, wanted)
+    spec, own = to_grader_spec(grader, services.settings), secrets_of_grader(grader)
+    work = Work(id_=id_, job=job, spec=spec, secrets=own, wanted=wanted)
+    services.background.start(work_on(services, work), name=id_)
+    return to_regrade_object(row)
+
+
+async def _insert(uow: UnitOfWork, id_: str, job_id: str, grader: JsonObject, wanted: Selection) -> RegradeRow:
+    regrades = RegradeRepository(uow.connection)
+    await regrades.fail_silent()
+    if await regrades.unfinished() >= MAX_UNFINISHED:
+        raise BadRequest(f"{MAX_UNFINISHED} regrades are under way; wait for one of them.", code="too_many_regrades")
+    return await regrades.insert(id_, job_id, grader, wanted)
+
+
+async def find_regrade(uow: UnitOfWork, job_id: str, regrade_id: str) -> RegradeObject:
+    """One regrade. Raises NotFound."""
+    await find_job(uow, job_id)
+    regrades = RegradeRepository(uow.connection)
+    await regrades.fail_silent()
+    row = await regrades.get(job_id, regrade_id)
+    if row is None:
+        raise NotFound(f"No such regrade: {regrade_id}", param="regrade_id", code="not_found")
+    return to_regrade_object(row)
+
+
+async def list_regrades(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[RegradeObject]:
+    """One page of a job's regrades, newest first. Raises NotFound, BadRequest."""
+    await find_job(uow, job_id)
+    regrades = RegradeRepository(uow.connection)
+    await regrades.fail_silent()
+    if after is not None and await regrades.get(job_id, after) is None:
+        raise unknown_cursor(after)
+    rows = await regrades.page(job_id, after=after, limit=limit + 1)
+    return to_page([to_regrade_object(row) for row in rows], limit=limit)

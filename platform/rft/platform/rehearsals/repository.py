@@ -1,0 +1,133 @@
+"""Rows of `rehearsals`. One rehearsal runs at a time: two at once would measure each other."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, LiteralString, TypeAlias
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, class_row
+from psycopg.types.json import Jsonb
+
+from rft.core.base import JsonObject, Record
+from rft.platform.jobs.repository import JobError
+from rft.platform.worker.storable import storable_json
+from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
+
+RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed"]
+
+_LOCK = 7_304_201_125
+"""Advisory lock: one worker at a time decides which rehearsal runs next."""
+_COLUMNS: LiteralString = (
+    "id, status, created_at, started_at, finished_at, model, training_file, method, secrets, seed, plan, report, error"
+)
+
+
+class NewRehearsal(Record):
+    """An order that passed every check."""
+
+    id: str
+    model: str
+    training_file: str
+    method: JsonObject
+    """As the customer wrote it, header values masked."""
+    secrets: bytes | None
+    """Sealed RunSecrets; None once it is over."""
+    seed: int
+    plan: RehearsalPlan
+
+
+class RehearsalRow(NewRehearsal):
+    """One row, but for the lease."""
+
+    status: RehearsalStatus
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    report: RehearsalReport | None
+    error: JobError | None
+
+
+class RehearsalRepository:
+    """Reads and writes `rehearsals` inside the caller's transaction."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    async def insert(self, rehearsal: NewRehearsal) -> RehearsalRow:
+        """A new one, queued."""
+        values = rehearsal.model_dump() | {
+            "method": Jsonb(rehearsal.method),
+            "plan": Jsonb(rehearsal.plan.model_dump(mode="json")),
+        }
+        return (await self._fetch(_INSERT, values))[0]
+
+    async def get(self, rehearsal_id: str) -> RehearsalRow | None:
+        """One."""
+        rows = await self._fetch("select " + _COLUMNS + " from rehearsals where id = %(id)s", {"id": rehearsal_id})
+        return rows[0] if rows else None
+
+    async def page(self, *, after: str | None, limit: int) -> list[RehearsalRow]:
+        """Up to `limit`, newest first."""
+        return await self._fetch(_PAGE, {"after": after, "limit": limit})
+
+    async def take(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> RehearsalRow | None:
+        """The queued rehearsal, running now; None when it is not to be run, or another one runs."""
+        await self._connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        rows = await self._fetch(_TAKE, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
+        return rows[0] if rows else None
+
+    async def renew(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> bool:
+        """Keep the lease; False when it is no longer ours."""
+        cursor = await self._connection.execute(
+            "update rehearsals set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
+            " where id = %(id)s and lease_owner = %(owner)s and status = 'running'",
+            {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s},
+        )
+        return cursor.rowcount > 0
+
+    async def complete(self, rehearsal_id: str, report: RehearsalReport, *, owner: str) -> bool:
+        """Write the report; False when the lease is no longer ours."""
+        record = storable_json(report.model_dump_json())
+        return await self._end(rehearsal_id, owner, "completed", report=record, error=None)
+
+    async def fail(self, rehearsal_id: str, error: JobError, *, owner: str) -> bool:
+        """Write why there is no report; False when the lease is no longer ours."""
+        record = storable_json(error.model_dump_json())
+        return await self._end(rehearsal_id, owner, "failed", report=None, error=record)
+
+    async def _end(
+        self, rehearsal_id: str, owner: str, status: RehearsalStatus, *, report: str | None, error: str | None
+    ) -> bool:
+        cursor = await self._connection.execute(
+            _END, {"id": rehearsal_id, "owner": owner, "status": status, "report": report, "error": error}
+        )
+        return cursor.rowcount > 0
+
+    async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[RehearsalRow]:
+        async with self._connection.cursor(row_factory=class_row(RehearsalRow)) as cursor:
+            await cursor.execute(query, values)
+            return await cursor.fetchall()
+
+
+_INSERT: LiteralString = (
+    "insert into rehearsals (id, status, model, training_file, method, secrets, seed, plan)"
+    " values (%(id)s, 'queued', %(model)s, %(training_file)s, %(method)s, %(secrets)s, %(seed)s, %(plan)s)"
+    " returning " + _COLUMNS
+)
+_PAGE: LiteralString = (
+    "select " + _COLUMNS + " from rehearsals where (%(after)s::text is null"
+    " or (created_at, id) < (select created_at, id from rehearsals where id = %(after)s))"
+    " order by created_at desc, id desc limit %(limit)s"
+)
+_TAKE: LiteralString = (
+    "update rehearsals set status = 'running', started_at = clock_timestamp(), lease_owner = %(owner)s,"
+    " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
+    " where id = %(id)s and status = 'queued' and not exists (select 1 from rehearsals"
+    " where status = 'running' and lease_until > clock_timestamp())"
+    " returning " + _COLUMNS
+)
+_END: LiteralString = (
+    "update rehearsals set status = %(status)s, finished_at = clock_timestamp(), report = %(report)s::jsonb,"
+    " error = %(error)s::jsonb, secrets = null, lease_owner = null, lease_until = null"
+    " where id = %(id)s and lease_owner = %(owner)s and status = 'running'"
+)

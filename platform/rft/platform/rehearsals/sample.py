@@ -1,0 +1,37 @@
+"""The rows a rehearsal draws its calls from: the first ones of the file, checked as a job's."""
+
+from collections.abc import AsyncIterator, Collection
+
+from rft.core.dataset import DatasetRow, RowProblem, parse_row
+from rft.core.errors import RftError
+
+MOST_ROWS = 256
+"""As many as the largest batch has."""
+_MOST_BYTES = 32 << 20
+
+
+class BadSample(RftError):
+    """The file's first rows cannot be used."""
+
+
+async def read_sample(lines: AsyncIterator[bytes], *, tools: Collection[str]) -> list[DatasetRow]:
+    """Up to 256 rows, less where they are large. `tools` are those of the job. Raises BadSample."""
+    rows: list[DatasetRow] = []
+    number = size = 0
+    async for line in lines:
+        number, size = number + 1, size + len(line)
+        if not line.strip():
+            continue
+        row = parse_row(line, line_number=number, index=len(rows))
+        if isinstance(row, RowProblem):
+            raise BadSample(str(row))
+        unknown = next((tool.name for tool in row.tools if tool.name not in tools), None)
+        if unknown is not None:
+            known = ", ".join(tools) or "none"
+            raise BadSample(f"line {number}: {unknown!r} is not among the job's tools ({known})")
+        rows.append(row)
+        if len(rows) >= MOST_ROWS or size >= _MOST_BYTES:
+            break
+    if not rows:
+        raise BadSample("no rows")
+    return rows

@@ -1,0 +1,93 @@
+"""Rows of `attempts`, the failure ledger; the worker writes them, here they are read."""
+
+from datetime import datetime
+from typing import LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, class_row
+
+from rft.core.base import Record
+from rft.core.failure import FailureCode, Stage
+
+
+class AttemptRow(Record):
+    """One row."""
+
+    id: int
+    step: int
+    trace_id: str
+    stage: Stage
+    endpoint: str
+    call_id: str
+    attempt: int
+    code: FailureCode | None
+    status: int | None
+    latency_ms: float
+    queued_ms: float
+    sent_bytes: int
+    received_bytes: int
+    at: datetime
+
+
+class HealthRow(Record):
+    """All attempts at one endpoint in a window of steps, summed up."""
+
+    stage: Stage
+    endpoint: str
+    attempts: int
+    errors_by_code: dict[str, int]
+    latency_p50_ms: float
+    latency_p95_ms: float
+    queued_p95_ms: float
+    last_failure: AttemptRow | None
+
+
+class LedgerRepository:
+    """Reads `attempts` inside the caller's transaction."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    async def of_rollout(self, job_id: str, trace_id: str, *, after: int | None, limit: int) -> list[AttemptRow]:
+        """Up to `limit` attempts of one rollout, in the order they ended."""
+        async with self._connection.cursor(row_factory=class_row(AttemptRow)) as cursor:
+            await cursor.execute(_OF_ROLLOUT, (job_id, trace_id, 0 if after is None else after, limit))
+            return await cursor.fetchall()
+
+    async def newest_step(self, job_id: str) -> int | None:
+        """The latest step any attempt was made for."""
+        cursor = await self._connection.execute("select max(step) from attempts where job_id = %s", (job_id,))
+        row = await cursor.fetchone()
+        return None if row is None else row[0]
+
+    async def health(self, job_id: str, *, from_step: int, to_step: int) -> list[HealthRow]:
+        """One row per endpoint that was called in these steps, tools first."""
+        values = {"job_id": job_id, "from_step": from_step, "to_step": to_step}
+        async with self._connection.cursor(row_factory=class_row(HealthRow)) as cursor:
+            await cursor.execute(_HEALTH, values)
+            return await cursor.fetchall()
+
+
+_COLUMNS: LiteralString = (
+    "id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms, queued_ms, sent_bytes,"
+    " received_bytes, at"
+)
+_OF_ROLLOUT: LiteralString = (
+    "select " + _COLUMNS + " from attempts where job_id = %s and trace_id = %s and id > %s order by id limit %s"
+)
+_HEALTH: LiteralString = (
+    "with made as (select " + _COLUMNS + " from attempts"
+    " where job_id = %(job_id)s and step between %(from_step)s and %(to_step)s),"
+    " sums as (select stage, endpoint, count(*) as attempts,"
+    " percentile_cont(0.5) within group (order by latency_ms) as latency_p50_ms,"
+    " percentile_cont(0.95) within group (order by latency_ms) as latency_p95_ms,"
+    " percentile_cont(0.95) within group (order by queued_ms) as queued_p95_ms from made group by stage, endpoint),"
+    " codes as (select stage, endpoint, jsonb_object_agg(code, n) as by_code from"
+    " (select stage, endpoint, code, count(*) as n from made where code is not null group by stage, endpoint, code)"
+    " as counted group by stage, endpoint),"
+    " latest as (select distinct on (stage, endpoint) stage, endpoint, to_jsonb(made) as attempt"
+    " from made where code is not null order by stage, endpoint, id desc)"
+    " select sums.*, coalesce(by_code, '{}') as errors_by_code, latest.attempt as last_failure"
+    " from sums left join codes using (stage, endpoint) left join latest using (stage, endpoint)"
+    " order by stage desc, endpoint"
+)

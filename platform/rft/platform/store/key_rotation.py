@@ -1,0 +1,124 @@
+"""Another key for the secrets at rest: every sealed column is sealed again, then the old key is dropped.
+
+Killed at any point, everything stays readable: the old key leaves the file when nothing is sealed with it any more.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from psycopg import sql
+
+from rft.core.errors import RftError
+from rft.platform.store import key_file
+
+_LOCK = 7_304_201_119
+"""Advisory lock: one rotation at a time, or one would drop the key of the other."""
+SETTLE_S = 10.0
+"""Longer than a request may take from sealing its secrets to committing them."""
+
+
+class RotationRunning(RftError):
+    """Somebody else rotates the key right now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """One column that holds what `SecretBox` sealed; null where a row has no secrets."""
+
+    table: str
+    column: str
+    key: str = "id"
+    """The table's primary key."""
+
+
+SEALED_COLUMNS: tuple[SealedColumn, ...] = (
+    SealedColumn("jobs", "secrets"),
+    SealedColumn("signing_secrets", "sealed"),
+    SealedColumn("registrations", "sealed"),
+    SealedColumn("rehearsals", "secrets"),
+    SealedColumn("rehearsals", "secrets"),
+)
+"""Every one there is: a new sealed column is added here, or its rows are lost with the next rotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a rotation did."""
+
+    resealed: int
+    """Values sealed with the new key."""
+    unreadable: int
+    """Values that none of the keys opened; left as they were."""
+
+
+def rotate_key(
+    path: Path,
+    database_url: str,
+    *,
+    settle_s: float = SETTLE_S,
+    sleep: Callable[[float], None] = time.sleep,
+    columns: tuple[SealedColumn, ...] = SEALED_COLUMNS,
+) -> Rotation:
+    """Put a new key in front, seal everything with it, drop the others. Running processes follow the file.
+
+    Waits `settle_s` before the second pass: what a request sealed with the old key may not be stored yet in the first.
+    Raises RotationRunning, KeyFileUnusable, OSError, psycopg.Error; the next rotation finishes what one began.
+    """
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        if not connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,)).fetchall()[0][0]:
+            raise RotationRunning("another rotation is under way")
+        keys = [Fernet.generate_key(), *key_file.read(path)]
+        key_file.replace(path, keys)
+        ring = _Ring(keys)
+        first = _reseal_all(connection, ring, columns)
+        sleep(settle_s)
+        second = _reseal_all(connection, ring, columns)
+        key_file.replace(path, keys[:1])
+    return Rotation(first.resealed + second.resealed, second.unreadable)
+
+
+class _Ring:
+    """The new key, and all of them."""
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._newest = Fernet(keys[0])
+        self._all = MultiFernet([Fernet(key) for key in keys])
+
+    def resealed(self, sealed: bytes) -> bytes | None:
+        """The same secret under the newest key; None when it is already. Raises InvalidToken."""
+        try:
+            self._newest.decrypt(sealed)
+        except InvalidToken:
+            return self._all.rotate(sealed)
+        return None
+
+
+def _reseal_all(
+    connection: psycopg.Connection[tuple[object, ...]], ring: _Ring, columns: tuple[SealedColumn, ...]
+) -> Rotation:
+    tables = [_reseal(connection, ring, column) for column in columns]
+    return Rotation(sum(table.resealed for table in tables), sum(table.unreadable for table in tables))
+
+
+def _reseal(connection: psycopg.Connection[tuple[object, ...]], ring: _Ring, column: SealedColumn) -> Rotation:
+    """One column in one transaction."""
+    names = {name: sql.Identifier(getattr(column, name)) for name in ("table", "column", "key")}
+    select = sql.SQL("select {key}, {column} from {table} where {column} is not null for update").format(**names)
+    update = sql.SQL("update {table} set {column} = %s where {key} = %s").format(**names)
+    changed: list[tuple[bytes, object]] = []
+    unreadable = 0
+    with connection.transaction():
+        for key, sealed in connection.execute(select):
+            try:
+                fresh = ring.resealed(bytes(sealed))  # pyright: ignore[reportArgumentType]
+            except InvalidToken:
+                unreadable += 1
+                continue
+            if fresh is not None:
+                changed.append((fresh, key))
+        connection.cursor().executemany(update, changed)
+    return Rotation(len(changed), unreadable)

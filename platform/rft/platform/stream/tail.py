@@ -1,0 +1,102 @@
+"""The end of one job's history, read once for everybody who watches it in this process."""
+
+import asyncio
+import logging
+from collections import deque
+
+import psycopg
+import psycopg_pool
+
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.platform.stream.messages import News, Told, read_news
+
+_LOG = logging.getLogger(__name__)
+_LOOK_ANYWAY_S = 1.0
+"""How long we trust the feed before we look for ourselves."""
+_KEPT = 200
+"""Events kept; a watcher further behind reads for itself."""
+
+
+class JobTail:
+    """Looks at a job when the feed says so, and tells its watchers what it saw.
+
+    A watcher takes `turn`, says what `news_after` has, or reads for itself where that is None, and awaits the turn.
+    """
+
+    def __init__(self, database: Database, settings: Settings, job_id: str) -> None:
+        self._database = database
+        self._settings = settings
+        self._job_id = job_id
+        self._newest: News | None = None
+        self._reaches_back_to = 0
+        """All events beyond this one are kept."""
+        self._last_seq = 0
+        self._kept: deque[Told] = deque()
+        self._changed = asyncio.Event()
+        self.turn = asyncio.Event()
+        """Set, and replaced by another, whenever there is something new."""
+        self.watchers = 0
+
+    def look(self) -> None:
+        """The job may have changed."""
+        self._changed.set()
+
+    def news_after(self, seq: int) -> News | None:
+        """All there is beyond this event; None when that is not known here."""
+        if self._newest is None or seq < self._reaches_back_to:
+            return None
+        return News(self._newest.job, self._newest.has_ended, [told for told in self._kept if told.seq > seq])
+
+    async def follow(self) -> None:
+        """Look for ever."""
+        while True:
+            self._changed.clear()
+            try:
+                await (self._begin() if self._newest is None else self._go_on())
+            except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+                _LOG.warning("%s cannot be watched right now: %s", self._job_id, error)
+                await asyncio.sleep(_LOOK_ANYWAY_S)
+            else:
+                await self._wait()
+
+    async def _begin(self) -> None:
+        """Who came before reads up to here by themselves."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "select coalesce(max(seq), 0) from job_events where job_id = %s", (self._job_id,)
+            )
+            row = await cursor.fetchone()
+            assert row is not None, "an aggregate has a row"
+            self._last_seq = self._reaches_back_to = row[0]
+            self._newest = await read_news(connection, self._settings, self._job_id, after_seq=self._last_seq)
+        self._keep(self._newest)
+        self._next_turn()
+
+    async def _go_on(self) -> None:
+        async with self._database.transaction() as connection:
+            news = await read_news(connection, self._settings, self._job_id, after_seq=self._last_seq)
+        if self._newest is None or news.events or news.job != self._newest.job:
+            self._newest = news
+            self._keep(news)
+            self._next_turn()
+
+    def _keep(self, news: News) -> None:
+        self._kept.extend(news.events)
+        if news.events:
+            self._last_seq = news.events[-1].seq
+        if not news.is_all:
+            self._changed.set()
+        while len(self._kept) > _KEPT:
+            self._reaches_back_to = self._kept.popleft().seq
+
+    def _next_turn(self) -> None:
+        done, self.turn = self.turn, asyncio.Event()
+        done.set()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_ANYWAY_S):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,106 @@
+"""Rows that come by the thousand: rollouts and the ledger's attempts, written with COPY."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core.attempt import Attempt
+from rft.core.events import AttemptsMade, EventLine, RolloutDone
+from rft.core.failure import Failure
+from rft.platform.worker.storable import storable_json, storable_text
+
+
+async def store_rollouts(connection: AsyncConnection[TupleRow], job_id: str, lines: Sequence[EventLine]) -> None:
+    """The rollouts of these lines; one that is there already is replaced. Other events are left out."""
+    # One statement may not touch a row twice: the last line of a rollout counts.
+    rows = {
+        line.event.trace_id: _rollout_row(job_id, line.at, line.event)
+        for line in lines
+        if isinstance(line.event, RolloutDone)
+    }
+    if not rows:
+        return
+    await connection.execute(_INCOMING)
+    async with connection.cursor() as cursor, cursor.copy(_COPY_ROLLOUTS) as copy:
+        for row in rows.values():
+            await copy.write_row(row)
+    await connection.execute(_UPSERT_ROLLOUTS)
+
+
+async def store_attempts(connection: AsyncConnection[TupleRow], job_id: str, lines: Sequence[EventLine]) -> None:
+    """The ledger's lines in these events, in their order. Other events are left out."""
+    made = [line.event for line in lines if isinstance(line.event, AttemptsMade)]
+    if not any(event.attempts for event in made):
+        return
+    async with connection.cursor() as cursor, cursor.copy(_COPY_ATTEMPTS) as copy:
+        for event in made:
+            for attempt in event.attempts:
+                await copy.write_row(_attempt_row(job_id, event.step, attempt))
+
+
+_ROLLOUT_COLUMNS: LiteralString = (
+    "trace_id, job_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward, failure_code,"
+    " failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at, record"
+)
+_INCOMING: LiteralString = "create temp table if not exists incoming_rollouts (like rollouts) on commit delete rows"
+_COPY_ROLLOUTS: LiteralString = "copy incoming_rollouts (" + _ROLLOUT_COLUMNS + ") from stdin"
+_UPSERT_ROLLOUTS: LiteralString = (
+    "with arrived as (delete from incoming_rollouts returning " + _ROLLOUT_COLUMNS + ")"
+    " insert into rollouts (" + _ROLLOUT_COLUMNS + ") select " + _ROLLOUT_COLUMNS + " from arrived"
+    " on conflict (trace_id) do update set step = excluded.step, epoch = excluded.epoch,"
+    " policy_version = excluded.policy_version, reward = excluded.reward, failure_code = excluded.failure_code,"
+    " failure_stage = excluded.failure_stage, stop_reason = excluded.stop_reason, tool_calls = excluded.tool_calls,"
+    " completion_tokens = excluded.completion_tokens, duration_s = excluded.duration_s,"
+    " created_at = excluded.created_at, record = excluded.record"
+)
+_COPY_ATTEMPTS: LiteralString = (
+    "copy attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms, queued_ms,"
+    " sent_bytes, received_bytes, at) from stdin"
+)
+
+
+def _rollout_row(job_id: str, at: float, rollout: RolloutDone) -> tuple[str | int | float | datetime | None, ...]:
+    key, outcome = rollout.key, rollout.outcome
+    failure = outcome if isinstance(outcome, Failure) else None
+    return (
+        rollout.trace_id,
+        job_id,
+        key.split.value,
+        key.step,
+        key.epoch,
+        key.row_index,
+        key.index,
+        key.attempt,
+        rollout.policy_version,
+        None if isinstance(outcome, Failure) else outcome.reward,
+        failure and failure.code.value,
+        failure and failure.stage.value,
+        rollout.stop_reason and rollout.stop_reason.value,
+        sum(rollout.tool_calls.values()),
+        rollout.completion_tokens,
+        rollout.duration_s,
+        datetime.fromtimestamp(at, UTC),
+        storable_json(rollout.model_dump_json()),
+    )
+
+
+def _attempt_row(job_id: str, step: int, attempt: Attempt) -> tuple[str | int | float | datetime | None, ...]:
+    return (
+        job_id,
+        step,
+        storable_text(attempt.trace_id),
+        attempt.stage.value,
+        storable_text(attempt.endpoint),
+        storable_text(attempt.call_id),
+        attempt.attempt,
+        attempt.code and attempt.code.value,
+        attempt.status,
+        attempt.latency_s * 1000,
+        attempt.queued_s * 1000,
+        attempt.sent_bytes,
+        attempt.received_bytes,
+        datetime.fromtimestamp(attempt.at, UTC),
+    )

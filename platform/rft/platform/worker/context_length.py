@@ -1,0 +1,20 @@
+"""How much a base model can read, as its own configuration tells: this side knows no tensor library to ask."""
+
+import json
+from pathlib import Path
+
+_LONGEST = 16_384
+"""The trainer cuts rollouts there, whatever the model allows."""
+
+
+def context_tokens(base_model_path: str) -> int | None:
+    """Tokens of prompt and completion at most; None when the model's configuration is not on this machine."""
+    try:
+        config = json.loads((Path(base_model_path).expanduser() / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(config, dict):
+        return None
+    text = config.get("text_config")
+    wanted = (text if isinstance(text, dict) else config).get("max_position_embeddings")
+    return min(wanted, _LONGEST) if isinstance(wanted, int) and wanted > 0 else _LONGEST

@@ -1,0 +1,43 @@
+"""What is left of a finished run, as a customer's script reads it: the result file and the usage."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+from tests.e2e.platform.customer import CustomerServer, events_of, launch, order, row, rows, steps_of, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: CustomerServer) -> None:
+    job = wait_for(client, launch(client, server, train=rows(4), valid=rows(2, first=2)).id)
+    assert job.status == "succeeded", job.error
+    (file_id,) = job.result_files
+    file = client.files.retrieve(file_id)
+    content = client.files.content(file_id)
+    assert (file.purpose, file.filename, file.bytes) == ("fine-tune-results", "step_metrics.csv", len(content.content))
+    table = list(csv.DictReader(io.StringIO(content.text)))
+    steps = steps_of(client, job.id)
+    assert [int(line["step"]) for line in table] == [step["step"] for step in steps]
+    for line, step in zip(table[1:], steps[1:], strict=True):
+        assert float(line["train_mean_reward"]) == step["train"]["reward_mean"]
+        assert float(line["total_duration"]) == step["timing"]["full_step_s"]
+        assert line["scores/graders/endpoint/letters/train_reward_mean"] != ""
+    assert table[0]["train_mean_reward"] == ""
+    usage: Any = job.usage_metrics
+    assert usage["steps"] == len(steps) - 1
+    assert usage["rollouts"] == sum(
+        split["rollouts"] for step in steps for split in (step["train"], step["valid"]) if split
+    )
+    warnings = [event.data for event in events_of(client, job.id) if event.level == "warn" and event.data]
+    assert {"code": "shared_rows", "param": "validation_file", "count": 2} in warnings
+
+
+def test_a_tool_that_no_row_describes_is_refused_at_creation(client: OpenAI, server: CustomerServer) -> None:
+    tools = [{"name": name, "server_url": f"{server.url}/tool"} for name in ("search", "browse")]
+    with pytest.raises(BadRequestError, match="'browse'") as raised:
+        client.fine_tuning.jobs.create(**order(client, server, tools=tools, train=row(0).encode()))
+    assert raised.value.param == "method.reinforcement.tools[1].name"

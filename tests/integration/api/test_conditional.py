@@ -1,0 +1,60 @@
+"""Polling with `If-None-Match`: 304 as long as nothing changed, the new answer as soon as something did."""
+
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from openai import AsyncOpenAI
+from psycopg.types.json import Jsonb
+
+from tests.integration.api.running_api import Api
+from tests.integration.worker.train_events import step_done
+
+
+async def poll(api: Api, path: str, etag: str | None = None) -> httpx.Response:
+    """One look at one of the job's addresses."""
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {api.key}"}) as client:
+        return await client.get(
+            f"{api.url}/v1/fine_tuning/jobs/{path}", headers={"if-none-match": etag} if etag else {}
+        )
+
+
+@pytest.mark.parametrize("what", ["", "/events", "/steps"])
+async def test_nothing_new_is_said_in_one_line(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str, what: str
+) -> None:
+    job = await client.fine_tuning.jobs.create(**order)
+    path = job.id + what
+    first = await poll(api, path)
+    etag = first.headers["etag"]
+    assert (first.status_code, etag[:3], first.headers["content-type"]) == (200, 'W/"', "application/json")
+    for known in (etag, etag.removeprefix("W/"), f'"x", {etag}', "*"):
+        again = await poll(api, path, known)
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    assert (await poll(api, path, 'W/"other"')).content == first.content
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute("update jobs set lease_until = now()")
+        assert (await poll(api, path, etag)).status_code == 304, "a heartbeat is nothing new"
+        record = Jsonb(step_done(0, 3).model_dump(mode="json"))
+        await connection.execute("insert into steps (job_id, step, record) values (%s, 0, %s)", (job.id, record))
+        await connection.execute(
+            "insert into job_events (id, job_id, level, type, message) values ('ftevent-x', %s, 'info', 'message', '')",
+            (job.id,),
+        )
+        await connection.execute("update jobs set last_event_seq = 5, current_step = 0")
+    changed = await poll(api, path, etag)
+    assert (changed.status_code, changed.headers["etag"] != etag) == (200, True)
+    assert changed.content != first.content
+
+
+async def test_pages_have_tags_of_their_own(client: AsyncOpenAI, order: dict[str, Any], api: Api) -> None:
+    job = await client.fine_tuning.jobs.create(**order)
+    whole = (await poll(api, f"{job.id}/events")).headers["etag"]
+    assert (await poll(api, f"{job.id}/events?limit=1", whole)).status_code == 200
+
+
+@pytest.mark.parametrize("what", ["", "/events", "/steps"])
+async def test_an_unknown_job_has_no_tag(api: Api, what: str) -> None:
+    reply = await poll(api, f"ftjob-none{what}", "*")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "fine_tune_not_found")

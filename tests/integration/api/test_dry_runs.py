@@ -1,0 +1,301 @@
+"""Graders and tools without a job, as the official SDK asks for them."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError
+
+from rft.platform.api.keys import create_key
+from rft.platform.settings import Settings
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.judge import Completion, ScriptedJudge
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import Api, BellTower, Served
+
+EXACT = {
+    "type": "string_check",
+    "name": "exact",
+    "input": "{{ sample.output_text }}",
+    "reference": "{{ item.answer }}",
+    "operation": "eq",
+}
+CODE = {
+    "type": "python",
+    "name": "code",
+    "source": "def grade(sample, item):\n    return len(sample['output_text']) / 10\n",
+}
+SCORE = {
+    "type": "score_model",
+    "name": "score",
+    "model": "judge-1",
+    "input": [{"role": "user", "content": "{{ sample.output_text }} against {{ item.answer }}"}],
+}
+ERROR_FIELDS = {
+    "formula_parse_error", "sample_parse_error", "sample_parse_error_details", "truncated_observation_error",
+    "unresponsive_reward_error", "invalid_variable_error", "invalid_variable_error_details", "other_error",
+    "python_grader_server_error", "python_grader_server_error_type", "python_grader_runtime_error",
+    "python_grader_runtime_error_details", "model_grader_server_error", "model_grader_server_error_details",
+    "model_grader_refusal_error", "model_grader_refusal_error_details", "model_grader_parse_error",
+    "model_grader_parse_error_details", "model_grader_exceeded_max_tokens_error", "endpoint_grader_internal_error",
+    "endpoint_grader_internal_error_details", "endpoint_grader_server_error", "endpoint_grader_server_error_details",
+    "endpoint_grader_safety_check_error",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def judge() -> ScriptedJudge:
+    """What the judge says is set by each test."""
+    return ScriptedJudge(Completion('{"steps": [], "result": 0.75}', cached_tokens=10), api_key="sk-judge-secret")
+
+
+@pytest.fixture
+async def api(migrated_url: str, tmp_path: Path, judge: ScriptedJudge) -> AsyncIterator[Api]:
+    """The API with a judge, and little patience."""
+    async with LoopbackEndpoint(judge) as courtroom:
+        settings = Settings.model_validate(
+            {
+                "home": tmp_path / "home",
+                "DATABASE_URL": migrated_url,
+                "judge_base_url": f"{courtroom.base_url}/v1",
+                "judge_api_key": "sk-judge-secret",
+                "max_retries": 1,
+                "retry_first_wait_s": 0.01,
+            }
+        )
+        async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+            key = await create_key(connection, "tests")
+        bells = BellTower()
+        with Served(settings, bells) as port:
+            yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+
+
+async def run(client: AsyncOpenAI, grader: Any, answer: str = "7", **more: Any) -> Any:
+    return await client.fine_tuning.alpha.graders.run(grader=grader, model_sample=answer, item={"answer": "7"}, **more)
+
+
+async def test_every_kind_of_grader_runs_and_tells_everything(client: AsyncOpenAI, customer: LoopbackEndpoint) -> None:
+    remote = {"type": "endpoint", "url": customer.grader_url, "name": "same"}
+    multi = {
+        "type": "multi",
+        "graders": {"exact": EXACT, "code": CODE, "score": SCORE, "remote": remote, "again": remote},
+        "calculate_output": "exact + code + score + remote * 2 * again",
+    }
+
+    reply = await run(client, multi)
+
+    assert reply.reward == pytest.approx(1 + 0.1 + 0.75 + 0.5)
+    assert reply.sub_rewards == {"exact": 1.0, "code": 0.1, "score": 0.75, "remote": 0.5, "again": 0.5}
+    assert reply.api_model_grader_token_usage_per_model == {
+        "judge-1": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, "cached_tokens": 10}
+    }
+    metadata = reply.metadata
+    assert metadata.name.startswith("grader-"), "invented"
+    assert (metadata.type, metadata.token_usage, metadata.sampled_model_name) == ("multi", 120, "judge-1")
+    assert metadata.execution_time > 0
+    wire = json.loads(reply.to_json(use_api_names=True))
+    assert set(wire["metadata"]["errors"]) == ERROR_FIELDS
+    assert not any(wire["metadata"]["errors"].values())
+    assert wire["failure"] is None
+    keys = {call.headers["idempotency-key"].partition("/")[2] for call in customer.endpoint.calls}
+    assert keys == {"grade.remote", "grade.again"}, "two parts are two calls"
+
+
+async def test_the_endpoint_is_told_the_trace_id_and_the_answer_as_json(
+    client: AsyncOpenAI, customer: LoopbackEndpoint
+) -> None:
+    grader = {"type": "endpoint", "url": customer.grader_url, "headers": {"X-Key": "secret-value"}}
+
+    reply = await run(client, grader, '{"total": 7}', extra_body={"trace_id": "trace_mine"})
+
+    (call,) = customer.endpoint.calls
+    body = json.loads(call.body)
+    assert (body["trace_id"], body["item"], body["sample"]["output_json"]) == (
+        "trace_mine",
+        {"answer": "7"},
+        {"total": 7},
+    )
+    assert call.headers["x-key"] == "secret-value"
+    assert "webhook-signature" in call.headers, "signed as in a job"
+    assert "secret-value" not in reply.to_json()
+    assert (reply.reward, reply.sub_rewards) == (0.5, {})
+
+
+async def test_a_ruler_ranks_a_group_of_one(client: AsyncOpenAI, judge: ScriptedJudge) -> None:
+    judge.says('{"scores": [{"trajectory_id": "1", "explanation": "alone", "score": 0.9}]}')
+
+    reply = await run(client, {"type": "ruler", "model": "judge-1"})
+
+    assert (reply.reward, reply.metadata.type) == (0.9, "ruler")
+
+
+@pytest.mark.parametrize(
+    ("grader", "flags"),
+    [
+        ({**EXACT, "reference": "{{ item.nothing }}"}, {"invalid_variable_error"}),
+        ({**CODE, "source": "def grade(sample, item):\n    return 1 / 0\n"}, {"python_grader_runtime_error"}),
+        (
+            {"type": "multi", "graders": {"exact": EXACT}, "calculate_output": "1 / (exact - 1)"},
+            {"formula_parse_error"},
+        ),
+        (
+            {"type": "multi", "graders": {"part": {**CODE, "source": "def grade(sample, item):\n    return 'x'\n"}},
+             "calculate_output": "part"},
+            {"python_grader_runtime_error"},
+        ),
+        ({"type": "endpoint", "url": "http://10.1.2.3/grade"}, {"endpoint_grader_safety_check_error"}),
+    ],
+    ids=["variable", "exception", "formula", "part", "address"],
+)  # fmt: skip
+async def test_a_grader_without_a_score_says_why_under_the_contracts_name(
+    client: AsyncOpenAI, grader: dict[str, Any], flags: set[str]
+) -> None:
+    reply = await run(client, grader)
+
+    wire = json.loads(reply.to_json(use_api_names=True))
+    errors = wire["metadata"]["errors"]
+    assert {name for name, value in errors.items() if value is True} == flags
+    assert wire["failure"]["message"]
+    for name in flags:
+        details = f"{name}_details"
+        assert details not in errors or errors[details] == wire["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("said", "flag"),
+    [
+        (Completion("I like it."), "model_grader_parse_error"),
+        (Completion(None, refusal="No."), "model_grader_refusal_error"),
+        (Completion("{", finish_reason="length"), "model_grader_exceeded_max_tokens_error"),
+        (None, "model_grader_server_error"),
+    ],
+    ids=["unreadable", "refusal", "cut-off", "down"],
+)
+async def test_what_went_wrong_with_the_judge_is_named(
+    client: AsyncOpenAI, judge: ScriptedJudge, said: Completion | None, flag: str
+) -> None:
+    if said is None:
+        judge.faults = FaultSequence([Fault(FaultKind.STATUS, status=500)], last_stays=True)
+    else:
+        judge.says(said)
+
+    reply = await run(client, SCORE)
+
+    errors = json.loads(reply.to_json(use_api_names=True))["metadata"]["errors"]
+    assert {name for name, value in errors.items() if value is True} == {flag}
+    assert "sk-judge-secret" not in reply.to_json()
+
+
+async def test_an_answer_that_lacks_a_variable_is_a_grade_of_zero_with_a_flag(client: AsyncOpenAI) -> None:
+    reply = await run(client, {**EXACT, "input": "{{ sample.output_json.total }}"}, "no JSON")
+
+    assert reply.reward == 0.0
+    assert reply.metadata.errors.sample_parse_error is True
+    assert reply.model_extra is not None
+    assert reply.model_extra["failure"] is None
+
+
+async def test_an_endpoint_that_is_down_is_named(client: AsyncOpenAI, customer: LoopbackEndpoint) -> None:
+    customer.endpoint.faults = FaultSequence([Fault(FaultKind.STATUS, status=503)], last_stays=True)
+
+    reply = await run(client, {"type": "endpoint", "url": customer.grader_url})
+
+    errors = json.loads(reply.to_json(use_api_names=True))["metadata"]["errors"]
+    assert {name for name, value in errors.items() if value is True} == {"endpoint_grader_server_error"}
+    assert "503" in errors["endpoint_grader_server_error_details"]
+
+
+async def test_validate_names_the_grader_masks_it_and_refuses_what_cannot_run(client: AsyncOpenAI) -> None:
+    remote: Any = {
+        "type": "endpoint",
+        "url": "http://127.0.0.1:9/g",
+        "headers": {"X-Key": "secret-value"},
+        "note": "kept",
+    }
+    validated = await client.fine_tuning.alpha.graders.validate(grader=remote)
+    shown = json.loads(validated.to_json(warnings=False))["grader"]
+    assert shown["name"].startswith("grader-")
+    assert (shown["headers"], shown["note"]) == ({"X-Key": "**********"}, "kept")
+
+    bad: Any = {
+        "type": "multi",
+        "graders": {"exact": {**EXACT, "reference": "{{ row.x }}"}},
+        "calculate_output": "exact",
+    }
+    with pytest.raises(BadRequestError) as refused:
+        await client.fine_tuning.alpha.graders.validate(grader=bad)
+    assert (refused.value.param, refused.value.code) == ("grader.graders.exact.reference", "invalid_value")
+
+
+async def run_tool(client: AsyncOpenAI, url: str, **more: Any) -> dict[str, Any]:
+    body = {
+        "type": "function_call",
+        "name": "add",
+        "server_url": url,
+        "arguments": '{"a": 2}',
+        "item": {"b": 3},
+        **more,
+    }
+    return await client.post("/fine_tuning/alpha/tool/run", body=body, cast_to=dict[str, Any])
+
+
+async def test_a_tool_is_called_as_in_a_rollout(client: AsyncOpenAI) -> None:
+    tools = ScriptedTools({"add": lambda arguments, item: str(int(str(arguments["a"])) + int(str(item["b"])))})
+    async with LoopbackEndpoint(ScriptedEndpoint(tools)) as customer:
+        reply = await run_tool(
+            client, customer.tool_url, headers={"X-Key": "secret-value"}, trace_id="trace_mine", call_id="call_1"
+        )
+        (call,) = customer.endpoint.calls
+
+    assert (reply["output"], reply["call_id"], reply["attempts"]) == ("5", "call_1", 1)
+    assert call.headers["x-key"] == "secret-value"
+    assert call.headers["idempotency-key"] == "trace_mine/call_1"
+    assert json.loads(call.body)["trace_id"] == "trace_mine"
+
+
+@pytest.mark.parametrize(
+    ("fault", "more", "code", "param"),
+    [
+        (Fault(FaultKind.STATUS, status=503), {}, "server_error", "server_url"),
+        (Fault(FaultKind.STATUS, status=404), {}, "http_404", None),
+        (Fault(FaultKind.SHAPELESS), {}, "invalid_reply", "server_url"),
+        (None, {"arguments": "{"}, "invalid_arguments", "arguments"),
+        (None, {"server_url": "http://10.1.2.3/"}, "blocked_address", "server_url"),
+        (None, {"server_url": "nowhere"}, "invalid_value", "server_url"),
+    ],
+)
+async def test_a_tool_that_fails_is_a_bad_request_that_says_how(
+    client: AsyncOpenAI,
+    customer: LoopbackEndpoint,
+    fault: Fault | None,
+    more: dict[str, Any],
+    code: str,
+    param: str | None,
+) -> None:
+    customer.endpoint.faults = FaultSequence([fault], last_stays=True)
+
+    with pytest.raises(APIStatusError) as refused:
+        await run_tool(client, customer.tool_url, **more)
+
+    assert not isinstance(refused.value, InternalServerError | NotFoundError)
+    assert (refused.value.status_code, refused.value.code, refused.value.param) == (400, code, param)
+
+
+async def test_a_judge_that_is_not_configured_is_said(migrated_url: str, tmp_path: Path, api: Api) -> None:
+    settings = api.settings.model_copy(update={"judge_base_url": None, "home": tmp_path / "other"})
+    with Served(settings, BellTower()) as port:
+        async with AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=api.key, max_retries=0) as client:
+            with pytest.raises(BadRequestError, match="RFT_JUDGE_BASE_URL") as refused:
+                await run(client, SCORE)
+    assert (refused.value.param, refused.value.code) == ("grader.type", "judge_not_configured")
+
+
+async def test_a_graders_own_number_of_the_endpoint_may_be_anything_finite(client: AsyncOpenAI) -> None:
+    async with LoopbackEndpoint(ScriptedEndpoint(grader=ScriptedGrader(-17.5))) as customer:
+        reply = await run(client, {"type": "endpoint", "url": customer.grader_url})
+
+    assert reply.reward == -17.5

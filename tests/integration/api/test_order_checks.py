@@ -1,0 +1,142 @@
+"""What happens to an order beside its fields' checks: undescribed tools, unknown fields, idempotency keys."""
+
+import asyncio
+import json
+from copy import deepcopy
+from typing import Any
+
+import psycopg
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from rft.platform.api.keys import create_key
+from tests.integration.api.running_api import Api, collect, upload
+
+USER = {"role": "user", "content": "How much?"}
+
+
+def rows_describing(*names: str) -> bytes:
+    """A file with one row."""
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return json.dumps({"messages": [USER], "tools": tools}).encode() + b"\n"
+
+
+async def test_a_tool_that_nothing_describes_is_refused_by_name(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    order["training_file"] = (await upload(client, rows_describing("search"))).id
+    order["validation_file"] = (await upload(client, rows_describing())).id
+    with pytest.raises(BadRequestError, match="'cat'") as raised:
+        await client.fine_tuning.jobs.create(**order)
+    error = raised.value
+    assert (error.param, error.code) == ("method.reinforcement.tools[1].name", "tool_not_described")
+    assert await collect(client.fine_tuning.jobs.list()) == []
+
+
+async def test_either_file_or_the_tool_itself_may_describe_it(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    order["training_file"] = (await upload(client, rows_describing("search"))).id
+    by_file: dict[str, Any] = {**order, "validation_file": (await upload(client, rows_describing("cat"))).id}
+    assert (await client.fine_tuning.jobs.create(**by_file)).status == "validating_files"
+    order["method"]["reinforcement"]["tools"][1]["description"] = "Shows a file."
+    assert (await client.fine_tuning.jobs.create(**order)).status == "validating_files"
+
+
+@pytest.mark.parametrize("content", [b"{oops\n", b"\n"])
+async def test_a_file_no_job_can_use_is_judged_when_the_job_starts(
+    client: AsyncOpenAI, order: dict[str, Any], content: bytes
+) -> None:
+    order["training_file"] = (await upload(client, content)).id
+    assert (await client.fine_tuning.jobs.create(**order)).status == "validating_files"
+
+
+async def test_a_file_that_was_never_read_is_judged_when_the_job_starts(
+    client: AsyncOpenAI, order: dict[str, Any], migrated_url: str
+) -> None:
+    order["training_file"] = (await upload(client, rows_describing())).id
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute("update files set report = null")
+    assert (await client.fine_tuning.jobs.create(**order)).status == "validating_files"
+
+
+async def test_unknown_fields_are_echoed_and_named_in_an_event(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    order["method"]["flavour"] = {"sweet": True}
+    order["method"]["reinforcement"]["grader"]["mood"] = "kind"
+    order["method"]["reinforcement"]["budgets"] = {"max_coffee": 3}
+    tool = order["method"]["reinforcement"]["tools"][0]
+    tool["url"] = tool.pop("server_url")
+    job = await client.fine_tuning.jobs.create(**order, extra_body={"trainingType": "Standard"})
+    shown: Any = job.to_dict(warnings=False)
+    assert (shown["trainingType"], shown["method"]["flavour"]) == ("Standard", {"sweet": True})
+    assert shown["method"]["reinforcement"]["grader"]["mood"] == "kind"
+    events = (await client.fine_tuning.jobs.list_events(job.id)).data
+    warning: Any = next(event for event in events if event.level == "warn")
+    assert warning.data == {
+        "code": "unknown_fields",
+        "fields": [
+            "method.flavour",
+            "method.reinforcement.budgets.max_coffee",
+            "method.reinforcement.grader.mood",
+            "method.reinforcement.hyperparameters.future_knob",
+            "method.reinforcement.tools[1].our_note",
+            "trainingType",
+        ],
+    }
+
+
+def keyed(key: str) -> dict[str, Any]:
+    """As the SDK sends a header of the caller's."""
+    return {"extra_headers": {"Idempotency-Key": key}}
+
+
+async def test_the_same_order_under_the_same_key_is_one_job(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api
+) -> None:
+    first = await client.fine_tuning.jobs.create(**order, **keyed("monday"))
+    reordered = dict(reversed(order.items()))
+    again = await client.fine_tuning.jobs.create(**reordered, **keyed("monday"))
+    assert again.id == first.id
+    assert len(api.bells.heard) == 1
+    assert (await client.fine_tuning.jobs.create(**order, **keyed("tuesday"))).id != first.id
+    assert (await client.fine_tuning.jobs.create(**order)).id != first.id
+
+
+async def test_another_order_under_the_same_key_is_refused(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    await client.fine_tuning.jobs.create(**order, **keyed("monday"))
+    other = deepcopy(order)
+    other["method"]["reinforcement"]["tools"][0]["headers"]["X-Key"] = "another-secret"
+    with pytest.raises(BadRequestError, match="another request") as raised:
+        await client.fine_tuning.jobs.create(**other, **keyed("monday"))
+    assert (raised.value.param, raised.value.code) == ("Idempotency-Key", "idempotency_key_reused")
+    assert len(await collect(client.fine_tuning.jobs.list())) == 1
+
+
+async def test_a_refused_order_uses_no_key_up(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    with pytest.raises(BadRequestError):
+        await client.fine_tuning.jobs.create(**{**order, "model": "unknown"}, **keyed("monday"))
+    assert (await client.fine_tuning.jobs.create(**order, **keyed("monday"))).status == "validating_files"
+
+
+async def test_orders_sent_at_once_under_one_key_are_one_job(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api
+) -> None:
+    jobs = await asyncio.gather(*(client.fine_tuning.jobs.create(**order, **keyed("rush")) for _ in range(6)))
+    assert len({job.id for job in jobs}) == 1
+    assert len(await collect(client.fine_tuning.jobs.list())) == 1
+    assert len(api.bells.heard) == 1
+
+
+async def test_a_key_belongs_to_its_api_key_and_lives_a_day(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str
+) -> None:
+    first = await client.fine_tuning.jobs.create(**order, **keyed("monday"))
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        other_key = await create_key(connection, "others")
+        async with AsyncOpenAI(base_url=f"{api.url}/v1", api_key=other_key, max_retries=0) as other:
+            assert (await other.fine_tuning.jobs.create(**order, **keyed("monday"))).id != first.id
+        await connection.execute("update idempotency_keys set created_at = created_at - interval '25 hours'")
+    assert (await client.fine_tuning.jobs.create(**order, **keyed("monday"))).id != first.id
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_a_key_has_a_length(client: AsyncOpenAI, order: dict[str, Any], key: str) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        await client.fine_tuning.jobs.create(**order, **keyed(key))
+    assert raised.value.param == "Idempotency-Key"

@@ -1,0 +1,69 @@
+"""The API on a real socket with a real database, and a worker's workplace beside it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from rft.platform.api.keys import create_key
+from rft.platform.files.storage import LocalFileStore
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.platform.store.migrations import migrate
+from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.workplace import Workplace
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.rehearsals.stage import Customer, Platform, job, upload
+
+
+@pytest.fixture
+async def platform(database_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
+    """Migrated, with a key."""
+    await migrate(database_url)
+    settings = Settings.model_validate(
+        {
+            "home": tmp_path / "home",
+            "DATABASE_URL": database_url,
+            "probe_timeout_s": 2.0,
+            "lease_ttl_s": 5.0,
+            "heartbeat_s": 0.2,
+            "max_retries": 1,
+            "retry_first_wait_s": 0.01,
+            "rehearsal_max_rollouts": 40,
+            "rehearsal_max_s": 60.0,
+        }
+    )
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    bells = BellTower()
+    with Served(settings, bells) as port:
+        url, headers = f"http://127.0.0.1:{port}/v1", {"Authorization": f"Bearer {key}"}
+        async with (
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http,
+            Database(database_url) as database,
+        ):
+            place = Workplace(
+                settings=settings,
+                database=database,
+                file_store=LocalFileStore(settings.files_dir),
+                secret_box=SecretBox.at(settings.home),
+                ringer=bells,
+            )
+            yield Platform(http, place, bells)
+
+
+@pytest.fixture
+async def customer() -> AsyncIterator[LoopbackEndpoint]:
+    """The customer's tool and grader."""
+    async with LoopbackEndpoint(Customer()) as served:
+        yield served
+
+
+@pytest.fixture
+async def order(platform: Platform, customer: LoopbackEndpoint) -> dict[str, Any]:
+    """A job's order that passes every check, its file uploaded."""
+    return {"model": "tiny", "training_file": await upload(platform.http, 6), **job(customer)}

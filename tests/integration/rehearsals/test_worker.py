@@ -1,0 +1,82 @@
+"""A real worker hears the bell and plays the rehearsal; a worker killed in the middle is noticed."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from rft.platform.rehearsals.reconciling import reconcile_rehearsals
+from rft.platform.store.bell import REHEARSE
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.rehearsals.stage import Customer, Platform
+from tests.integration.worker.workbench import Workbench
+from tests.integration.worker.worker_process import WorkerProcess
+
+PATIENCE_S = 120.0
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def worker(platform: Platform, database_url: str, broker_url: str, tmp_path: Path) -> Iterator[WorkerProcess]:
+    """A real Celery worker of the platform."""
+    bench = Workbench(tmp_path, database_url, platform.database)
+    process = WorkerProcess(bench, broker_url, tmp_path / "worker.log")
+    yield process
+    process.end()
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not await condition():
+        assert time.monotonic() < deadline_s, f"waited too long for {what}"
+        await asyncio.sleep(0.05)
+
+
+async def status(platform: Platform, rehearsal_id: str) -> str:
+    return (await platform.http.get(f"/rehearsals/{rehearsal_id}")).json()["status"]
+
+
+def stuck_under_load(in_flight: int) -> float:
+    return 0.0 if in_flight <= 2 else 60.0
+
+
+def ring(broker_url: str, rehearsal_id: str) -> None:
+    with Celery("tests", broker=broker_url, set_as_current=False) as app:
+        app.send_task(REHEARSE, args=[rehearsal_id], queue="control", ignore_result=True)
+
+
+async def test_a_worker_hears_the_bell(
+    platform: Platform, order: dict[str, Any], worker: WorkerProcess, broker_url: str
+) -> None:
+    made = (await platform.http.post("/rehearsals", json=order)).json()["id"]
+    ring(broker_url, made)
+
+    async def is_completed() -> bool:
+        assert worker.process.poll() is None
+        return await status(platform, made) == "completed"
+
+    await until(is_completed, "the rehearsal to be completed")
+    assert worker.stop(30) == 0
+
+
+async def test_a_worker_killed_in_the_middle_is_noticed(
+    platform: Platform, order: dict[str, Any], worker: WorkerProcess, broker_url: str
+) -> None:
+    endpoint = Customer(latency_s=stuck_under_load)
+    async with LoopbackEndpoint(endpoint) as slow:
+        order["method"]["reinforcement"]["tools"][0]["server_url"] = slow.tool_url
+        made = (await platform.http.post("/rehearsals", json=order)).json()["id"]
+        ring(broker_url, made)
+        await asyncio.wait_for(endpoint.until(lambda it: it.in_flight >= 8), PATIENCE_S)
+        worker.kill()
+
+        async def is_noticed() -> bool:
+            async with platform.database.transaction() as connection:
+                await reconcile_rehearsals(connection, unheard_s=60.0)
+            return await status(platform, made) == "failed"
+
+        await until(is_noticed, "the reconciler to notice")

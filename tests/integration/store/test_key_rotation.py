@@ -1,0 +1,153 @@
+"""Another key for everything sealed: nothing is ever unreadable, whenever somebody looks or pulls the plug."""
+
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from rft.core.spec import RunSecrets
+from rft.platform.store import key_file
+from rft.platform.store.key_rotation import SEALED_COLUMNS, RotationRunning, rotate_key
+from rft.platform.store.migrations import migrate
+from rft.platform.store.secret_box import KEY_FILE, SecretBox, SecretsUnreadable
+
+SECRETS = RunSecrets(grader_headers={"X-Key": "s3cret"})
+INSERT_JOB: LiteralString = (
+    "insert into jobs (id, status, model, base_model_path, training_file, seed, method, request, secrets)"
+    " values (%s, 'queued', 'tiny', '/m', 'file-1', 1, '{}', '{}', %s)"
+)
+INSERT_SECRET: LiteralString = "insert into signing_secrets (id, sealed) values (%s, %s)"
+
+
+class PowerCut(Exception):
+    """The process ends here."""
+
+
+@pytest.fixture
+async def url(database_url: str) -> str:
+    """A database with our tables."""
+    await migrate(database_url)
+    return database_url
+
+
+def fill(url: str, box: SecretBox, name: str) -> None:
+    """One job and one signing secret."""
+    with psycopg.connect(url) as connection:
+        connection.execute(INSERT_JOB, (f"ftjob-{name}", box.seal(SECRETS)))
+        connection.execute(INSERT_SECRET, (f"sigsec_{name}", box.seal_text("whsec_s3cret")))
+
+
+def read_all(url: str, box: SecretBox) -> int:
+    """How many sealed values there are; fails when one cannot be opened."""
+    with psycopg.connect(url) as connection:
+        jobs = connection.execute("select secrets from jobs where secrets is not null").fetchall()
+        sealed = connection.execute("select sealed from signing_secrets").fetchall()
+    assert all(box.unseal(secrets) == SECRETS for (secrets,) in jobs)
+    assert all(box.unseal_text(value) == "whsec_s3cret" for (value,) in sealed)
+    return len(jobs) + len(sealed)
+
+
+def test_a_rotation_seals_everything_anew_under_running_processes(url: str, tmp_path: Path) -> None:
+    running, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
+    fill(url, running, "before")
+    with psycopg.connect(url) as connection:
+        connection.execute("insert into api_keys (id, sha256, name) values ('k', 'x', 'bytea, but not sealed')")
+        connection.execute(INSERT_JOB, ("ftjob-none", None))
+    (old,) = key_file.read(file)
+
+    def meanwhile(_: float) -> None:
+        assert len(key_file.read(file)) == 2
+        assert read_all(url, running) == 2
+        fill(url, running, "meanwhile")
+
+    done = rotate_key(file, url, sleep=meanwhile)
+    assert (done.resealed, done.unreadable) == (2, 0), "what was sealed meanwhile was sealed with the new key"
+    assert read_all(url, running) == read_all(url, SecretBox.at(tmp_path)) == 4
+    (new,) = key_file.read(file)
+    assert new != old
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
+
+
+def test_what_was_sealed_before_and_stored_late_is_not_lost(url: str, tmp_path: Path) -> None:
+    box = SecretBox.at(tmp_path)
+    late = box.seal(SECRETS)
+
+    def store(_: float) -> None:
+        with psycopg.connect(url) as connection:
+            connection.execute(INSERT_JOB, ("ftjob-late", late))
+
+    assert rotate_key(tmp_path / KEY_FILE, url, sleep=store).resealed == 1
+    assert read_all(url, box) == 1
+
+
+def test_an_interrupted_rotation_loses_nothing_and_the_next_one_finishes(url: str, tmp_path: Path) -> None:
+    box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
+    fill(url, box, "a")
+
+    def cut(_: float) -> None:
+        raise PowerCut
+
+    with pytest.raises(PowerCut):
+        rotate_key(file, url, sleep=cut)
+    assert len(key_file.read(file)) == 2
+    fill(url, box, "b")
+    assert read_all(url, box) == read_all(url, SecretBox.at(tmp_path)) == 4
+    assert rotate_key(file, url, settle_s=0).unreadable == 0
+    assert len(key_file.read(file)) == 1
+    assert read_all(url, box) == 4
+
+
+def test_half_a_pass_loses_nothing(url: str, tmp_path: Path) -> None:
+    box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
+    fill(url, box, "a")
+    with psycopg.connect(url) as connection:
+        connection.execute("alter table signing_secrets rename to hidden")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        rotate_key(file, url, settle_s=0)
+    with psycopg.connect(url) as connection:
+        connection.execute("alter table hidden rename to signing_secrets")
+    assert read_all(url, box) == 2
+
+
+def test_two_rotations_at_once_would_drop_each_others_key(url: str, tmp_path: Path) -> None:
+    box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
+    fill(url, box, "a")
+
+    def another(_: float) -> None:
+        with pytest.raises(RotationRunning):
+            rotate_key(file, url, settle_s=0)
+
+    rotate_key(file, url, sleep=another)
+    assert read_all(url, box) == 2
+
+
+def test_what_no_key_opens_is_counted_and_left(url: str, tmp_path: Path) -> None:
+    box = SecretBox.at(tmp_path / "home")
+    fill(url, SecretBox.at(tmp_path / "lost"), "a")
+    done = rotate_key(tmp_path / "home" / KEY_FILE, url, settle_s=0)
+    assert (done.resealed, done.unreadable) == (0, 2)
+    with psycopg.connect(url) as connection, pytest.raises(SecretsUnreadable):
+        box.unseal(connection.execute("select secrets from jobs").fetchall()[0][0])
+
+
+def test_every_sealed_column_of_the_schema_is_rotated(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        columns = connection.execute(
+            "select table_name, column_name from information_schema.columns"
+            " where table_schema = 'public' and data_type = 'bytea' and column_name in ('secrets', 'sealed')"
+        ).fetchall()
+    assert set(columns) == {(column.table, column.column) for column in SEALED_COLUMNS}
+
+
+def test_a_running_box_goes_on_when_its_file_is_lost(tmp_path: Path) -> None:
+    box = SecretBox.at(tmp_path)
+    sealed = box.seal(SECRETS)
+    (tmp_path / KEY_FILE).unlink()
+    assert box.unseal(sealed) == SECRETS
+    with pytest.raises(FileNotFoundError):
+        SecretBox(tmp_path / KEY_FILE)
+    (tmp_path / KEY_FILE).write_text("\n")
+    with pytest.raises(key_file.KeyFileUnusable):
+        SecretBox(tmp_path / KEY_FILE)

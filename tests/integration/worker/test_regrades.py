@@ -1,0 +1,244 @@
+"""Another grader over stored rollouts: a real database, a real judge's socket, and the report."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from rft.core.events import RolloutDone, RunStarted, TrainEvent
+from rft.core.messages import Message, Role
+from rft.core.rollout import Split
+from rft.platform.api.keys import create_key
+from rft.platform.worker.grader_metrics import GraderLabel
+from rft.platform.worker.ingest import Ingest
+from rft.platform.worker.lease import Lease, take
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.judge import ScriptedJudge
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.worker.train_events import numbered, rollout_done, step_done
+from tests.integration.worker.workbench import Workbench, until
+
+STEPS = 2
+SCORE = {
+    "type": "score_model",
+    "name": "short",
+    "model": "judge-1",
+    "input": [{"role": "user", "content": "Answer: {{ sample.output_text }} to row {{ item.n }}"}],
+}
+
+
+def shorter_is_better(body: Any) -> str:
+    """Half a point for two characters, a third for three, and so on."""
+    answer = re.search(r"Answer: (a+) to row \d", body["messages"][-1]["content"])
+    assert answer is not None, "the template was rendered with sample and row"
+    return json.dumps({"steps": [], "result": 1 / len(answer[1])})
+
+
+@dataclass
+class Scene:
+    """A job with two steps of two groups of two, the API, and a judge."""
+
+    job_id: str
+    http: httpx.AsyncClient
+    judge: ScriptedJudge
+    bench: Workbench
+
+    async def order(self, **order: Any) -> httpx.Response:
+        return await self.http.post(f"/{self.job_id}/regrade", json={"grader": SCORE, **order})
+
+    async def finished(self, **order: Any) -> dict[str, Any]:
+        response = await self.order(**order)
+        assert response.status_code == 200, response.text
+        ordered = response.json()
+        assert (ordered["object"], ordered["status"], ordered["report"]) == ("regrade", "queued", None)
+        return await self.end_of(ordered["id"])
+
+    async def end_of(self, id_: str) -> dict[str, Any]:
+        ended: dict[str, Any] = {}
+
+        async def is_over() -> bool:
+            ended.update((await self.http.get(f"/{self.job_id}/regrade/{id_}")).json())
+            return ended["status"] in ("succeeded", "failed")
+
+        await until(is_over, "the regrade's end")
+        return ended
+
+
+def rollout(job_id: str, step: int, index: int) -> RolloutDone:
+    """The longer the answer, the higher the reward."""
+    messages = (
+        Message(role=Role.USER, content="How much?"),
+        Message(role=Role.ASSISTANT, content="a" * (index + 2)),
+    )
+    return rollout_done(job_id, step, index, split=Split.TRAIN).model_copy(update={"messages": messages})
+
+
+async def store_run(bench: Workbench) -> str:
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1)
+    assert isinstance(lease, Lease)
+    events: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)]
+    for step in range(1, STEPS + 1):
+        events += [rollout(job_id, step, index) for index in range(4)]
+        events.append(rollout_done(job_id, step, 4, failed=True))
+        events.append(step_done(step, STEPS))
+    ingest = Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+    async with bench.database.transaction() as connection:
+        await ingest.batch(connection, numbered(events))
+    return job_id
+
+
+@pytest.fixture
+async def scene(bench: Workbench) -> AsyncIterator[Scene]:
+    """Everything open."""
+    job_id = await store_run(bench)
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    judge = ScriptedJudge(shorter_is_better)
+    async with AsyncExitStack() as stack:
+        courtroom = await stack.enter_async_context(LoopbackEndpoint(judge))
+        bench.changed_settings |= {
+            "judge_base_url": f"{courtroom.base_url}/v1", "max_retries": 1, "retry_first_wait_s": 0.01
+        }  # fmt: skip
+        port = stack.enter_context(Served(bench.settings, BellTower()))
+        http = httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}/v1/fine_tuning/jobs",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=30,
+        )
+        yield Scene(job_id, await stack.enter_async_context(http), judge, bench)
+
+
+async def test_the_report_tells_how_rewards_and_rankings_change(scene: Scene) -> None:
+    before = await scene.bench.job(scene.job_id)
+
+    ended = await scene.finished()
+
+    assert ended["status"] == "succeeded", ended["error"]
+    assert (ended["total"], ended["done"], ended["grader"]["name"]) == (8, 8, "short")
+    report = ended["report"]
+    assert (report["n"], report["failures"], report["groups"], report["groups_ranked"]) == (8, 0, 4, 4)
+    assert report["reward_mean_before"] == pytest.approx(1.5 + 0.015)
+    assert report["reward_mean_after"] == pytest.approx((1 / 2 + 1 / 3 + 1 / 4 + 1 / 5) / 4)
+    assert (report["rank_correlation"], report["best_changed_share"]) == (-1.0, 1.0)
+    first = report["rollouts"][0]
+    assert first == {
+        "trace_id": rollout(scene.job_id, STEPS, 0).trace_id, "before": 2.0, "after": 0.5, "failure_code": None
+    }  # fmt: skip
+    assert await scene.bench.job(scene.job_id) == before, "the job is not touched"
+
+
+async def test_steps_and_limits_choose_whole_groups_from_the_newest(scene: Scene) -> None:
+    one_step = await scene.finished(step=1)
+    limited = await scene.finished(limit=3)
+
+    assert one_step["report"]["n"] == 4
+    assert [change["before"] for change in one_step["report"]["rollouts"]] == [1.0, 1.01, 1.02, 1.03]
+    assert [change["before"] for change in limited["report"]["rollouts"]] == [2.0, 2.01]
+    listed = (await scene.http.get(f"/{scene.job_id}/regrade", params={"limit": 1})).json()
+    assert ([one["id"] for one in listed["data"]], listed["has_more"]) == ([limited["id"]], True)
+    assert listed["data"][0]["report"] is None, "lists stay light"
+    rest = (await scene.http.get(f"/{scene.job_id}/regrade", params={"after": limited["id"]})).json()
+    assert ([one["id"] for one in rest["data"]], rest["has_more"]) == ([one_step["id"]], False)
+
+
+async def test_a_ruler_is_asked_once_per_group(scene: Scene) -> None:
+    scene.judge.says('{"scores": [{"trajectory_id": "1", "score": 0.2}, {"trajectory_id": "2", "score": 0.8}]}')
+
+    ended = await scene.finished(grader={"type": "ruler", "model": "judge-1"})
+
+    report = ended["report"]
+    assert (report["n"], report["rank_correlation"], report["best_changed_share"]) == (8, 1.0, 0.0)
+    assert len(scene.judge.calls) == 4
+
+
+async def test_a_grader_without_scores_is_reported_and_no_zero_appears(scene: Scene) -> None:
+    down = ScriptedEndpoint(faults=FaultSequence([None, Fault(FaultKind.STATUS, status=503)], last_stays=True))
+    async with LoopbackEndpoint(down) as customer:
+        grader = {"type": "endpoint", "url": customer.grader_url, "headers": {"X-Key": "secret-value"}}
+        ended = await scene.finished(grader=grader)
+
+    report = ended["report"]
+    assert (report["n"], report["failures"], report["failures_by_code"]) == (8, 8, {"server_error": 8})
+    assert (report["reward_mean_after"], report["rank_correlation"]) == (None, None)
+    assert {change["after"] for change in report["rollouts"]} == {None}
+    assert ended["grader"]["headers"] == {"X-Key": "**********"}
+    rows = await scene.bench.all("select * from regrades")
+    assert "secret-value" not in repr(rows)
+
+
+async def test_a_job_whose_file_is_gone_cannot_be_regraded(scene: Scene) -> None:
+    await scene.bench.do("delete from files")
+
+    ended = await scene.finished()
+
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "file_not_found")
+    assert ended["error"]["param"] == "training_file"
+
+
+async def test_nothing_to_grade_is_said(scene: Scene) -> None:
+    ended = await scene.finished(split="valid")
+
+    assert (ended["status"], ended["error"]["code"], ended["report"]) == ("failed", "no_rollouts", None)
+
+
+@pytest.mark.parametrize(
+    ("order", "param"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 100_000}, "limit"),
+        ({"steps": []}, "steps"),
+        ({"step": 1, "steps": [2]}, None),
+        ({"split": "test"}, "split"),
+        ({"grader": {"type": "oracle"}}, "grader.type"),
+        ({"grader": {"type": "endpoint", "url": "http://no-such-host.invalid/"}}, "grader.url"),
+    ],
+)
+async def test_bad_orders_are_refused_with_their_parameter(
+    scene: Scene, order: dict[str, Any], param: str | None
+) -> None:
+    response = await scene.order(**order)
+
+    assert (response.status_code, response.json()["error"]["param"]) == (400, param)
+
+
+async def test_what_does_not_exist_is_not_found(scene: Scene) -> None:
+    assert (await scene.http.post("/ftjob-none/regrade", json={"grader": SCORE})).status_code == 404
+    assert (await scene.http.get(f"/{scene.job_id}/regrade/regrade-none")).status_code == 404
+    assert (await scene.http.get("/ftjob-none/regrade")).status_code == 404
+    assert (await scene.http.get(f"/{scene.job_id}/regrade", params={"after": "x"})).status_code == 400
+
+
+async def test_one_whose_process_died_is_failed_at_the_next_look(scene: Scene) -> None:
+    scene.judge.faults = FaultSequence([Fault(FaultKind.HANG)], last_stays=True)
+    id_ = (await scene.order()).json()["id"]
+    await until(lambda: bool(scene.judge.calls), "the judge is asked")
+    await scene.bench.do("update regrades set touched_at = now() - interval '10 minutes'")
+
+    ended = await scene.end_of(id_)
+
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "interrupted")
+
+
+async def test_stopping_the_platform_ends_what_is_under_way(bench: Workbench, scene: Scene) -> None:
+    scene.judge.faults = FaultSequence([Fault(FaultKind.HANG)], last_stays=True)
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, BellTower()) as port:
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=30) as http:
+            url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs/{scene.job_id}/regrade"
+            id_ = (await http.post(url, json={"grader": SCORE})).json()["id"]
+            await until(lambda: bool(scene.judge.calls), "the judge is asked")
+
+    ended = await scene.end_of(id_)
+
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "interrupted")

@@ -1,0 +1,85 @@
+"""A trainer that lives and says nothing does not keep its job for ever."""
+
+import asyncio
+import time
+
+from rft.core import run_layout
+from rft.core.events import TrainEvent
+from rft.platform.worker.owner import is_alive
+from rft.platform.worker.run_job import run_job
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.train_events import hold_began, hold_ended, numbered, whole_run
+from tests.integration.worker.workbench import Workbench, until
+
+SILENT_AT_FIRST = """
+echo $$ >> "$0/launches"
+if [ -e "$0/second" ]; then cat "$0/log" >> "$1/events.jsonl"; else touch "$0/second"; exec sleep 600; fi
+"""
+SILENT_IN_A_HOLD = """
+echo $$ >> "$0/launches"
+head -n 2 "$0/log" >> "$1/events.jsonl"
+while [ ! -e "$0/go-on" ]; do sleep 0.05; done
+tail -n +3 "$0/log" >> "$1/events.jsonl"
+"""
+
+
+def plan(bench: Workbench, script: str, events: list[TrainEvent]) -> None:
+    """A trainer that is no Python program, so that it starts at once; it has this to tell."""
+    log = b"".join(line.model_dump_json().encode() + b"\n" for line in numbered(events))
+    (bench.control / "log").write_bytes(log)
+    bench.changed_settings["trainer_command"] = ["sh", "-c", script, str(bench.control)]
+
+
+async def test_a_silent_trainer_is_killed_and_started_again(bench: Workbench) -> None:
+    bench.changed_settings = {"trainer_silence_s": 1.0}
+    job_id = await bench.queued_job()
+    plan(bench, SILENT_AT_FIRST, whole_run(job_id, steps=2))
+    assert await run_job(job_id, bench.place()) == "over"
+    assert (await bench.job(job_id))["status"] == "succeeded"
+    assert len(bench.launches) == 2
+    assert not is_alive(bench.launches[0])
+    warning = (
+        await bench.all("select message from job_events where job_id = %s and message like '%%wrote%%'", job_id)
+    )[0]
+    assert "The training process wrote nothing for 1 s and was killed" in warning["message"]
+    assert "starts again from the last complete checkpoint" in warning["message"]
+
+
+async def test_a_trainer_that_is_always_silent_fails_the_job(bench: Workbench) -> None:
+    command = ["sh", "-c", "exec sleep 600"]
+    bench.changed_settings = {
+        "trainer_silence_s": 0.5,
+        "max_launches_without_progress": 2,
+        "trainer_command": command,
+    }
+    job_id = await bench.queued_job()
+    assert await run_job(job_id, bench.place()) == "failed"
+    error = (await bench.job(job_id))["error"]
+    assert error["code"] == "trainer_crashed"
+    assert "wrote nothing for" in error["message"]
+
+
+async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(bench: Workbench) -> None:
+    bench.changed_settings = {"trainer_silence_s": 2.0, "hold_max_s": 3600.0}
+    job_id = await bench.queued_job()
+    first, *rest = whole_run(job_id, steps=2)
+    plan(bench, SILENT_IN_A_HOLD, [first, hold_began(0), hold_ended(0), *rest])
+    task = asyncio.create_task(run_job(job_id, bench.place()))
+    log = bench.run_dir(job_id) / run_layout.EVENTS
+    await until(log.exists, "the trainer to be held")
+    held_at = time.monotonic()
+    await until(lambda: time.monotonic() > held_at + 3.0, "more silence than a run that is not held may keep")
+    (bench.control / "go-on").touch()
+    assert await task == "over"
+    assert len(bench.launches) == 1
+
+
+async def test_without_a_limit_silence_is_borne(bench: Workbench) -> None:
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
+    bench.changed_settings = {"trainer_silence_s": 0.0}
+    job_id = await bench.queued_job()
+    task = asyncio.create_task(run_job(job_id, bench.place()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    (bench.control / "go-on").touch()
+    assert await task == "over"
+    assert len(bench.launches) == 1

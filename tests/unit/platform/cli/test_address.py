@@ -1,0 +1,78 @@
+"""Which platform is meant, and which key it gets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.platform.cli.address import Address, NoAddress, Place, choose, normalised
+from rft.platform.embedded.connection import Connection
+
+NOWHERE = Place(None, None)
+OPTIONS = Place("http://option:1/v1", "option-key")
+OURS = Place("http://ours:2/v1", "our-key")
+SDK = Place("https://sdk.example/v1", "sdk-key")
+EMBEDDED = Connection(
+    base_url="http://127.0.0.1:8787/v1", api_key="embedded-key", dashboard_url="http://127.0.0.1:8787/", pid=1
+)
+
+
+def test_the_command_line_wins_then_our_variables_then_the_sdks_then_the_embedded_platform() -> None:
+    assert choose(OPTIONS, OURS, SDK, EMBEDDED) == Address("http://option:1/v1", "option-key")
+    assert choose(NOWHERE, OURS, SDK, EMBEDDED) == Address("http://ours:2/v1", "our-key")
+    assert choose(NOWHERE, NOWHERE, SDK, EMBEDDED) == Address("https://sdk.example/v1", "sdk-key")
+    assert choose(NOWHERE, NOWHERE, NOWHERE, EMBEDDED) == Address(EMBEDDED.base_url, "embedded-key")
+
+
+def test_the_embedded_key_serves_whoever_names_the_embedded_platform() -> None:
+    said = Place("http://127.0.0.1:8787/", None)
+    assert choose(said, NOWHERE, NOWHERE, EMBEDDED).api_key == "embedded-key"
+
+
+@pytest.mark.parametrize("sdk", [Place(None, "sdk-key"), SDK])
+def test_the_sdks_key_goes_only_where_the_sdk_points(sdk: Place) -> None:
+    with pytest.raises(NoAddress, match="no API key for http://ours:2/v1"):
+        choose(NOWHERE, Place(OURS.base_url, None), sdk, EMBEDDED)
+    assert choose(NOWHERE, NOWHERE, Place(None, "sdk-key"), EMBEDDED).api_key == "embedded-key"
+
+
+def test_nobody_to_talk_to_is_told_with_what_to_do() -> None:
+    with pytest.raises(NoAddress, match="rft up"):
+        choose(NOWHERE, NOWHERE, Place(None, "sdk-key"), None)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("http://host:1", "http://host:1/v1"),
+        ("http://host:1/", "http://host:1/v1"),
+        ("http://host:1/v1/", "http://host:1/v1"),
+        ("https://[::1]:1/proxy/v1", "https://[::1]:1/proxy/v1"),
+    ],
+)
+def test_a_bare_server_means_its_v1(said: str, meant: str) -> None:
+    assert normalised(said) == meant
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["host:1", "ftp://host/v1", "http://", "http://host:x/v1", "http://[/v1", "http://a:b@host/v1", "http://h/?q"],
+)
+def test_what_is_no_plain_http_url_is_refused(said: str) -> None:
+    with pytest.raises(NoAddress):
+        normalised(said)
+
+
+_places = st.builds(Place, st.sampled_from([None, "http://a", "http://b/v1"]), st.sampled_from([None, "key"]))
+
+
+@given(_places, _places, st.builds(Place, st.sampled_from([None, "http://a", "http://c"]), st.just("sdk-key")))
+def test_no_combination_sends_the_sdks_key_elsewhere(said: Place, ours: Place, sdk: Place) -> None:
+    try:
+        chosen = choose(said, ours, sdk, EMBEDDED)
+    except NoAddress:
+        return
+    if chosen.api_key == "sdk-key":
+        assert sdk.base_url is not None
+        assert chosen.base_url == normalised(sdk.base_url)
+    if chosen.api_key == "embedded-key":
+        assert chosen.base_url == EMBEDDED.base_url

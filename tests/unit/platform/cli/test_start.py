@@ -1,0 +1,40 @@
+"""The command starts quickly: what a command does not need is not imported for it."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("fastapi", "starlette", "celery", "torch", "transformers", "psycopg", "httpx", "aiohttp", "openai", "uvicorn")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Top-level modules after a command."""
+    code = (
+        "import sys\n"
+        "from rft.platform.cli.app import app\n"
+        f"app({list(arguments)!r}, standalone_mode=False)\n"
+        "print('\\n' + ' '.join({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_version_is_told_without_the_platform() -> None:
+    assert not imported_by("version") & {*HEAVY, "rich"}
+
+
+@pytest.mark.parametrize("command", ["files", "jobs", "rollouts", "tools", "graders", "models", "secrets", "key"])
+def test_help_needs_nothing_of_the_platform(command: str) -> None:
+    assert not imported_by(command, "--help") & set(HEAVY)
+
+
+def test_a_client_needs_neither_web_framework_nor_database() -> None:
+    code = (
+        "import sys\n"
+        "import rft.platform.cli.session, rft.platform.cli.transfer, rft.platform.cli.watch_screen\n"
+        "import rft.platform.cli.job_pages, rft.platform.cli.rollout_pages, rft.platform.cli.registry_pages\n"
+        "print(' '.join({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & set(HEAVY)
