@@ -12,8 +12,10 @@ from rft.platform.settings import Settings
 
 _JOBS = "/v1/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{fine_tuning_job_id}}"
-_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in ("events", "checkpoints", "steps", "rollouts", "stream"))}
-_READ.add(f"{_JOB}/rollouts/{{trace_id}}")
+_ROLLOUT = "rollouts/{trace_id}"
+_PARTS = ("events", "checkpoints", "steps", "stream", "endpoints", "rollouts", _ROLLOUT, f"{_ROLLOUT}/attempts")
+_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content"}
+_ACTIONS = {f"{_JOB}/{action}" for action in ("cancel", "pause", "resume")}
 _REFERENCE = "#/components/schemas/"
 
 
@@ -21,11 +23,19 @@ def document() -> str:
     """The same bytes for the same API."""
     app = create_app(Settings.model_validate({"DATABASE_URL": "postgresql://nowhere/none"}))
     full = app.openapi()
-    paths = {path: {"get": _shape(full["paths"][path]["get"])} for path in _READ}
+    used = [*((path, "get") for path in _READ), *((path, "post") for path in _ACTIONS)]
+    paths = {path: {verb: _shape(_answered(full["paths"][path][verb]))} for path, verb in used}
     names = _reachable(paths, full["components"]["schemas"])
     schemas = {name: _shape(full["components"]["schemas"][name]) for name in names}
     kept = {"openapi": full["openapi"], "info": {"title": "Agent RFT", "version": "1"}, "paths": paths}
     return json.dumps({**kept, "components": {"schemas": schemas}}, indent=1, sort_keys=True) + "\n"
+
+
+def _answered(operation: dict[str, Any]) -> dict[str, Any]:
+    """Without errors, which are the same for all, and without headers, which it does not read."""
+    good = {status: reply for status, reply in operation["responses"].items() if status.startswith("2")}
+    bodies = {status: {k: v for k, v in reply.items() if k != "headers"} for status, reply in good.items()}
+    return {**operation, "responses": bodies}
 
 
 def _shape(node: Any) -> Any:

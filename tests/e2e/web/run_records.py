@@ -22,11 +22,14 @@ from rft.core.events import (
     TrainEvent,
 )
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade
+from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
+from tests.e2e.web.attempt_records import attempts_made
 
 TOOLS = ("cat", "list", "search")
+GRADERS = ("answer", "format")
+JUDGE = "judge-small"
 COMPANIES = ("Aldermoor Freight", "Brindle Optics", "Castell Water", "Dunmore Steel", "Eastmark Foods")
 MEASURES = ("net revenue", "operating income", "capital expenditure", "long-term debt")
 
@@ -71,7 +74,8 @@ def step_events(shape: RunShape, step: int) -> list[TrainEvent]:
     valid = list(_split_rollouts(shape, step, Split.VALID)) if is_evaluated else []
     failed = [rollout for rollout in train if isinstance(rollout.outcome, Failure)]
     notices = [_notice(failed)] if failed else []
-    return [*train, *valid, *notices, _step_done(shape, step, train, valid)]
+    ledger = attempts_made(step, [*train, *valid], at=shape.started_at + step)
+    return [*train, *valid, ledger, *notices, _step_done(shape, step, train, valid)]
 
 
 def _notice(failed: Sequence[RolloutDone]) -> Notice:
@@ -152,6 +156,7 @@ def _grade(rng: random.Random, skill: float) -> Grade:
         scores={"answer": reward, "format": 1.0 if reward else round(rng.random(), 2)},
         grader="answer_credit",
         latency_s=0.041,
+        usage={JUDGE: TokenUsage(prompt_tokens=812, completion_tokens=34)},
     )
 
 
@@ -279,7 +284,7 @@ def stats(rollouts: Sequence[RolloutDone], group_size: int) -> RolloutStats:
         reward_mean=fmean(rewards) if rewards else None,
         reward_std=pstdev(rewards) if rewards else None,
         reward_mean_if_failures_were_zero=sum(rewards) / len(rollouts),
-        grader_scores_mean={"answer": fmean(rewards)} if rewards else {},
+        grader_scores_mean={name: fmean(grade.scores[name] for grade in grades) for name in GRADERS} if grades else {},
         groups=len(groups),
         zero_variance_groups=sum(flat) if group_size > 1 else 0,
         too_small_groups=0,
@@ -292,6 +297,7 @@ def stats(rollouts: Sequence[RolloutDone], group_size: int) -> RolloutStats:
         rollout_latency_p95_s=durations[int(len(durations) * 0.95)],
         grader_latency_mean_s=0.041,
         tools=tuple(_tool_stats(name, rollouts) for name in TOOLS),
+        judge_usage={JUDGE: sum((grade.usage[JUDGE] for grade in grades), TokenUsage())} if grades else {},
     )
 
 

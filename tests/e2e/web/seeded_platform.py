@@ -1,17 +1,20 @@
 """A platform whose database is filled by the real ingest, without a worker or a trainer."""
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rft.core.base import JsonObject
 from rft.core.events import TrainEvent
 from rft.core.ids import public_id
+from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.jobs.repository import JobRepository, NewJob
 from rft.platform.store.database import Database
+from rft.platform.worker.ending import add_paused_event
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, take
+from rft.platform.worker.lease import Lease, release, take
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.e2e.web.run_records import RunShape, lines
 
@@ -48,10 +51,17 @@ class SeededJob:
         assert isinstance(lease, Lease)
         self.ingest = Ingest(lease, (GraderLabel("answer_credit", "endpoint"),), f"ft:starter:local:{self.id[-8:]}")
 
+    async def stop(self) -> None:
+        """Let the job rest, as a worker does whose customer asked for a pause."""
+        assert self.ingest is not None, "start the job first"
+        async with self.database.transaction() as connection:
+            await release(connection, self.ingest.lease, JobStatus.PAUSED)
+            await add_paused_event(connection, self.id, None, key="paused")
+
     async def write(self, events: Sequence[TrainEvent]) -> None:
         """Store events as the worker does."""
         assert self.ingest is not None, "start the job first"
-        numbered = lines(events, first_seq=self.last_seq + 1, at=self.shape.started_at + self.last_seq)
+        numbered = lines(events, first_seq=self.last_seq + 1, at=self.shape.started_at + self.last_seq / 10)
         async with self.database.transaction() as connection:
             self.last_seq = (await self.ingest.batch(connection, numbered)).last_seq
 
@@ -71,7 +81,12 @@ class Platform:
         """A queued job whose files were validated."""
         job_id = public_id("ftjob-", secrets.token_bytes(24))
         shape = RunShape(
-            job_id=job_id, seed=seed, total_steps=total_steps, failing_share=failing_share, eval_interval=2
+            job_id=job_id,
+            seed=seed,
+            total_steps=total_steps,
+            failing_share=failing_share,
+            eval_interval=2,
+            started_at=time.time() - 600,
         )
         resolved = ResolvedHyperparameters(
             n_epochs=2,

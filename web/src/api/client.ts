@@ -1,5 +1,17 @@
 /** The typed way to the platform's REST API. */
-import type { Checkpoint, Job, JobEvent, Page, RolloutDetail, RolloutQuery, RolloutSummary, Step } from "./types";
+import type {
+  Action,
+  Attempt,
+  Checkpoint,
+  EndpointHealth,
+  Job,
+  JobEvent,
+  Page,
+  RolloutDetail,
+  RolloutQuery,
+  RolloutSummary,
+  Step,
+} from "./types";
 
 /** The API answered with an error, or could not be reached (`status` 0). */
 export class ApiError extends Error {
@@ -20,13 +32,20 @@ export interface Client {
   checkpoints(id: string): Promise<Page<Checkpoint>>;
   rollouts(id: string, query: RolloutQuery, after: string | undefined, limit: number): Promise<Page<RolloutSummary>>;
   rollout(id: string, traceId: string): Promise<RolloutDetail>;
+  attempts(id: string, traceId: string): Promise<Attempt[]>;
+  endpoints(id: string): Promise<Page<EndpointHealth>>;
+  /** The job as it is then. */
+  act(id: string, action: Action): Promise<Job>;
+  /** A file's bytes. */
+  file(id: string): Promise<Blob>;
 }
 
 type Parameters = Record<string, string | number | undefined>;
 
 /** A client that sends `apiKey` with every request. */
 export function createClient(apiKey: string): Client {
-  const get = <T>(path: string, parameters: Parameters = {}) => getJson<T>(apiKey, path + queryString(parameters));
+  const get = <T>(path: string, parameters: Parameters = {}) =>
+    json<T>(send(apiKey, "GET", JOBS_PATH + path + queryString(parameters)));
   return {
     jobs: () => get("", { limit: 100 }),
     job: (id) => get(at(id)),
@@ -39,12 +58,21 @@ export function createClient(apiKey: string): Client {
     checkpoints: (id) => get(at(id, "checkpoints"), { limit: 100 }),
     rollouts: (id, query, after, limit) => get(at(id, "rollouts"), { ...query, after, limit }),
     rollout: (id, traceId) => get(at(id, "rollouts", traceId)),
+    attempts: (id, traceId) =>
+      allPages<Attempt>(
+        (after) => get(at(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),
+        (attempt) => attempt.id,
+      ),
+    endpoints: (id) => get(at(id, "endpoints")),
+    act: (id, action) => json(send(apiKey, "POST", JOBS_PATH + at(id, action))),
+    file: async (id) => (await send(apiKey, "GET", FILES_PATH + at(id, "content"))).blob(),
   };
 }
 
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
+const FILES_PATH = "/v1/files";
 
-/** Path below the jobs, each part escaped. */
+/** Path below a collection, each part escaped. */
 export function at(...parts: string[]): string {
   return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 }
@@ -67,13 +95,17 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(response.status, message);
 }
 
-async function getJson<T>(apiKey: string, path: string): Promise<T> {
+async function send(apiKey: string, method: "GET" | "POST", path: string): Promise<Response> {
   const headers = { Authorization: `Bearer ${apiKey}` };
-  const response = await fetch(JOBS_PATH + path, { headers }).catch(() => {
+  const response = await fetch(path, { method, headers }).catch(() => {
     throw new ApiError(0, "The platform cannot be reached.");
   });
   if (!response.ok) throw await errorOf(response);
-  return (await response.json()) as T;
+  return response;
+}
+
+async function json<T>(response: Promise<Response>): Promise<T> {
+  return (await (await response).json()) as T;
 }
 
 async function allPages<T>(page: (after: string | undefined) => Promise<Page<T>>, cursor: (item: T) => string) {

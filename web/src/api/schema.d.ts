@@ -4,6 +4,22 @@
  */
 
 export interface paths {
+    "/v1/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs": {
         parameters: {
             query?: never;
@@ -36,6 +52,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/checkpoints": {
         parameters: {
             query?: never;
@@ -44,6 +76,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["list_job_checkpoints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_job_endpoints"];
         put?: never;
         post?: never;
         delete?: never;
@@ -62,6 +110,38 @@ export interface paths {
         get: operations["list_job_events"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["pause_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["resume_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -92,6 +172,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["retrieve_rollout"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/rollouts/{trace_id}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_rollout_attempts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -136,6 +232,27 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AttemptObject: {
+            at: number;
+            attempt: number;
+            call_id: string;
+            code: components["schemas"]["FailureCode"] | null;
+            endpoint: string;
+            id: string;
+            latency_ms: number;
+            /**
+             * @default fine_tuning.job.attempt
+             * @constant
+             */
+            object: "fine_tuning.job.attempt";
+            queued_ms: number;
+            received_bytes: number;
+            sent_bytes: number;
+            stage: components["schemas"]["Stage"];
+            status: number | null;
+            step: number;
+            trace_id: string;
+        };
         CheckpointInfo: {
             kept_steps: number[];
             path: string;
@@ -155,14 +272,31 @@ export interface components {
             object: "fine_tuning.job.checkpoint";
             step_number: number;
         };
-        ErrorBody: {
-            code: string | null;
-            message: string;
-            param: string | null;
-            type: string;
+        CodeShare: {
+            count: number;
+            share: number;
         };
-        ErrorEnvelope: {
-            error: components["schemas"]["ErrorBody"];
+        EndpointHealth: {
+            attempts: number;
+            endpoint: string;
+            error_share: number;
+            errors: number;
+            errors_by_code: {
+                [key: string]: components["schemas"]["CodeShare"];
+            };
+            from_step: number;
+            id: string;
+            last_failure: components["schemas"]["AttemptObject"] | null;
+            latency_p50_ms: number;
+            latency_p95_ms: number;
+            /**
+             * @default fine_tuning.job.endpoint
+             * @constant
+             */
+            object: "fine_tuning.job.endpoint";
+            queued_p95_ms: number;
+            stage: components["schemas"]["Stage"];
+            to_step: number;
         };
         EventObject: {
             created_at: number;
@@ -185,6 +319,7 @@ export interface components {
             /** @default 1 */
             attempts: number;
             code: components["schemas"]["FailureCode"];
+            detail?: string | null;
             /** @default 0 */
             elapsed_s: number;
             endpoint?: string | null;
@@ -193,17 +328,29 @@ export interface components {
             status?: number | null;
         };
         /** @enum {string} */
-        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "rejected" | "invalid_reply" | "invalid_score" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "sampler_error" | "platform_deadline" | "internal_error";
+        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "sampler_error" | "platform_deadline" | "internal_error";
         Grade: {
             /** @default 1 */
             attempts: number;
             grader: string;
             /** @default 0 */
             latency_s: number;
+            /** @default [] */
+            model_errors: string[];
             reward: number;
             scores?: {
                 [key: string]: number;
             };
+            usage?: {
+                [key: string]: components["schemas"]["TokenUsage"];
+            };
+        };
+        HoldObject: {
+            endpoint: string;
+            reason: string;
+            since: number;
+            stage: components["schemas"]["Stage"];
+            step: number;
         };
         JobErrorObject: {
             code: string;
@@ -215,12 +362,14 @@ export interface components {
             created_at: number;
             current_step: number | null;
             error: components["schemas"]["JobErrorObject"] | null;
-            estimated_finish: null;
+            estimated_finish: number | null;
             fine_tuned_model: string | null;
             finished_at: number | null;
+            hold: components["schemas"]["HoldObject"] | null;
             id: string;
             integrations: components["schemas"]["JsonValue"][] | null;
             is_cancel_requested: boolean;
+            is_pause_requested: boolean;
             metadata: {
                 [key: string]: string;
             } | null;
@@ -242,6 +391,7 @@ export interface components {
             total_steps: number | null;
             trained_tokens: number | null;
             training_file: string;
+            usage_metrics: components["schemas"]["UsageMetrics"] | null;
             user_provided_suffix: string | null;
             validation_file: string | null;
         } & {
@@ -250,8 +400,30 @@ export interface components {
         /** @enum {string} */
         JobStatus: "validating_files" | "queued" | "running" | "paused" | "succeeded" | "failed" | "cancelled";
         JsonValue: unknown;
+        ListPage_AttemptObject_: {
+            data: components["schemas"]["AttemptObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         ListPage_CheckpointObject_: {
             data: components["schemas"]["CheckpointObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_EndpointHealth_: {
+            data: components["schemas"]["EndpointHealth"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -333,6 +505,14 @@ export interface components {
             n_epochs: number;
             steps: number;
         };
+        rft__platform__jobs__usage__JudgeTokens: {
+            /** @default 0 */
+            cached_tokens: number;
+            /** @default 0 */
+            completion_tokens: number;
+            /** @default 0 */
+            prompt_tokens: number;
+        };
         /** @enum {string} */
         Role: "developer" | "system" | "user" | "assistant" | "tool";
         RolloutDetail: {
@@ -409,6 +589,12 @@ export interface components {
                 [key: string]: number;
             };
             groups: number;
+            judge_usage?: {
+                [key: string]: components["schemas"]["TokenUsage"];
+            };
+            model_errors?: {
+                [key: string]: number;
+            };
             replaced: number;
             reward_mean: number | null;
             reward_mean_if_failures_were_zero: number | null;
@@ -488,6 +674,14 @@ export interface components {
             tools_s: number;
             training_s: number;
         };
+        TokenUsage: {
+            /** @default 0 */
+            cached_tokens: number;
+            /** @default 0 */
+            completion_tokens: number;
+            /** @default 0 */
+            prompt_tokens: number;
+        };
         ToolCall: {
             arguments: string;
             call_id: string;
@@ -503,6 +697,18 @@ export interface components {
             name: string;
             output_tokens_mean: number | null;
         };
+        UsageMetrics: {
+            judge_tokens: {
+                [key: string]: components["schemas"]["rft__platform__jobs__usage__JudgeTokens"];
+            };
+            rollouts: number;
+            sampled_tokens: number;
+            steps: number;
+            tool_calls: {
+                [key: string]: number;
+            };
+            training_seconds: number;
+        };
     };
     responses: never;
     parameters: never;
@@ -512,6 +718,27 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    retrieve_file_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
     list_jobs: {
         parameters: {
             query?: {
@@ -527,22 +754,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -556,6 +767,29 @@ export interface operations {
     retrieve_job: {
         parameters: {
             query?: never;
+            header?: {
+                "if-none-match"?: string;
+            };
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobObject"];
+                };
+            };
+        };
+    };
+    cancel_job: {
+        parameters: {
+            query?: never;
             header?: never;
             path: {
                 fine_tuning_job_id: string;
@@ -564,22 +798,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -604,22 +822,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -630,11 +832,11 @@ export interface operations {
             };
         };
     };
-    list_job_events: {
+    list_job_endpoints: {
         parameters: {
             query?: {
-                after?: string | null;
-                limit?: number;
+                from_step?: number | null;
+                to_step?: number | null;
             };
             header?: never;
             path: {
@@ -644,28 +846,80 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
+                    "application/json": components["schemas"]["ListPage_EndpointHealth_"];
                 };
             };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
+        };
+    };
+    list_job_events: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
             };
+            header?: {
+                "if-none-match"?: string;
+            };
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListPage_EventObject_"];
+                };
+            };
+        };
+    };
+    pause_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobObject"];
+                };
+            };
+        };
+    };
+    resume_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobObject"];
                 };
             };
         };
@@ -688,22 +942,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -726,22 +964,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -752,7 +974,7 @@ export interface operations {
             };
         };
     };
-    list_steps: {
+    list_rollout_attempts: {
         parameters: {
             query?: {
                 after?: string | null;
@@ -761,27 +983,39 @@ export interface operations {
             header?: never;
             path: {
                 fine_tuning_job_id: string;
+                trace_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            "4XX": {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
+                    "application/json": components["schemas"]["ListPage_AttemptObject_"];
                 };
             };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
+        };
+    };
+    list_steps: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+                points?: number | null;
             };
+            header?: {
+                "if-none-match"?: string;
+            };
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -805,22 +1039,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorEnvelope"];
-                };
-            };
             200: {
                 headers: {
                     [name: string]: unknown;

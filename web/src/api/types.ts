@@ -16,9 +16,16 @@ export type Grade = Schemas["Grade"];
 export type Failure = Schemas["Failure"];
 export type Message = Schemas["Message"];
 export type ToolCall = Schemas["ToolCall"];
+export type TokenUsage = Schemas["TokenUsage"];
+export type Usage = Schemas["UsageMetrics"];
+export type Attempt = Schemas["AttemptObject"];
+export type EndpointHealth = Schemas["EndpointHealth"];
+export type FailureCode = Schemas["FailureCode"];
 
 export type Split = "train" | "valid";
 export type Outcome = "graded" | "failed";
+/** What can be asked of a job that is not over. */
+export type Action = "pause" | "resume" | "cancel";
 
 export interface Page<T> {
   data: T[];

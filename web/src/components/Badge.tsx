@@ -1,14 +1,8 @@
-import { words } from "../lib/format";
-
-const TONES: Record<string, string> = {
-  succeeded: "good",
-  failed: "bad",
-  running: "active",
-  validating_files: "active",
-  paused: "warn",
-};
+import type { Job } from "../api/types";
+import { mark } from "../lib/standing";
 
 /** A job's status. */
-export function StatusBadge({ status }: { status: string }) {
-  return <span className={`badge ${TONES[status] ?? ""}`}>{words(status)}</span>;
+export function StatusBadge({ job }: { job: Job }) {
+  const { label, tone } = mark(job);
+  return <span className={`badge ${tone}`}>{label}</span>;
 }

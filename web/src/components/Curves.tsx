@@ -2,16 +2,8 @@ import { useMemo, useState } from "react";
 import type { Split, Step } from "../api/types";
 import { compact, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
-import {
-  type Chart as ChartData,
-  excludedChart,
-  rewardChart,
-  rewardRange,
-  timeChart,
-  tokensChart,
-  toolChart,
-  toolsSeen,
-} from "../lib/series";
+import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
+import { type Chart as ChartData, rewardRange } from "../lib/series";
 import { Chart } from "./Chart";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
@@ -36,6 +28,7 @@ export function Curves({ steps, tools }: Props) {
   const charts = useMemo(
     () => ({
       reward: rewardChart(steps),
+      graders: graderChart(steps, split),
       tools: toolChart(steps, split, order),
       tokens: tokensChart(steps),
       excluded: excludedChart(steps, split),
@@ -50,7 +43,7 @@ export function Curves({ steps, tools }: Props) {
         <span className="spacer" />
         {steps.length > 0 && (
           <>
-            <span className="muted small">Tool calls and excluded rollouts of</span>
+            <span className="muted small">{charts.graders && "Scores, "}tool calls and excluded rollouts of</span>
             <Segmented label="Split" options={SPLITS} value={split} onChange={setSplit} />
           </>
         )}
@@ -68,7 +61,11 @@ function Waiting() {
   );
 }
 
-function Charts({ charts }: { charts: Record<"reward" | "tools" | "tokens" | "excluded" | "time", ChartData> }) {
+interface AllCharts extends Record<"reward" | "tools" | "tokens" | "excluded" | "time", ChartData> {
+  graders: ChartData | null;
+}
+
+function Charts({ charts }: { charts: AllCharts }) {
   return (
     <div className="charts">
       <div className="wide">
@@ -82,11 +79,22 @@ function Charts({ charts }: { charts: Record<"reward" | "tools" | "tokens" | "ex
           empty="Nothing was graded."
         />
       </div>
+      {charts.graders && (
+        <Chart
+          title="Scores"
+          unit="mean by grader"
+          chart={charts.graders}
+          height={220}
+          format={(value) => fixed(value, 3)}
+          range={rewardRange}
+          empty="Nothing was graded."
+        />
+      )}
       <Chart
         title="Tool calls"
         unit="per rollout"
         chart={charts.tools}
-        height={220}
+        height={charts.graders ? SHORT : 220}
         format={compact}
         empty="No tool has been called."
       />
@@ -107,14 +115,16 @@ function Charts({ charts }: { charts: Record<"reward" | "tools" | "tokens" | "ex
         axis="percent"
         empty="No rollout was excluded."
       />
-      <Chart
-        title="Step time"
-        unit="seconds"
-        chart={charts.time}
-        height={SHORT}
-        format={seconds}
-        empty="No step is complete."
-      />
+      <div className={charts.graders ? "full" : ""}>
+        <Chart
+          title="Step time"
+          unit="seconds"
+          chart={charts.time}
+          height={SHORT}
+          format={seconds}
+          empty="No step is complete."
+        />
+      </div>
     </div>
   );
 }

@@ -1,30 +1,33 @@
 import type { ReactNode } from "react";
-import type { Job, Step } from "../api/types";
-import { dateTime, duration } from "../lib/format";
-import { elapsed, isTerminal, progress, remaining } from "../lib/summary";
+import type { Job } from "../api/types";
+import { dateTime, span, until } from "../lib/format";
+import { elapsed, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { Copy } from "./Copy";
 import { ProgressBar } from "./Progress";
 
 interface Props {
   job: Job;
-  steps: readonly Step[];
   /** Unix seconds. */
   now: number;
   /** Whether the page is being fed, shown beside the status. */
   liveness: ReactNode;
+  /** What can be asked of it, at the end of the title's line. */
+  actions: ReactNode;
 }
 
 /** Who the job is and how far it has come. */
-export function JobHeader({ job, steps, now, liveness }: Props) {
+export function JobHeader({ job, now, liveness, actions }: Props) {
   const done = progress(job);
-  const left = isTerminal(job) ? null : remaining(steps, done?.total ?? null);
+  const end = job.estimated_finish;
   return (
     <section className="job-header">
       <div className="title-row">
         <h1>{job.user_provided_suffix ?? job.model}</h1>
-        <StatusBadge status={job.status} />
+        <StatusBadge job={job} />
         {liveness}
+        <span className="spacer" />
+        {actions}
       </div>
       <div className="id-row muted">
         <Copy text={job.id} label="job id" />
@@ -48,8 +51,8 @@ export function JobHeader({ job, steps, now, liveness }: Props) {
         </span>
         <ProgressBar progress={done} status={job.status} />
         <span className="nowrap muted">
-          {job.started_at === null ? "not started" : duration(Math.round(elapsed(job, now)))}
-          {left !== null && left > 0 && `, about ${duration(Math.round(left))} left`}
+          {job.started_at === null ? "not started" : span(elapsed(job, now))}
+          {end !== null && end > now && `, about ${span(end - now)} left, done at ${until(end, now)}`}
         </span>
       </div>
     </section>

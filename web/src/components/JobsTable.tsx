@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job, Step } from "../api/types";
-import { ago, dateTime, delta, duration, percent, reward } from "../lib/format";
+import { ago, dateTime, delta, percent, reward, span } from "../lib/format";
 import { difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { ProgressBar } from "./Progress";
@@ -59,7 +59,12 @@ export function JobRow({ job, steps, now, onOpen }: Props) {
         {job.user_provided_suffix && <div className="muted small">{job.user_provided_suffix}</div>}
       </td>
       <td>
-        <StatusBadge status={job.status} />
+        <StatusBadge job={job} />
+        {job.hold && (
+          <div className="waits-for muted small" title={job.hold.reason}>
+            {job.hold.endpoint}
+          </div>
+        )}
       </td>
       <td className="model">{job.model}</td>
       <td className="progress-cell">
@@ -75,7 +80,7 @@ export function JobRow({ job, steps, now, onOpen }: Props) {
         <Gain value={sums.bestStep === null ? null : difference(sums.latestValid, sums.baseline?.reward_mean)} />
       </td>
       <td className="number">{sums.rollouts ? percent(sums.excluded / sums.rollouts) : "–"}</td>
-      <td className="number nowrap">{job.started_at === null ? "–" : duration(Math.round(elapsed(job, now)))}</td>
+      <td className="number nowrap">{job.started_at === null ? "–" : span(elapsed(job, now))}</td>
       <td className="number nowrap muted" title={dateTime(job.created_at)}>
         {ago(job.created_at, now)}
       </td>

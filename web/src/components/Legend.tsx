@@ -37,7 +37,7 @@ export function Legend({ title, unit, chart, index, format }: Props) {
 
 function Swatch({ series }: { series: Series }) {
   const color = `var(${series.color})`;
-  const shape = series.kind === "area" ? "" : series.kind === "dashed" ? "dashed" : "line";
+  const shape = series.kind === "area" || series.kind === "bar" ? "" : series.kind === "dashed" ? "dashed" : "line";
   return <span className={`swatch ${shape}`} style={{ background: color, ["--swatch" as string]: color }} />;
 }
 

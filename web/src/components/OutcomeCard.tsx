@@ -1,7 +1,8 @@
-import type { ReactNode } from "react";
 import type { Failure, Grade, RolloutDetail } from "../api/types";
 import { duration, fixed, plural, words } from "../lib/format";
 import { barShare, blame, endWords, isFailure, scoresOf } from "../lib/outcome";
+import { Fact } from "./Fact";
+import { JudgeTokens } from "./JudgeTokens";
 
 /** What became of the rollout. */
 export function OutcomeCard({ rollout }: { rollout: RolloutDetail }) {
@@ -49,6 +50,12 @@ function GradeFacts({ grade, end }: { grade: Grade; end: string }) {
           {duration(grade.latency_s)}
           {(grade.attempts ?? 1) > 1 && `, ${plural(grade.attempts ?? 1, "attempt")}`}
         </Fact>
+        {grade.model_errors.map((name) => (
+          <Fact key={name} label="In the answer">
+            {words(name)}
+          </Fact>
+        ))}
+        <JudgeTokens usage={grade.usage ?? {}} />
       </dl>
     </>
   );
@@ -63,6 +70,7 @@ function FailureFacts({ failure }: { failure: Failure }) {
       <p className="muted small">Not scored: it counts neither as 0 nor towards the group's mean.</p>
       <dl className="facts">
         <Fact label="Code">{words(failure.code)}</Fact>
+        {failure.detail && <Fact label="In detail">{words(failure.detail)}</Fact>}
         <Fact label="Stage">{failure.stage}</Fact>
         {failure.endpoint && <Fact label="Endpoint">{failure.endpoint}</Fact>}
         {failure.status !== null && failure.status !== undefined && <Fact label="HTTP status">{failure.status}</Fact>}
@@ -70,14 +78,5 @@ function FailureFacts({ failure }: { failure: Failure }) {
         <Fact label="Tried for">{duration(failure.elapsed_s)}</Fact>
       </dl>
     </>
-  );
-}
-
-export function Fact({ label, children }: { label: ReactNode; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

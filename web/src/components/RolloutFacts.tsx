@@ -1,7 +1,7 @@
 import type { RolloutDetail } from "../api/types";
 import { count, duration } from "../lib/format";
 import { timeParts } from "../lib/outcome";
-import { Fact } from "./OutcomeCard";
+import { Fact } from "./Fact";
 
 interface Props {
   rollout: RolloutDetail;

@@ -1,7 +1,8 @@
 import type { Job } from "../api/types";
-import { count, plural } from "../lib/format";
+import { count, plural, words } from "../lib/format";
 import { readOrder, settings } from "../lib/job_order";
 import { toolColors } from "../lib/palette";
+import { Fact } from "./Fact";
 
 /** What was ordered and what the customer's endpoints must bear. */
 export function Setup({ job }: { job: Job }) {
@@ -43,11 +44,12 @@ export function Setup({ job }: { job: Job }) {
               <span className="mono">{tool.url}</span>
             </Fact>
           ))}
-          {order.grader && (
-            <Fact label={`Grader ${order.grader.name}`}>
-              {order.grader.url ? <span className="mono">{order.grader.url}</span> : order.grader.type}
+          {(order.grader ? [order.grader, ...order.grader.parts] : []).map((grader, i) => (
+            <Fact key={grader.name} label={`${i ? "Part" : "Grader"} ${grader.name}`}>
+              {grader.url ? <span className="mono">{grader.url}</span> : words(grader.type)}
+              {grader.judge && <span className="muted"> by {grader.judge}</span>}
             </Fact>
-          )}
+          ))}
           <Fact label="Training file">
             <span className="mono">{job.training_file}</span>
           </Fact>
@@ -57,14 +59,5 @@ export function Setup({ job }: { job: Job }) {
         </dl>
       </div>
     </section>
-  );
-}
-
-function Fact({ label, children }: { label: React.ReactNode; children: React.ReactNode }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

@@ -1,11 +1,15 @@
 import { useState } from "react";
+import type { Attempt } from "../api/types";
 import { type CallBlock, excerpt, flatArguments, prettyJson, type TextBlock, type Turn } from "../lib/conversation";
 import { plural } from "../lib/format";
+import { AttemptList } from "./AttemptList";
 
 interface Props {
   turns: readonly Turn[];
   /** Custom property of each tool's colour. */
   colors: ReadonlyMap<string, string>;
+  /** Of each call, by call id. */
+  attempts: ReadonlyMap<string, Attempt[]>;
 }
 
 const ROLES: Record<TextBlock["role"], string> = {
@@ -17,7 +21,7 @@ const ROLES: Record<TextBlock["role"], string> = {
 };
 
 /** The whole conversation, turn by turn. */
-export function TraceTurns({ turns, colors }: Props) {
+export function TraceTurns({ turns, colors, attempts }: Props) {
   return (
     <ol className="turns">
       {turns.map((turn) => (
@@ -25,7 +29,10 @@ export function TraceTurns({ turns, colors }: Props) {
           <h3 className="turn-number">{turn.number === 0 ? "Prompt" : `Turn ${turn.number}`}</h3>
           <div className="blocks">
             {turn.blocks.map((block, i) => {
-              if (block.kind === "call") return <Call key={block.id} call={block} color={colors.get(block.name)} />;
+              if (block.kind === "call") {
+                const tries = attempts.get(block.id) ?? [];
+                return <Call key={block.id} call={block} color={colors.get(block.name)} attempts={tries} />;
+              }
               if (block.kind === "thought") return <Thought key={`thought-${i}`} text={block.text} />;
               return <Text key={`text-${i}`} block={block} />;
             })}
@@ -54,7 +61,13 @@ function Thought({ text }: { text: string }) {
   );
 }
 
-function Call({ call, color }: { call: CallBlock; color: string | undefined }) {
+interface CallProps {
+  call: CallBlock;
+  color: string | undefined;
+  attempts: readonly Attempt[];
+}
+
+function Call({ call, color, attempts }: CallProps) {
   return (
     <article
       className={`call ${call.isError ? "is-error" : ""}`}
@@ -67,6 +80,7 @@ function Call({ call, color }: { call: CallBlock; color: string | undefined }) {
         {call.isError && <span className="badge bad">error shown to the model</span>}
       </header>
       <Arguments text={call.arguments} />
+      {attempts.length > 0 && <AttemptList attempts={attempts} />}
       {call.output === null ? (
         <p className="no-output">No answer: the rollout broke off here.</p>
       ) : (

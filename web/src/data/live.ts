@@ -76,6 +76,7 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
   if (now.steps) cache.setQueryData(keys.steps(jobId), now.steps);
   cache.setQueryData(keys.liveEvents(jobId), now.events);
   if (!now.hasNewSteps) return;
+  void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });
 }

@@ -15,11 +15,15 @@ export const keys = {
   allRollouts: (id: string) => ["job", id, "rollouts"],
   rollouts: (id: string, query: RolloutQuery) => ["job", id, "rollouts", query],
   rollout: (id: string, traceId: string) => ["job", id, "rollout", traceId],
+  attempts: (id: string, traceId: string) => ["job", id, "attempts", traceId],
+  endpoints: (id: string) => ["job", id, "endpoints"],
   siblings: (id: string, query: RolloutQuery) => ["job", id, "siblings", query],
 };
 
 const FAST_MS = 3_000;
 const SLOW_MS = 20_000;
+/** Between two steps; a finished step asks by itself. */
+const ENDPOINTS_MS = 10_000;
 
 /** The list, polled; faster while something runs. */
 export function useJobs() {
@@ -90,6 +94,22 @@ export function useRollout(id: string, traceId: string) {
     queryKey: keys.rollout(id, traceId),
     queryFn: () => client.rollout(id, traceId),
     staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** Every attempt of every call of a rollout, of one that has not ended too. */
+export function useAttempts(id: string, traceId: string) {
+  const { client } = useSession();
+  return useQuery({ queryKey: keys.attempts(id, traceId), queryFn: () => client.attempts(id, traceId) });
+}
+
+/** The health of a job's endpoints; looked at again while the job is active, as attempts come between steps. */
+export function useEndpoints(id: string, isActive: boolean) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.endpoints(id),
+    queryFn: () => client.endpoints(id),
+    refetchInterval: isActive ? ENDPOINTS_MS : false,
   });
 }
 

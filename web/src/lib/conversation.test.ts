@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Message } from "../api/types";
-import { excerpt, flatArguments, isToolError, prettyJson, splitThought, toTurns } from "./conversation";
+import { callIds, excerpt, flatArguments, isToolError, prettyJson, splitThought, toTurns } from "./conversation";
 
 function message(role: Message["role"], content: string, given: Partial<Message> = {}): Message {
   return { role, content, tool_calls: [], tool_call_id: null, name: null, ...given };
@@ -21,6 +21,7 @@ describe("turns", () => {
   test("each output stands at its own call, whatever the order", () => {
     const turns = toTurns({ messages, turns: 2 });
     expect(turns.map((turn) => turn.number)).toEqual([0, 1, 2]);
+    expect([...callIds(turns)]).toEqual(["1", "2"]);
     expect(turns[1]?.blocks).toEqual([
       { kind: "thought", text: "two at once" },
       { kind: "text", role: "assistant", text: "Looking.", isPrompt: false },

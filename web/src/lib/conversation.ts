@@ -52,6 +52,11 @@ export function toTurns(record: Pick<RolloutRecord, "messages" | "turns">): Turn
   return turns.filter((turn) => turn.blocks.length > 0);
 }
 
+/** The ids of all calls the policy made. */
+export function callIds(turns: readonly Turn[]): Set<string> {
+  return new Set(turns.flatMap((turn) => turn.blocks.flatMap((block) => (block.kind === "call" ? [block.id] : []))));
+}
+
 /** Splits `<think>...</think>` off: `[thought, answer]`. An unfinished thought runs to the end. */
 export function splitThought(text: string): [string, string] {
   const match = /^\s*<think>([\s\S]*?)(?:<\/think>|$)/.exec(text);

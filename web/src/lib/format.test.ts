@@ -1,5 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { ago, compact, count, delta, duration, fixed, middle, percent, plural, reward } from "./format";
+import {
+  ago,
+  compact,
+  count,
+  dateTime,
+  delta,
+  duration,
+  fixed,
+  middle,
+  percent,
+  plural,
+  reward,
+  span,
+  until,
+} from "./format";
 
 describe("numbers", () => {
   test("a missing value is a dash, zero is a value", () => {
@@ -60,4 +74,11 @@ test("a long name keeps both ends", () => {
   expect(text.startsWith("ft:st")).toBe(true);
   expect(text.endsWith(":ckpt-step-20")).toBe(true);
   expect(middle("short", 24)).toBe("short");
+});
+
+test("what passes or comes is told without seconds' parts", () => {
+  expect([span(0.4), span(59.7), span(130.2), span(-3)]).toEqual(["0 s", "1 min 00 s", "2 min 10 s", "0 s"]);
+  const now = new Date(2026, 10, 21, 12, 0, 0).getTime() / 1000;
+  expect(until(now + 3725, now)).toBe("13:02");
+  expect(until(now + 86_400, now)).toBe(dateTime(now + 86_400).slice(0, 16));
 });

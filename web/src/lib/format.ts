@@ -54,6 +54,18 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
+/** A time that one watches passing, without parts of seconds. */
+export function span(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  return whole < 60 ? `${whole} s` : duration(whole);
+}
+
+/** When something will be: `14:05`, with the day when that is another one. Both in unix seconds. */
+export function until(unixSeconds: number, now: number): string {
+  const [day, time] = dateTime(unixSeconds).slice(0, -3).split(" ");
+  return dateTime(now).startsWith(`${day}`) ? `${time}` : `${day} ${time}`;
+}
+
 /** How long ago, coarsely. Both in unix seconds. */
 export function ago(then: number, now: number): string {
   const seconds = Math.max(0, now - then);

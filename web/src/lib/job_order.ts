@@ -6,8 +6,18 @@ export interface ToolOrder {
   url: string;
 }
 
+export interface GraderOrder {
+  name: string;
+  type: string;
+  url: string | null;
+  /** The model that judges. */
+  judge: string | null;
+  /** The graders it is made of. */
+  parts: GraderOrder[];
+}
+
 export interface JobOrder {
-  grader: { name: string; type: string; url: string | null } | null;
+  grader: GraderOrder | null;
   tools: ToolOrder[];
   maxToolCalls: number | null;
   /** As written: numbers or `auto`. */
@@ -21,13 +31,7 @@ export function readOrder(method: Job["method"]): JobOrder {
   const tools = reinforcement["tools"];
   const steps = reinforcement["max_episode_steps"];
   return {
-    grader: text(grader, "type")
-      ? {
-          name: text(grader, "name") || text(grader, "type"),
-          type: text(grader, "type"),
-          url: text(grader, "url") || null,
-        }
-      : null,
+    grader: text(grader, "type") ? readGrader(grader) : null,
     tools: (Array.isArray(tools) ? tools : []).map((tool) => ({
       name: text(object(tool), "name"),
       url: text(object(tool), "server_url"),
@@ -36,6 +40,16 @@ export function readOrder(method: Job["method"]): JobOrder {
     hyperparameters: Object.fromEntries(
       Object.entries(child(reinforcement, "hyperparameters")).map(([name, value]) => [name, String(value)]),
     ),
+  };
+}
+
+function readGrader(grader: Record<string, unknown>): GraderOrder {
+  return {
+    name: text(grader, "name") || text(grader, "type"),
+    type: text(grader, "type"),
+    url: text(grader, "url") || null,
+    judge: text(grader, "model") || null,
+    parts: Object.values(child(grader, "graders")).map((part) => readGrader(object(part))),
   };
 }
 

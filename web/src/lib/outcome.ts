@@ -14,9 +14,13 @@ export function scoresOf(grade: Grade): [string, number][] {
 
 const PLATFORM_CODES: readonly string[] = ["sampler_error", "platform_deadline", "internal_error"];
 
+/** What is wrong with a grader that has no endpoint. */
+const ORDER_CODES: readonly string[] = ["grader_error", "invalid_variable"];
+
 /** Whose doing it was, in words. */
 export function blame(failure: Failure): string {
   if (PLATFORM_CODES.includes(failure.code)) return "The platform's fault";
+  if (ORDER_CODES.includes(failure.code)) return "The grader's fault";
   return failure.stage === "grader" ? "The grader endpoint's fault" : "The tool endpoint's fault";
 }
 

@@ -14,16 +14,26 @@ export const PARTS = {
 } as const;
 
 const TOOL_COLORS = 8;
-const CODE_COLORS = 5;
+/** What goes wrong most often has a colour of its own; all else shares one. */
+const CODES: readonly string[] = [
+  "server_error",
+  "timeout",
+  "rate_limited",
+  "connect_error",
+  "invalid_reply",
+  "connection_reset",
+  "rejected",
+];
 
 /** The colour of each tool: by its place in the job's own order, so it is the same in every chart and trace. */
 export function toolColors(names: readonly string[]): ReadonlyMap<string, string> {
   return new Map(names.map((name, i) => [name, `--c-tool-${(i % TOOL_COLORS) + 1}`]));
 }
 
-/** The colour of each failure code, by alphabetical place. */
-export function codeColors(codes: readonly string[]): ReadonlyMap<string, string> {
-  return new Map([...codes].toSorted().map((code, i) => [code, `--c-code-${(i % CODE_COLORS) + 1}`]));
+/** The colour of a failure code, the same in every chart of every job. */
+export function codeColor(code: string): string {
+  const place = CODES.indexOf(code);
+  return `--c-code-${(place < 0 ? CODES.length : place) + 1}`;
 }
 
 /** The job's tools in its own order, then those that only the steps know, alphabetically. */

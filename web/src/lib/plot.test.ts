@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { stats, step, tool } from "../testing/records";
-import { bands, fromZero, movedIndex, plotData, plotOptions, plotShape, tickLabels, xRange } from "./plot";
-import { rewardChart, toolChart } from "./series";
+import { bands, barRange, fromZero, movedIndex, plotData, plotOptions, plotShape, tickLabels, xRange } from "./plot";
+import { excludedChart, rewardChart, toolChart } from "./charts";
 
 vi.hoisted(() => {
   // uPlot asks for these when it is loaded; nothing here draws.
@@ -44,6 +44,22 @@ test("stacked areas reach down to the one below", () => {
     [null, 3],
   ]);
   expect(bands(chart)).toEqual([{ series: [2, 1] }]);
+});
+
+test("bars are drawn from the top of the pile down, over a step each", () => {
+  const failing = stats({ rollouts: 8, failures_by_code: { timeout: 2, server_error: 1 } });
+  const chart = excludedChart([step(0, null, stats()), step(1, failing, null)], "train");
+  expect(chart.series.map((one) => one.key)).toEqual(["server_error", "timeout"]);
+  expect(plotData(chart)).toEqual([
+    [0, 1],
+    [null, 0.375],
+    [null, 0.125],
+  ]);
+  const { series, scales } = plotOptions(chart, STYLE);
+  expect(series.slice(1).map((one) => one.label)).toEqual(["timeout", "server error"]);
+  expect(scales?.["x"]?.range).toBe(barRange);
+  expect(barRange(null, 0, 1)).toEqual([-0.5, 1.5]);
+  expect(barRange(null, null, null)).toEqual([0, 1]);
 });
 
 test("new data keeps the plot, a new series does not", () => {

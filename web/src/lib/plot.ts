@@ -26,17 +26,26 @@ export function plotShape(chart: Chart): string {
   return chart.series.map((one) => `${one.key}/${one.kind}/${one.color}`).join(" ");
 }
 
-/** Steps first, then one column per series. */
+/** Steps first, then one column per series, as they are drawn. */
 export function plotData(chart: Chart): AlignedData {
   const columns = chart.isStacked ? stacked(chart.series) : chart.series.map((one) => one.values);
   const shown = columns.map((values, i) => (chart.series[i]?.kind === "held" ? held(values) : values));
   const measured = chart.series.filter((one) => one.kind === "held").map((one) => one.values);
-  return [chart.steps, ...shown, ...measured];
+  return [chart.steps, ...drawn(chart, shown), ...measured];
+}
+
+/** Bars begin with the topmost: each reaches down to 0, and those below are drawn over it. */
+function drawn<T>(chart: Chart, items: readonly T[]): readonly T[] {
+  return hasBars(chart) ? items.toReversed() : items;
+}
+
+function hasBars(chart: Chart): boolean {
+  return chart.series.some((one) => one.kind === "bar");
 }
 
 /** Options for `new uPlot`. A held series gets a second, invisible one that carries its measured points. */
 export function plotOptions(chart: Chart, style: PlotStyle): Options {
-  const drawn = chart.series.map((one) => toSeries(one, style));
+  const shown = drawn(chart, chart.series).map((one) => toSeries(one, style));
   const measured = chart.series.filter((one) => one.kind === "held").map((one) => toPoints(one, style));
   return {
     width: style.width,
@@ -49,12 +58,15 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
       drag: { x: true, y: false },
       points: { size: 7, width: 1.5, one: false, show: chart.series.length > 0 },
     },
-    scales: { x: { time: false, range: xRange }, y: { range: (_, min, max) => (style.range ?? fromZero)(min, max) } },
+    scales: {
+      x: { time: false, range: hasBars(chart) ? barRange : xRange },
+      y: { range: (_, min, max) => (style.range ?? fromZero)(min, max) },
+    },
     axes: [
       axis(style, { incrs: STEP_INCREMENTS, size: 26, space: 44 }),
       axis(style, { size: 50, space: 34, values: (_, ticks) => tickLabels(ticks, style.axis) }),
     ],
-    series: [{}, ...drawn, ...measured],
+    series: [{}, ...shown, ...measured],
     bands: bands(chart),
     hooks: { setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)] },
   };
@@ -71,6 +83,11 @@ export function fromZero(min: number | null, max: number | null): [number, numbe
 export function xRange(_plot: unknown, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
   return min === max ? [min, min + 1] : [min, max];
+}
+
+/** Bars stand around their step: half a step more on both sides. */
+export function barRange(plot: unknown, min: number | null, max: number | null): [number, number] {
+  return min === null || max === null ? xRange(plot, min, max) : [min - 0.5, max + 0.5];
 }
 
 /** The area of each stacked series reaches down to the one below it. */
@@ -90,6 +107,10 @@ function toSeries(one: Series, style: PlotStyle): PlotSeries {
     points: { show: isAlone, size: 6, fill: stroke },
   };
   if (one.kind === "area") return { ...series, width: 1, fill: `${stroke}${style.color("--c-area-alpha")}` };
+  if (one.kind === "bar") {
+    const bars = uPlot.paths.bars?.({ size: [0.72, 22], gap: 0 });
+    return { ...series, width: 0, fill: stroke, points: { show: false }, ...(bars && { paths: bars }) };
+  }
   if (one.kind === "dashed") return { ...series, width: 1.25, dash: [5, 4], points: { show: false } };
   if (one.kind === "held") {
     const stepped = uPlot.paths.stepped?.({ align: 1 });

@@ -7,7 +7,7 @@ import { formatFilter, parseFilter } from "./filters";
 import { readOrder, settings } from "./job_order";
 import { arrive } from "./key";
 import { barShare, blame, endWords, inOrder, isFailure, neighbours, scoresOf } from "./outcome";
-import { codeColors, toolColors, toolOrder } from "./palette";
+import { codeColor, toolColors, toolOrder } from "./palette";
 import { bucketed, sparkPath } from "./sparkline";
 
 describe("filter", () => {
@@ -47,12 +47,18 @@ describe("order", () => {
 
   test("is read as written", () => {
     expect(readOrder(method)).toEqual({
-      grader: { name: "credit", type: "endpoint", url: "http://grader" },
+      grader: { name: "credit", type: "endpoint", url: "http://grader", judge: null, parts: [] },
       tools: [{ name: "search", url: "http://tool" }],
       maxToolCalls: 10,
       hyperparameters: { batch_size: "4", n_epochs: "auto" },
     });
     expect(readOrder({})).toEqual({ grader: null, tools: [], maxToolCalls: null, hyperparameters: {} });
+  });
+
+  test("a grader of several parts names them", () => {
+    const graders = { style: { type: "score_model", name: "style", model: "judge-small" } };
+    const grader = readOrder({ reinforcement: { grader: { type: "multi", name: "both", graders } } }).grader;
+    expect(grader?.parts).toEqual([{ name: "style", type: "score_model", url: null, judge: "judge-small", parts: [] }]);
   });
 
   test("auto shows what it became", () => {
@@ -84,13 +90,21 @@ describe("outcome", () => {
     attempts: 4,
     elapsed_s: 1,
   };
-  const grade: Grade = { reward: 0.5, scores: { credit: 0.5 }, grader: "credit", latency_s: 0, attempts: 1 };
+  const grade: Grade = {
+    reward: 0.5,
+    scores: { credit: 0.5 },
+    grader: "credit",
+    latency_s: 0,
+    attempts: 1,
+    model_errors: [],
+  };
 
   test("blame", () => {
     expect(isFailure(failure)).toBe(true);
     expect(isFailure(grade)).toBe(false);
     expect(blame(failure)).toContain("tool endpoint");
     expect(blame({ ...failure, stage: "grader" })).toContain("grader endpoint");
+    expect(blame({ ...failure, stage: "grader", code: "grader_error" })).toBe("The grader's fault");
     expect(blame({ ...failure, stage: "sampler", code: "sampler_error" })).toContain("platform");
     expect(blame({ ...failure, stage: "platform", code: "internal_error" })).toContain("platform");
   });
@@ -152,7 +166,8 @@ test("the same tool has the same colour, whoever else is there", () => {
   const order = toolOrder(["search", "cat"], ["zip", "cat", "ask"]);
   expect(order).toEqual(["search", "cat", "ask", "zip"]);
   expect(toolColors(order).get("cat")).toBe(toolColors(["search", "cat"]).get("cat"));
-  expect(codeColors(["b", "a"]).get("a")).toBe("--c-code-1");
+  expect(codeColor("server_error")).toBe("--c-code-1");
+  expect(codeColor("brand_new")).toBe(codeColor("oversize_reply"));
 });
 
 test("sparkline", () => {

@@ -1,17 +1,7 @@
 import { expect, test } from "vitest";
 import { stats, step, tool } from "../testing/records";
-import {
-  excludedChart,
-  held,
-  latest,
-  rewardChart,
-  rewardRange,
-  stacked,
-  timeChart,
-  tokensChart,
-  toolChart,
-  toolsSeen,
-} from "./series";
+import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "./charts";
+import { held, latest, rewardRange, stacked } from "./series";
 
 const STEPS = [
   step(0, null, stats({ reward_mean: 0.25 })),
@@ -33,6 +23,28 @@ test("rewards: what was not measured is a gap, never 0", () => {
   ]);
 });
 
+test("failures as 0 are shown where that would say something else", () => {
+  const honest = stats({ reward_mean: 0.8, reward_mean_if_failures_were_zero: 0.6 });
+  const same = stats({ reward_mean: 0.75, reward_mean_if_failures_were_zero: 0.75 });
+  const dashed = (steps: Parameters<typeof rewardChart>[0]) =>
+    rewardChart(steps).series.flatMap((one) => (one.kind === "dashed" ? [[one.key, one.values]] : []));
+  expect(dashed([step(1, honest, null), step(2, same, same)])).toEqual([["train-zero", [0.6, 0.75]]]);
+  expect(dashed([step(1, same, honest)])).toEqual([["valid-zero", [0.6]]]);
+  const nothing = stats({ reward_mean: null, reward_mean_if_failures_were_zero: 0 });
+  expect(dashed([step(1, nothing, null)])).toEqual([["train-zero", [0]]]);
+});
+
+test("graders have lines of their own when there is more than one", () => {
+  const scored = (scores: Record<string, number>) => stats({ grader_scores_mean: scores });
+  expect(graderChart([step(1, scored({ answer: 0.5 }), null)], "train")).toBeNull();
+  const steps = [step(1, scored({ style: 3, answer: 0.5 }), null), step(2, scored({ answer: 0.75 }), null)];
+  expect(graderChart(steps, "train")?.series.map((one) => [one.key, one.values])).toEqual([
+    ["answer", [0.5, 0.75]],
+    ["style", [3, null]],
+  ]);
+  expect(graderChart(steps, "valid")?.series).toEqual([]);
+});
+
 test("without a baseline there is no baseline line", () => {
   expect(rewardChart(STEPS.slice(1)).series.map((one) => one.key)).toEqual(["train", "valid"]);
   expect(rewardChart([]).series).toEqual([]);
@@ -52,7 +64,7 @@ test("tools keep the job's order and colour, in each split", () => {
 
 test("excluded rollouts are shares by code", () => {
   expect(excludedChart(STEPS, "train").series).toEqual([
-    { key: "timeout", label: "timeout", color: "--c-code-1", values: [null, 0, 0.25], kind: "area" },
+    { key: "timeout", label: "timeout", color: "--c-code-2", values: [null, 0, 0.25], kind: "bar" },
   ]);
   expect(excludedChart(STEPS.slice(0, 2), "train").series).toEqual([]);
 });

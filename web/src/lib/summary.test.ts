@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { job, stats, step } from "../testing/records";
-import { difference, elapsed, figures, isTerminal, progress, relativeChange, remaining } from "./summary";
+import { difference, elapsed, figures, isTerminal, progress, relativeChange } from "./summary";
 
 test("progress is unknown until there are steps", () => {
   expect(progress(job())).toBeNull();
@@ -12,13 +12,6 @@ test("time runs from the start, or from creation, to the end", () => {
   expect(elapsed(job(), 130)).toBe(20);
   expect(elapsed(job({ finished_at: 115 }), 130)).toBe(5);
   expect(elapsed(job({ started_at: null }), 130)).toBe(30);
-});
-
-test("what is left goes by the last steps' pace", () => {
-  const steps = [0, 1, 2, 3].map((number) => step(number, stats(), null, number * 10));
-  expect(remaining(steps, 10)).toBe(70);
-  expect(remaining(steps.slice(0, 1), 10)).toBeNull();
-  expect(remaining(steps, null)).toBeNull();
 });
 
 test("best is the highest evaluation after step 0, later wins ties", () => {

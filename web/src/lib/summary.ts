@@ -28,16 +28,6 @@ export function elapsed(job: Pick<Job, "created_at" | "started_at" | "finished_a
   return Math.max(0, (job.finished_at ?? now) - (job.started_at ?? job.created_at));
 }
 
-/** Seconds left at the pace of the last steps; null while nothing can be said. */
-export function remaining(steps: readonly Step[], total: number | null): number | null {
-  const recent = steps.slice(-8);
-  const first = recent[0];
-  const last = recent.at(-1);
-  if (total === null || first === undefined || last === undefined || last.step === first.step) return null;
-  const pace = (last.created_at - first.created_at) / (last.step - first.step);
-  return Math.max(0, pace * (total - last.step));
-}
-
 export interface Figures {
   /** Validation of step 0. */
   baseline: RolloutStats | null;

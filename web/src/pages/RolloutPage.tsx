@@ -1,17 +1,20 @@
 import { useEffect, useMemo } from "react";
 import { Link, useLocation } from "wouter";
+import { ApiError } from "../api/client";
 import type { RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
+import { CallsPanel } from "../components/AttemptList";
 import { Group } from "../components/Group";
 import { OutcomeCard } from "../components/OutcomeCard";
 import { RolloutFacts } from "../components/RolloutFacts";
 import { Shell } from "../components/Shell";
-import { Problem, Skeleton } from "../components/State";
+import { Empty, Problem, Skeleton } from "../components/State";
 import { TraceTurns } from "../components/TraceTurns";
-import { useJob, useRollout, useSiblings } from "../data/queries";
+import { useAttempts, useJob, useRollout, useSiblings } from "../data/queries";
 import { useSession } from "../data/session";
-import { toTurns } from "../lib/conversation";
+import { callIds, toTurns } from "../lib/conversation";
 import { formatFilter } from "../lib/filters";
 import { readOrder } from "../lib/job_order";
+import { sorted } from "../lib/ledger";
 import { inOrder, neighbours } from "../lib/outcome";
 import { toolColors, toolOrder } from "../lib/palette";
 
@@ -27,10 +30,34 @@ export function RolloutPage({ jobId, traceId }: Props) {
   return (
     <Shell trail={[{ label: jobId, href: `/jobs/${jobId}` }, { label: traceId.slice(0, 14) }]} onSignOut={signOut}>
       <title>{`${traceId} · Agent RFT`}</title>
-      {rollout.error && <Problem error={rollout.error} onRetry={() => void rollout.refetch()} />}
+      {rollout.error && (
+        <Missing jobId={jobId} traceId={traceId} error={rollout.error} onRetry={() => void rollout.refetch()} />
+      )}
       {rollout.isPending && <Skeleton height={420} />}
       {rollout.data && <Loaded jobId={jobId} rollout={rollout.data} />}
     </Shell>
+  );
+}
+
+const NO_ATTEMPTS: never[] = [];
+
+/** A rollout that has not ended yet has attempts and nothing else. */
+function Missing({ jobId, traceId, error, onRetry }: Props & { error: Error; onRetry(): void }) {
+  const attempts = useAttempts(jobId, traceId);
+  const { others } = sorted(attempts.data ?? NO_ATTEMPTS, new Set());
+  if (!(error instanceof ApiError && error.status === 404) || others.length === 0) {
+    return <Problem error={error} onRetry={onRetry} />;
+  }
+  return (
+    <>
+      <Empty title="This rollout has not ended yet">
+        <span>Its conversation is shown here once it has. These are its calls so far.</span>
+        <button type="button" onClick={onRetry}>
+          Look again
+        </button>
+      </Empty>
+      <CallsPanel title="Calls" calls={others} />
+    </>
   );
 }
 
@@ -39,6 +66,8 @@ function Loaded({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
   const declared = job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : [];
   const colors = toolColors(toolOrder(declared, Object.keys(rollout.record.tool_calls)));
   const turns = useMemo(() => toTurns(rollout.record), [rollout.record]);
+  const attempts = useAttempts(jobId, rollout.id);
+  const calls = useMemo(() => sorted(attempts.data ?? NO_ATTEMPTS, callIds(turns)), [attempts.data, turns]);
   const { list, isGroup } = useBeside(jobId, rollout);
   const hrefOf = (other: RolloutSummary) => `/jobs/${jobId}/rollouts/${other.id}`;
   const { previous, next } = neighbours(list, rollout.id);
@@ -62,11 +91,13 @@ function Loaded({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
         </div>
         <p className="mono muted">{rollout.id}</p>
       </section>
+      {attempts.error && <Problem error={attempts.error} onRetry={() => void attempts.refetch()} />}
       <div className="trace">
-        <TraceTurns turns={turns} colors={colors} />
+        <TraceTurns turns={turns} colors={colors} attempts={calls.ofModel} />
         <aside>
           <OutcomeCard rollout={rollout} />
           <Group title={isGroup ? "Group" : "Same step"} rollouts={list} currentId={rollout.id} hrefOf={hrefOf} />
+          <CallsPanel title="Grading and callbacks" calls={calls.others} />
           <RolloutFacts rollout={rollout} colors={colors} />
         </aside>
       </div>

@@ -1,5 +1,5 @@
 /** Records for the tests, with only what a test is about spelled out. */
-import type { Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
+import type { Attempt, Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
 
 export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
   return {
@@ -11,7 +11,7 @@ export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
     replaced: 0,
     reward_mean: 0.5,
     reward_std: 0.1,
-    reward_mean_if_failures_were_zero: 0.5,
+    reward_mean_if_failures_were_zero: given.reward_mean === undefined ? 0.5 : given.reward_mean,
     grader_scores_mean: {},
     groups: 1,
     zero_variance_groups: 0,
@@ -104,6 +104,9 @@ export function job(given: Partial<Job> = {}): Job {
     total_steps: null,
     best_step: null,
     is_cancel_requested: false,
+    is_pause_requested: false,
+    hold: null,
+    usage_metrics: null,
     ...given,
   };
 }
@@ -127,6 +130,27 @@ export function summary(id: string, given: Partial<RolloutSummary> = {}): Rollou
     completion_tokens: 10,
     duration_s: 1,
     created_at: 0,
+    ...given,
+  };
+}
+
+export function attempt(number: number, given: Partial<Attempt> = {}): Attempt {
+  return {
+    id: String(number),
+    object: "fine_tuning.job.attempt",
+    at: 100 + number,
+    step: 1,
+    trace_id: "trace_1",
+    stage: "tool",
+    endpoint: "search",
+    call_id: "call_0",
+    attempt: number,
+    code: null,
+    status: 200,
+    latency_ms: 80,
+    queued_ms: 0,
+    sent_bytes: 300,
+    received_bytes: 1200,
     ...given,
   };
 }

@@ -1,0 +1,63 @@
+import { useState } from "react";
+import type { Action } from "../api/types";
+
+interface Props {
+  /** What the job's state allows. */
+  actions: readonly Action[];
+  isBusy: boolean;
+  onAct(action: Action): void;
+}
+
+const LABELS: Record<Action, string> = { pause: "Pause", resume: "Resume", cancel: "Cancel" };
+
+/** What can be asked of a job. Cancelling is for good, so it is asked twice. */
+export function JobActions({ actions, isBusy, onAct }: Props) {
+  const [isAsking, setAsking] = useState(false);
+  if (isAsking && actions.includes("cancel")) {
+    const cancel = () => {
+      setAsking(false);
+      onAct("cancel");
+    };
+    return (
+      <div className="actions" role="group" aria-label="Cancel the job">
+        <span className="muted">Cancel the job for good?</span>
+        <button type="button" className="danger" autoFocus onClick={cancel}>
+          Yes, cancel
+        </button>
+        <button type="button" onClick={() => setAsking(false)}>
+          Keep it
+        </button>
+      </div>
+    );
+  }
+  return (
+    <div className="actions" role="group" aria-label="Actions">
+      {actions.map((action) => (
+        <button
+          key={action}
+          type="button"
+          className={action === "resume" ? "primary" : ""}
+          disabled={isBusy}
+          onClick={() => (action === "cancel" ? setAsking(true) : onAct(action))}
+        >
+          {LABELS[action]}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** What the platform said to the last wish, when it was a no. */
+export function RefusedAction({ error, onClose }: { error: Error | null; onClose(): void }) {
+  if (error === null) return null;
+  return (
+    <div className="banner" role="alert">
+      <strong>Not done</strong>
+      <span>{error.message}</span>
+      <span className="spacer" />
+      <button type="button" onClick={onClose}>
+        Close
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,35 @@
+/** What the pages ask the platform to do. */
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import type { Action } from "../api/types";
+import { keys } from "./queries";
+import { useSession } from "./session";
+
+/** Pause, resume or cancel a job. */
+export function useAct(jobId: string) {
+  const { client } = useSession();
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: (action: Action) => client.act(jobId, action),
+    onSuccess: (job) => {
+      cache.setQueryData(keys.job(jobId), job);
+      void cache.invalidateQueries({ queryKey: keys.jobs });
+    },
+    // The job is not what the page took it for.
+    onError: () => void cache.invalidateQueries({ queryKey: keys.job(jobId), exact: true }),
+  });
+}
+
+/** Save a file of the platform on the reader's disk: a link cannot carry the API key. */
+export function useDownload() {
+  const { client } = useSession();
+  return useMutation({
+    mutationFn: async ({ fileId, name }: { fileId: string; name: string }) => {
+      const address = URL.createObjectURL(await client.file(fileId));
+      const link = document.createElement("a");
+      link.href = address;
+      link.download = name;
+      link.click();
+      URL.revokeObjectURL(address);
+    },
+  });
+}

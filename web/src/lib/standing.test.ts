@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import type { Job } from "../api/types";
+import { job } from "../testing/records";
+import { actions, mark, standstill } from "./standing";
+
+const HOLD = {
+  endpoint: "tool 'search'",
+  stage: "tool",
+  reason: "it answered HTTP 503",
+  since: 1000,
+  step: 12,
+} as const;
+const HELD = job({ status: "paused", hold: HOLD, current_step: 11 });
+const PAUSED = job({ status: "paused", current_step: 5 });
+
+describe("a held job", () => {
+  test("is not a paused one", () => {
+    expect(mark(HELD)).toEqual({ label: "held", tone: "warn" });
+    expect(mark(PAUSED)).toEqual({ label: "paused", tone: "" });
+  });
+
+  test("says whom it waits for, why, since when and where it goes on", () => {
+    expect(standstill(HELD, 1125)).toEqual({
+      title: "Held: waiting for tool 'search'",
+      reason: "it answered HTTP 503",
+      outlook: "For 2 min 05 s now. The platform keeps trying; step 12 goes on by itself as soon as it answers.",
+      isHeld: true,
+    });
+  });
+
+  test("can be paused, not resumed", () => expect(actions(HELD)).toEqual(["pause", "cancel"]));
+});
+
+describe("a paused job", () => {
+  test("says where it would go on", () => {
+    expect(standstill(PAUSED, 0)?.outlook).toContain("the checkpoint of step 5");
+    expect(standstill(job({ status: "paused" }), 0)?.outlook).toContain("the beginning");
+  });
+
+  test("can be resumed", () => expect(actions(PAUSED)).toEqual(["resume", "cancel"]));
+});
+
+test("a wish under way is shown, and not asked for twice", () => {
+  const pausing = job({ is_pause_requested: true });
+  expect([mark(pausing).label, standstill(pausing, 0)?.title, actions(pausing)]).toEqual([
+    "pausing",
+    "Pausing",
+    ["cancel"],
+  ]);
+  const cancelling = job({ is_pause_requested: true, is_cancel_requested: true });
+  expect([mark(cancelling).label, standstill(cancelling, 0)?.title, actions(cancelling)]).toEqual([
+    "cancelling",
+    "Cancelling",
+    [],
+  ]);
+});
+
+test("a job that simply goes on has nothing to explain", () => {
+  const offered = (status: Job["status"]) => actions(job({ status, is_cancel_requested: status === "cancelled" }));
+  expect(standstill(job(), 0)).toBeNull();
+  expect(standstill(job({ status: "cancelled", is_cancel_requested: true }), 0)).toBeNull();
+  expect(mark(job({ status: "cancelled", is_cancel_requested: true })).label).toBe("cancelled");
+  expect(mark(job({ status: "validating_files" }))).toEqual({ label: "validating files", tone: "active" });
+  expect([offered("running"), offered("queued")]).toEqual([
+    ["pause", "cancel"],
+    ["pause", "cancel"],
+  ]);
+  expect(offered("validating_files")).toEqual(["cancel"]);
+  expect([offered("succeeded"), offered("failed"), offered("cancelled")]).toEqual([[], [], []]);
+});

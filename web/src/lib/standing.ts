@@ -1,0 +1,66 @@
+/** How a job stands when it does not simply run, and what can be asked of it. */
+import type { Action, Job } from "../api/types";
+import { span, words } from "./format";
+import { isTerminal } from "./summary";
+
+export interface Mark {
+  label: string;
+  /** Class of the badge. */
+  tone: "good" | "bad" | "warn" | "active" | "";
+}
+
+const TONES: Record<string, Mark["tone"]> = {
+  succeeded: "good",
+  failed: "bad",
+  running: "active",
+  validating_files: "active",
+};
+
+/** The status in a word. `paused` is two things: held by the platform, or paused by its customer. */
+export function mark(job: Job): Mark {
+  if (isTerminal(job)) return { label: words(job.status), tone: TONES[job.status] ?? "" };
+  if (job.is_cancel_requested) return { label: "cancelling", tone: "" };
+  if (job.is_pause_requested) return { label: "pausing", tone: "" };
+  if (job.hold !== null) return { label: "held", tone: "warn" };
+  return { label: words(job.status), tone: TONES[job.status] ?? "" };
+}
+
+/** What the buttons offer; the API has the last word. */
+export function actions(job: Job): Action[] {
+  if (isTerminal(job) || job.is_cancel_requested) return [];
+  if (job.is_pause_requested || job.status === "validating_files") return ["cancel"];
+  return [job.status === "paused" && job.hold === null ? "resume" : "pause", "cancel"];
+}
+
+export interface Standstill {
+  title: string;
+  /** What is wrong; null where nothing is. */
+  reason: string | null;
+  /** What happens next. */
+  outlook: string;
+  /** The job waits for somebody else than its customer. */
+  isHeld: boolean;
+}
+
+function quiet(title: string, outlook: string): Standstill {
+  return { title, reason: null, outlook, isHeld: false };
+}
+
+/** What to say about a job that stands still or is about to; null while it simply goes on. */
+export function standstill(job: Job, now: number): Standstill | null {
+  const { label } = mark(job);
+  if (label === "cancelling") return quiet("Cancelling", "The current step is given up.");
+  if (label === "pausing") return quiet("Pausing", "The current step is given up and will be done again.");
+  if (job.status !== "paused") return null;
+  if (job.hold === null) {
+    const place = job.current_step === null ? "the beginning" : `the checkpoint of step ${job.current_step}`;
+    return quiet("Paused", `Its machine is free. Resume it to go on from ${place}.`);
+  }
+  const { endpoint, reason, since, step } = job.hold;
+  return {
+    title: `Held: waiting for ${endpoint}`,
+    reason,
+    outlook: `For ${span(now - since)} now. The platform keeps trying; step ${step} goes on by itself as soon as it answers.`,
+    isHeld: true,
+  };
+}
