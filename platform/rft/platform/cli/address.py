@@ -1,10 +1,13 @@
 """Which platform the command line talks to, and with which key."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rft.core.errors import RftError
-from rft.platform.embedded.connection import Connection
+
+if TYPE_CHECKING:
+    from rft.platform.embedded.connection import Connection
 
 HOW_TO_SAY = (
     "no platform to talk to: start one on this machine with `rft up`, or name one with --base-url and --api-key"
@@ -33,7 +36,7 @@ class Place:
     api_key: str | None
 
 
-def choose(said: Place, ours: Place, sdk: Place, embedded: Connection | None) -> Address:
+def choose(said: Place, ours: Place, sdk: Place, embedded: "Connection | None") -> Address:
     """The first URL of: options, `RFT_*`, `OPENAI_*`, the embedded platform. Raises NoAddress.
 
     The SDK's key goes only where the SDK's URL points, and the embedded platform's only to itself: no key travels to

@@ -1,20 +1,24 @@
 """`rft`: every command is registered here, its work lives elsewhere."""
 
 import sys
-from importlib.metadata import version as version_of
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from rft.platform.cli.file_commands import files_app
 from rft.platform.cli.job_commands import jobs_app
 from rft.platform.cli.model_commands import models_app
+from rft.platform.cli.options import ApiKey, BaseUrl
 from rft.platform.cli.registry_commands import graders_app, tools_app
 from rft.platform.cli.regrade_commands import regrade
 from rft.platform.cli.rollout_commands import rollouts_app
 from rft.platform.cli.secret_commands import secrets_app
+
+if TYPE_CHECKING:
+    from rft.platform.cli.rehearse import Wanted
+    from rft.rollouts.rehearsal_report import RehearsalReport
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"
@@ -56,6 +60,8 @@ def main() -> None:
 @app.command()
 def version() -> None:
     """Which version this is."""
+    from importlib.metadata import version as version_of
+
     typer.echo(version_of("agent-rft"))
 
 
@@ -94,6 +100,7 @@ def rehearse(
     file: Annotated[
         Path | None, typer.Option("--file", help="Dataset (default: the order's training_file, as a path).")
     ] = None,
+    remote: Annotated[bool, typer.Option("--remote", help="Let the platform play it, not this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     calls_per_rollout: Annotated[
         int | None, typer.Option("--calls-per-rollout", min=0, help="Tool calls of each rollout (default: 3).")
@@ -101,20 +108,27 @@ def rehearse(
     max_rollouts: Annotated[
         int | None, typer.Option("--max-rollouts", min=1, help="Play at most so many rollouts of the burst.")
     ] = None,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Play the burst of a job's step at its tools and grader, without a model; 1 when rollouts failed."""
     from rich.console import Console
 
-    from rft.platform.cli.chosen import chosen_settings
     from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal, show
 
-    try:
-        report = run_rehearsal(Wanted(job, file, calls_per_rollout, max_rollouts), chosen_settings(), is_quiet=as_json)
-    except CannotRehearse as problem:
-        _give_up(problem)
-    if as_json:
-        typer.echo(report.model_dump_json(indent=2))
+    wanted = Wanted(job, file, calls_per_rollout, max_rollouts)
+    if remote:
+        report = _rehearsed_there(wanted, base_url, api_key, as_json=as_json)
     else:
+        from rft.platform.cli.chosen import chosen_settings
+
+        try:
+            report = run_rehearsal(wanted, chosen_settings(), is_quiet=as_json)
+        except CannotRehearse as problem:
+            _give_up(problem)
+        if as_json:
+            typer.echo(report.model_dump_json(indent=2))
+    if not as_json:
         show(report, Console())
     if report.excluded_rollouts or report.unfinished_rollouts:
         raise typer.Exit(1)
@@ -160,6 +174,21 @@ def create_key(
         typer.echo(new_key(chosen_settings(home), name))
     except StartFailed as problem:
         _give_up(problem)
+
+
+def _rehearsed_there(
+    wanted: "Wanted", base_url: str | None, api_key: str | None, *, as_json: bool
+) -> "RehearsalReport":
+    from rft.platform.cli.remote_rehearsal import Rehearsal, rehearse_there
+    from rft.platform.cli.session import session
+
+    with session(base_url, api_key, as_json=as_json) as here:
+        raw = rehearse_there(here, wanted)
+        if as_json:
+            here.print_json(raw)
+        report = Rehearsal.model_validate(raw).report
+        assert report is not None, "only then is it finished"
+        return report
 
 
 def _give_up(problem: Exception) -> NoReturn:

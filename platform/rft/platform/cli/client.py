@@ -46,6 +46,10 @@ class LineLost(PlatformProblem):
     """The platform could not be reached, or the connection broke: worth another try."""
 
 
+class ReaderGone(RftError):
+    """Whoever read what we write has gone, e.g. `head`: no reason to complain."""
+
+
 class _Error(BaseModel):
     message: str
     param: str | None = None
@@ -130,7 +134,7 @@ class Client:
             wanted = reply.getheader("content-length")
             received = 0
             while chunk := reply.read(_CHUNK_BYTES):
-                into.write(chunk)
+                _write(into, chunk)
                 received += len(chunk)
                 on_bytes(len(chunk))
             if wanted is not None and int(wanted) != received:
@@ -178,7 +182,7 @@ class Client:
         except urllib.error.URLError as problem:
             raise LineLost(self._unreachable(problem.reason)) from problem
         except (TimeoutError, ConnectionError, HTTPException) as problem:
-            raise LineLost(f"the connection to {self.address.base_url} broke: {problem!r}") from problem
+            raise LineLost(f"the connection to {self.address.base_url} broke ({type(problem).__name__})") from problem
 
     def _unreachable(self, reason: object) -> str:
         where = self.address.base_url
@@ -194,13 +198,20 @@ def part(text: str) -> str:
     return quote(text, safe="")
 
 
+def _write(into: BinaryIO, chunk: bytes) -> None:
+    try:
+        into.write(chunk)
+    except BrokenPipeError as problem:
+        raise ReaderGone from problem
+
+
 def _in_words(status: int, content: bytes) -> str:
     try:
         error = _Envelope.model_validate_json(content).error
     except ValidationError:
         return f"the platform answered with HTTP status {status}"
-    named = f" (param: {error.param})" if error.param and error.param not in error.message else ""
-    return one_line(error.message, limit=2000) + one_line(named)
+    named = f" (param: {one_line(error.param)})" if error.param and f"'{error.param}'" not in error.message else ""
+    return one_line(error.message, limit=2000) + named
 
 
 def _form_field(boundary: str, name: str, value: str, *, filename: str | None = None) -> str:

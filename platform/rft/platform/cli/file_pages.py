@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from rft.platform.cli.pages import add, facts, figure, ident, names, state, table
+from rft.platform.cli.pages import Fitted, add, facts, figure, ident, names, state, table
 from rft.platform.cli.views import File
 from rft.platform.cli.words import NOTHING, counted, date, one_line, size
 
 
-def file_table(files: Sequence[File]) -> Table:
+def file_table(files: Sequence[File]) -> Fitted:
     """One file a line."""
     grid = table(ident("file"), "name", "purpose", figure("size"), figure("rows"), "state", "created")
     for file in files:
@@ -25,7 +24,7 @@ def file_table(files: Sequence[File]) -> Table:
             _state(file),
             date(file.created_at),
         )
-    return grid
+    return Fitted(grid, spare=("purpose", "rows", "created", "size"))
 
 
 def file_page(file: File) -> RenderableType:

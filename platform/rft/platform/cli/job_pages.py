@@ -3,23 +3,22 @@
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from rft.platform.cli.pages import add, facts, figure, ident, names, state, table
+from rft.platform.cli.pages import Fitted, add, facts, figure, ident, names, state, table
 from rft.platform.cli.views import Checkpoint, EndpointHealth, Event, Job, Model, Named
 from rft.platform.cli.words import NOTHING, counted, date, duration, number, one_line, share
 
 _LEVELS = {"warn": "yellow", "error": "red"}
 
 
-def job_table(jobs: Sequence[Job]) -> Table:
+def job_table(jobs: Sequence[Job]) -> Fitted:
     """One job a line."""
     grid = table(ident("job"), "state", figure("step"), "base model", "suffix", "created")
     for job in jobs:
         suffix = job.user_provided_suffix or NOTHING
         add(grid, job.id, state(job.state), job.progress, job.model, suffix, date(job.created_at))
-    return grid
+    return Fitted(grid, spare=("suffix", "base model", "created"))
 
 
 def job_page(job: Job) -> RenderableType:
@@ -65,7 +64,7 @@ def event_lines(events: Sequence[Event]) -> RenderableType:
     return Group(*lines)
 
 
-def checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
+def checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Fitted:
     """One checkpoint a line."""
     grid = table(
         figure("step"), ident("model"), figure("train reward"), figure("validation reward"), "created", ident("id")
@@ -80,10 +79,10 @@ def checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
             date(checkpoint.created_at),
             checkpoint.id,
         )
-    return grid
+    return Fitted(grid, spare=("id", "created", "train reward"))
 
 
-def endpoint_table(endpoints: Sequence[EndpointHealth]) -> Table:
+def endpoint_table(endpoints: Sequence[EndpointHealth]) -> Fitted:
     """One endpoint a line."""
     grid = table("endpoint", "steps", *map(figure, ("calls", "failed", "p50", "p95", "queued p95")), "failures")
     for health in endpoints:
@@ -97,16 +96,16 @@ def endpoint_table(endpoints: Sequence[EndpointHealth]) -> Table:
             *(f"{value:.0f} ms" for value in (health.latency_p50_ms, health.latency_p95_ms, health.queued_p95_ms)),
             codes or NOTHING,
         )
-    return grid
+    return Fitted(grid, spare=("queued p95", "p50", "steps"))
 
 
-def model_table(models: Sequence[Model]) -> Table:
+def model_table(models: Sequence[Model]) -> Fitted:
     """One model a line."""
     grid = table(ident("model"), "owner", "created", ident("job"))
     for model in models:
         created = date(model.created) if model.created else NOTHING
         add(grid, model.id, model.owned_by, created, model.fine_tuning_job_id or NOTHING)
-    return grid
+    return Fitted(grid, spare=("created", "owner", "job"))
 
 
 def _name(part: Named) -> str:

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
 from rft.platform.cli.words import one_line
 
+_UNBOUNDED = 10_000
 STATES = {
     "succeeded": "green",
     "running": "cyan",
@@ -22,9 +25,32 @@ STATES = {
 }
 
 
+class Fitted:
+    """A table that leaves columns out where the terminal is too narrow for all of them."""
+
+    def __init__(self, grid: Table, *, spare: Sequence[str]) -> None:
+        self._grid, self._spare = grid, spare
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table without as many of the spare columns, in their order, as it takes."""
+        columns = list(self._grid.columns)
+        for name in self._spare:
+            if self._widths(console, options).maximum <= options.max_width:
+                break
+            self._grid.columns = [column for column in self._grid.columns if column.header != name]
+        has_room = self._widths(console, options).minimum <= options.max_width
+        for column in columns:
+            column.no_wrap = column.justify == "right" or (column.overflow == "fold" and has_room)
+        yield self._grid
+        self._grid.columns = columns
+
+    def _widths(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options.update(max_width=_UNBOUNDED), self._grid)
+
+
 def ident(name: str) -> Column:
-    """A column of ids: folded where there is no room, never cut, so that one can be copied."""
-    return Column(name, overflow="fold", min_width=12)
+    """A column of ids, to be copied: others give way first, and it is folded rather than cut."""
+    return Column(name, overflow="fold", no_wrap=True)
 
 
 def figure(name: str) -> Column:
@@ -34,7 +60,9 @@ def figure(name: str) -> Column:
 
 def table(*columns: Column | str) -> Table:
     """An empty table in our style."""
-    return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    return Table(
+        *columns, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold"
+    )
 
 
 def add(grid: Table, *cells: str | Text) -> None:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rft.platform.cli.pages import add, facts, figure, ident, state, table
+from rft.platform.cli.pages import Fitted, add, facts, figure, ident, state, table
 from rft.platform.cli.registry_views import (
     Failed,
     Health,
@@ -22,12 +22,12 @@ from rft.platform.cli.registry_views import (
 from rft.platform.cli.words import NOTHING, counted, date, duration, number, one_line, printable, share
 
 
-def tool_table(tools: Sequence[RegisteredTool]) -> Table:
+def tool_table(tools: Sequence[RegisteredTool]) -> Fitted:
     """One tool a line."""
     grid = table(ident("tool"), "name", "URL", "health", figure("failed"))
     for tool in tools:
         add(grid, tool.id, tool.name, tool.server_url, *_health_cells(tool.health))
-    return grid
+    return Fitted(grid, spare=("URL", "failed"))
 
 
 def tool_page(tool: RegisteredTool) -> RenderableType:
@@ -50,12 +50,12 @@ def tool_page(tool: RegisteredTool) -> RenderableType:
     )
 
 
-def grader_table(graders: Sequence[RegisteredGrader]) -> Table:
+def grader_table(graders: Sequence[RegisteredGrader]) -> Fitted:
     """One grader a line."""
     grid = table(ident("grader"), "name", "type", "health", figure("failed"))
     for grader in graders:
         add(grid, grader.id, grader.name, grader.type, *_health_cells(grader.health))
-    return grid
+    return Fitted(grid, spare=("failed", "type"))
 
 
 def grader_page(grader: RegisteredGrader) -> RenderableType:

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from rft.platform.cli.pages import add, cell, facts, figure, ident, state, table
+from rft.platform.cli.pages import Fitted, add, cell, facts, figure, ident, state, table
 from rft.platform.cli.rollout_views import Attempt, Message, Outcome, Regrade, RegradeReport, Rollout, WholeRollout
 from rft.platform.cli.words import NOTHING, clock, counted, date, duration, number, one_line, printable, share
 
 _ROLES = {"system": "dim", "developer": "dim", "user": "bold green", "assistant": "bold cyan", "tool": "bold magenta"}
 
 
-def rollout_table(rollouts: Sequence[Rollout]) -> Table:
+def rollout_table(rollouts: Sequence[Rollout]) -> Fitted:
     """One rollout a line."""
     grid = table(
         ident("trace"), *map(figure, ("step", "row", "place")), "split", figure("reward"), "end", *map(figure, _COUNTS)
@@ -34,7 +33,7 @@ def rollout_table(rollouts: Sequence[Rollout]) -> Table:
             str(rollout.completion_tokens),
             duration(rollout.duration_s),
         )
-    return grid
+    return Fitted(grid, spare=("took", "tokens", "place", "split", "row", "tool calls"))
 
 
 _COUNTS = ("tool calls", "tokens", "took")
@@ -58,7 +57,7 @@ def rollout_page(rollout: WholeRollout) -> RenderableType:
     return Group(*parts, Text(), _verdict(rollout, rollout.record.outcome))
 
 
-def attempt_table(attempts: Sequence[Attempt]) -> Table:
+def attempt_table(attempts: Sequence[Attempt]) -> Fitted:
     """One attempt a line."""
     grid = table("time", "endpoint", ident("call"), figure("try"), "result", *map(figure, ("took", "queued")))
     for attempt in attempts:
@@ -73,16 +72,16 @@ def attempt_table(attempts: Sequence[Attempt]) -> Table:
             f"{attempt.latency_ms:.0f} ms",
             f"{attempt.queued_ms:.0f} ms",
         )
-    return grid
+    return Fitted(grid, spare=("queued", "call", "time"))
 
 
-def regrade_table(regrades: Sequence[Regrade]) -> Table:
+def regrade_table(regrades: Sequence[Regrade]) -> Fitted:
     """One regrade a line."""
     grid = table(ident("regrade"), "state", figure("graded"), "created")
     for regrade in regrades:
         total = NOTHING if regrade.total is None else str(regrade.total)
         add(grid, regrade.id, state(regrade.status), f"{regrade.done}/{total}", date(regrade.created_at))
-    return grid
+    return Fitted(grid, spare=("created",))
 
 
 def regrade_page(regrade: Regrade) -> RenderableType:

@@ -1,12 +1,13 @@
 """One command's line to the platform: where it is, how its answers are shown, how problems end the command."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import typer
 from pydantic import JsonValue, ValidationError
@@ -15,11 +16,13 @@ from rich.console import Console, RenderableType
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address, NoAddress, Place, choose
-from rft.platform.cli.client import Client, Listing
+from rft.platform.cli.client import Client, Listing, ReaderGone
 from rft.platform.cli.sse import Sent
 from rft.platform.cli.views import Deleted, View
-from rft.platform.embedded.connection import read_connection
 from rft.platform.settings import client_settings, settings
+
+if TYPE_CHECKING:
+    from rft.platform.embedded.connection import Connection
 
 _WIDE = 10_000
 """For readers that are no terminal: nothing is wrapped, a line stays a line."""
@@ -70,6 +73,7 @@ class Session:
     def print_json(self, raw: JsonObject | list[JsonObject]) -> None:
         """Exactly what came; through no console, which would wrap and colour it."""
         sys.stdout.write(json.dumps(raw, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
     def print_sent(self, message: Sent) -> None:
         """A stream's message as one line, at once."""
@@ -95,6 +99,10 @@ def session(base_url: str | None, api_key: str | None, *, as_json: bool = False)
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
         give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is")
+    except (ReaderGone, BrokenPipeError):
+        # What is still buffered has nowhere to go; nobody wants to hear of it when we end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
     except RftError as problem:
         give_up(str(problem))
     except OSError as problem:
@@ -145,15 +153,20 @@ def to_object(text: str, where: str) -> JsonObject:
 
 def _address(base_url: str | None, api_key: str | None) -> Address:
     given = client_settings()
+    said, ours = Place(base_url, api_key), Place(given.base_url, given.api_key)
+    is_named = bool(said.base_url or ours.base_url) and bool(said.api_key or ours.api_key)
     try:
-        return choose(
-            Place(base_url, api_key),
-            Place(given.base_url, given.api_key),
-            Place(given.openai_base_url, given.openai_api_key),
-            read_connection(settings().home),
-        )
+        embedded = None if is_named else _embedded()
+        return choose(said, ours, Place(given.openai_base_url, given.openai_api_key), embedded)
     except NoAddress as problem:
         give_up(str(problem))
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
         give_up(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}")
+
+
+def _embedded() -> "Connection | None":
+    """The platform that `rft up` runs here. Imported late: whoever names a platform does not wait for this."""
+    from rft.platform.embedded.connection import read_connection
+
+    return read_connection(settings().home)

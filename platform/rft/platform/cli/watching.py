@@ -127,11 +127,11 @@ def follow(
     A line that breaks is taken up after the last message that was heard whole.
     """
     last_id: str | None = None
-    failed = 0
+    failed, has_heard = 0, False
     while True:
         try:
             for message in client.stream(path, last_id):
-                last_id, failed = message.last_id, 0
+                last_id, failed, has_heard = message.last_id, 0, True
                 if echo is not None:
                     echo(message)
                 yield watched.hear(message)
@@ -141,7 +141,7 @@ def follow(
         except LineLost as lost:
             problem = lost
         failed += 1
-        if failed > patience.tries or watched.job is None:
+        if failed > patience.tries or not has_heard:
             raise problem
         wait_s = min(patience.longest_s, patience.first_s * 2 ** (failed - 1))
         watched.trouble = f"{problem}; trying again"

@@ -32,11 +32,13 @@ def clock(unix_s: float, zone: tzinfo | None = None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """In the two largest units that say something: `45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    """In the two largest units that say something: `7 ms`, `45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
     if seconds is None:
         return NOTHING
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 10:
-        return f"{max(seconds, 0):.1f} s"
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

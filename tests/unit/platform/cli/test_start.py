@@ -1,5 +1,6 @@
 """The command starts quickly: what a command does not need is not imported for it."""
 
+import os
 import subprocess
 import sys
 
@@ -38,3 +39,16 @@ def test_a_client_needs_neither_web_framework_nor_database() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & set(HEAVY)
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"_RFT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+        code = "import sys; sys.argv[0] = 'rft'; from rft.platform.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
+        return done.stdout.split()
+
+    assert completed("rft jobs w") == ["watch"]
+    assert {"files", "jobs", "rollouts", "regrade"} <= set(completed("rft "))
+    assert "--outcome" in completed("rft rollouts list --o")
+    assert completed("rft rollouts list --split ") == ["train", "valid"]

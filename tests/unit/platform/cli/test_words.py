@@ -13,7 +13,8 @@ from rft.platform.cli import words
     ("seconds", "said"),
     [
         (None, "-"),
-        (-3, "0.0 s"),
+        (-3, "0 ms"),
+        (0.0072, "7 ms"),
         (1.26, "1.3 s"),
         (45.4, "45 s"),
         (59.6, "1 min 0 s"),

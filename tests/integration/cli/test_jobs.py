@@ -1,0 +1,135 @@
+"""`rft jobs ...`, `rft rollouts ...`, `rft models ...` and `rft regrade`."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from rft.core.events import RunStarted
+from rft.core.failure import FailureCode
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.cli.conftest import Run, Shell
+from tests.integration.worker.train_events import attempts_made, one_step, rollout_done, whole_run
+from tests.integration.worker.workbench import ROW, jsonl
+
+
+@pytest.fixture
+def order(customer: LoopbackEndpoint) -> dict[str, Any]:
+    """A job's body without a training file."""
+    return {
+        "model": "tiny",
+        "metadata": {"team": "search", "kind": "test"},
+        "method": {
+            "type": "reinforcement",
+            "reinforcement": {
+                "grader": {"type": "endpoint", "name": "judge", "url": customer.grader_url},
+                "tools": [{"name": "search", "server_url": customer.tool_url, "headers": {"X-Key": "tool-secret"}}],
+            },
+        },
+    }
+
+
+async def test_a_job_is_ordered_with_its_files_shown_paused_and_cancelled(shell: Shell, order: dict[str, Any]) -> None:
+    body = shell.write("job.json", order)
+    shell.put("rows.jsonl", jsonl(*({**ROW, "n": number} for number in range(4))))
+    shell.put("check.jsonl", jsonl(ROW))
+    made = (await shell.ok("jobs", "create", body, "--train", "rows.jsonl", "--valid", "check.jsonl", "--json")).json
+    files = {file["id"]: file["filename"] for file in (await shell.ok("files", "list", "--json")).json}
+    assert (files[made["training_file"]], files[made["validation_file"]]) == ("rows.jsonl", "check.jsonl")
+    shown = (await shell.ok("jobs", "get", made["id"])).out
+    for words in ("validating_files", "tiny", "search", "judge", "team=search"):
+        assert words in shown
+    listed = (await shell.ok("jobs", "list", "--metadata", "team=search", "--metadata", "kind=test", "--json")).json
+    assert [job["id"] for job in listed] == [made["id"]]
+    assert (await shell.ok("jobs", "list", "--metadata", "team=other", "--json")).json == []
+    assert made["id"] in (await shell.ok("jobs", "list")).out
+    assert (await shell.ok("jobs", "cancel", made["id"])).out == f"{made['id']}: cancelled\n"
+    again = await shell.rft("jobs", "cancel", made["id"])
+    assert again.status == 1
+    assert "Created fine-tuning job" in (await shell.ok("jobs", "events", made["id"])).out
+    assert "no result file yet" in (await shell.rft("jobs", "result", made["id"])).err
+
+
+async def test_a_refused_order_names_its_param(shell: Shell, order: dict[str, Any]) -> None:
+    order["method"]["reinforcement"]["hyperparameters"] = {"n_epochs": 0}
+    done = await shell.rft("jobs", "create", "-", typed=json.dumps({**order, "training_file": "file-x"}))
+    assert done.status == 1
+    assert "n_epochs" in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[]", "must hold a JSON object")])
+async def test_a_body_that_is_no_object_is_told(shell: Shell, text: str, words: str) -> None:
+    done = await shell.rft("jobs", "create", "-", typed=text)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert words in done.err
+    assert "nowhere.json" in (await shell.rft("jobs", "create", "nowhere.json")).err
+
+
+async def test_a_running_job_is_paused_and_goes_on(shell: Shell, run: Run) -> None:
+    await run.tell(RunStarted(resumed_from_step=None, total_steps=3, pid=1))
+    assert (await shell.ok("jobs", "pause", run.job_id)).out == f"{run.job_id}: running, being paused\n"
+    refused = await shell.rft("jobs", "resume", run.job_id)
+    assert refused.status == 1
+
+
+async def test_a_finished_job_tells_all_it_made(shell: Shell, run: Run) -> None:
+    await run.tell(*whole_run(run.job_id, steps=3))
+    shown = (await shell.ok("jobs", "get", run.job_id)).out
+    assert "succeeded" in shown
+    assert "3/3" in shown
+    checkpoints = (await shell.ok("jobs", "checkpoints", run.job_id)).out
+    assert "0.430" in checkpoints
+    assert "0.630" in checkpoints
+    events = (await shell.ok("jobs", "events", run.job_id, "--limit", 500)).out.splitlines()
+    assert "successfully completed" in events[-1]
+    models = (await shell.ok("models", "list")).out
+    assert f"ft:tiny:local:unit:{run.job_id[-8:]}" in models
+    table = list(csv.DictReader(io.StringIO((await shell.ok("jobs", "result", run.job_id)).out)))
+    assert [row["step"] for row in table] == ["0", "1", "2", "3"]
+    await shell.ok("jobs", "result", run.job_id, "-o", "result.csv")
+    assert shell.content("result.csv").startswith(b"step,")
+    step_2 = next(line.split()[0] for line in models.splitlines() if ":ckpt-step-2" in line)
+    assert (await shell.ok("models", "delete", step_2)).out == f"{step_2} is deleted\n"
+    assert step_2 not in (await shell.ok("models", "list")).out
+
+
+async def test_a_rollout_reads_like_a_conversation(shell: Shell, run: Run) -> None:
+    graded, failed = rollout_done(run.job_id, 0, 0), rollout_done(run.job_id, 0, 2, failed=True)
+    await run.tell(
+        RunStarted(resumed_from_step=None, total_steps=3, pid=1),
+        attempts_made(0, graded.trace_id, FailureCode.SERVER_ERROR, None),
+        *one_step(run.job_id, 0, 3, rollouts=3),
+    )
+    listed = (await shell.ok("rollouts", "list", run.job_id, "--outcome", "failed", "--split", "train")).out
+    assert failed.trace_id in listed
+    assert graded.trace_id not in listed
+    assert "tool timeout" in listed
+    shown = (await shell.ok("rollouts", "show", graded.trace_id)).out
+    for words in ("user", "How much?", "assistant", "at step 0", "reward 0.000", "judge 0.500", "completed"):
+        assert words in shown
+    assert "\x00" not in shown
+    assert "left out of training" in (await shell.ok("rollouts", "show", failed.trace_id, "--job", run.job_id)).out
+    attempts = (await shell.ok("rollouts", "attempts", graded.trace_id)).out.splitlines()
+    assert "server_error (503)" in attempts[-2]
+    assert "ok (200)" in attempts[-1]
+    health = (await shell.ok("jobs", "endpoints", run.job_id)).out
+    assert "tool search" in health
+    assert "50.0%" in health
+    nowhere = await shell.rft("rollouts", "show", "trace_nowhere")
+    assert nowhere.status == 1
+    assert "--job" in nowhere.err
+
+
+async def test_another_grader_looks_at_stored_rollouts(shell: Shell, run: Run) -> None:
+    await run.tell(*whole_run(run.job_id, steps=3))
+    grader = {"type": "string_check", "name": "exact", "input": "{{sample.output_text}}", "reference": "x"}
+    body = shell.write("grader.json", {"grader": {**grader, "operation": "like"}})
+    done = await shell.ok("regrade", run.job_id, body, "--split", "train", "--step", 1, "--step", 2)
+    assert "succeeded" in done.out
+    assert "mean reward" in done.out
+    raw = (await shell.ok("regrade", run.job_id, body, "--split", "train", "--limit", 4, "--json")).json
+    assert raw["report"]["n"] <= 4
+    assert raw["id"] in (await shell.ok("jobs", "regrades", run.job_id)).out
