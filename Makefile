@@ -7,7 +7,7 @@ FAULTS ?= 0
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: help install check format test demo web bench-demo bench-gateway clean
+.PHONY: help install check format test demo web bench-demo bench-gateway bench-api bench-faults clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -41,6 +41,12 @@ bench-demo: install ## three seeds and broken endpoints against the demo's bars 
 
 bench-gateway: install ## bursts, saturation, fairness and outages against a bare client -> var/bench/gateway.json
 	$(BIN)/python tests/bench/gateway.py
+
+bench-api: install ## reads, ingestion and live streams over a million stored rollouts -> var/bench/api.json
+	$(BIN)/python -m tests.bench.api
+
+bench-faults: install ## the demo clean and with a fifth of its rollouts broken -> var/bench/faults.json (a quarter of an hour)
+	$(BIN)/python tests/bench/broken_fifth.py
 
 web: ## rebuild the dashboard's assets (needs node 20 or newer)
 	cd web && npm ci && npm run generate && npm run build
