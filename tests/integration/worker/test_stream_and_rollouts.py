@@ -15,7 +15,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.api.running_api import BellTower, Served
-from tests.integration.worker.train_events import numbered, one_step, whole_run
+from tests.integration.worker.train_events import numbered, one_step, step_done, whole_run
 from tests.integration.worker.workbench import Workbench
 
 STEPS = 3
@@ -138,7 +138,7 @@ async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.Async
     assert len(set(ids)) >= len(ids) - 1
 
 
-@pytest.mark.parametrize("last_event_id", ["", "nonsense", "-1", "99999999999999999999999"])
+@pytest.mark.parametrize("last_event_id", ["", "nonsense", "-1", "99999999999999999999999", "9" * 5000])
 async def test_a_strange_last_event_id_breaks_nothing(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, last_event_id: str
 ) -> None:
@@ -182,6 +182,66 @@ async def test_rollouts_are_paged_without_loss(bench: Workbench, ingest: Ingest,
     assert len({rollout["id"] for rollout in found}) == len(found) == (STEPS + 1) * 6
     places = [(-r["step"], r["split"], r["row_index"], r["group_index"]) for r in found]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"split": "train"},
+        {"split": "valid"},
+        {"outcome": "failed"},
+        {"outcome": "graded"},
+        {"row_index": 1},
+        {"row_index": 0, "outcome": "graded"},
+        {"step": 2},
+    ],
+    ids=str,
+)
+async def test_filtered_rollouts_are_paged_without_loss(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, wanted: dict[str, Any]
+) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
+    whole = (await http.get(f"/{job_id}/rollouts", params={"limit": 1000, **wanted})).json()["data"]
+    found: list[dict[str, Any]] = []
+    after: dict[str, str] = {}
+    while True:
+        page = (await http.get(f"/{job_id}/rollouts", params={"limit": 2, **wanted, **after})).json()
+        found.extend(page["data"])
+        if not page["has_more"]:
+            break
+        after = {"after": page["last_id"]}
+    assert whole
+    assert found == whole
+
+
+async def test_a_page_may_begin_behind_a_rollout_that_the_filter_leaves_out(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
+) -> None:
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
+    everything = (await http.get(f"/{job_id}/rollouts", params={"limit": 1000})).json()["data"]
+    for place, rollout in enumerate(everything):
+        params = {"limit": 1000, "split": "valid", "after": rollout["id"]}
+        behind = (await http.get(f"/{job_id}/rollouts", params=params)).json()["data"]
+        assert behind == [other for other in everything[place + 1 :] if other["split"] == "valid"]
+
+
+async def test_a_sample_of_steps_spans_the_job_and_keeps_what_was_validated(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
+) -> None:
+    job_id = ingest.lease.job_id
+    steps = [step_done(step, 100, evaluated=step % 10 == 0) for step in range(101)]
+    await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=100, pid=1), *steps])
+    page = (await http.get(f"/{job_id}/steps", params={"points": 11})).json()
+    assert [entry["step"] for entry in page["data"]] == list(range(0, 101, 10))
+    assert page["has_more"] is False
+    sampled = [entry["step"] for entry in (await http.get(f"/{job_id}/steps", params={"points": 7})).json()["data"]]
+    assert (sampled[0], sampled[-1]) == (0, 100)
+    assert len(sampled) <= 8
+    assert all(step % 10 == 0 for step in sampled)
+    every = (await http.get(f"/{job_id}/steps", params={"points": 1000})).json()["data"]
+    assert [entry["step"] for entry in every] == list(range(101))
 
 
 async def test_rollouts_are_filtered(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:

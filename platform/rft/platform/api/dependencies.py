@@ -65,7 +65,7 @@ async def require_key(
             "You didn't provide an API key. Send it in an Authorization header: 'Authorization: Bearer YOUR_KEY'.",
             code="missing_api_key",
         )
-    async with get_database(request).transaction() as connection:
+    async with get_database(request).connection() as connection:
         key_id = await verify_key(connection, credentials.credentials)
     if key_id is None:
         raise Unauthorized("Incorrect API key provided.", code="invalid_api_key")

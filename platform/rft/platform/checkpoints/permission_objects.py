@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from rft.platform.api.pagination import Listed
-from rft.platform.api.wire import OpenBody, must_be
+from rft.platform.api.wire import TextBody, must_be
 
 
-class PermissionsWanted(OpenBody):
+class PermissionsWanted(TextBody):
     """Who else may use a checkpoint."""
 
     project_ids: Annotated[

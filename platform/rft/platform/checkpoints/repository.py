@@ -6,7 +6,8 @@ from typing import LiteralString
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
-from rft.core.base import JsonObject, Record
+from rft.core.base import Record
+from rft.platform.store.stored_json import StoredJson
 
 _COLUMNS: LiteralString = "id, job_id, step, created_at, path, metrics, is_kept"
 
@@ -20,7 +21,7 @@ class CheckpointRow(Record):
     created_at: datetime
     path: str
     """Relative to the run directory."""
-    metrics: JsonObject
+    metrics: StoredJson
     is_kept: bool
     """False: the adapter is no longer on disk."""
 

@@ -6,7 +6,8 @@ from typing import Literal, LiteralString
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
-from rft.core.base import JsonObject, Record
+from rft.core.base import Record
+from rft.platform.store.stored_json import StoredJson
 
 _COLUMNS: LiteralString = "id, seq, job_id, created_at, level, type, message, data"
 _PAGE: LiteralString = (
@@ -26,7 +27,7 @@ class EventRow(Record):
     level: Literal["info", "warn", "error"]
     type: Literal["message", "metrics"]
     message: str
-    data: JsonObject | None
+    data: StoredJson | None
 
 
 class EventRepository:

@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from rft.core.base import JsonObject
 from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
@@ -14,6 +13,7 @@ from rft.platform.jobs.repository import JobHold, JobRow
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.jobs.usage import UsageMetrics
 from rft.platform.settings import Settings
+from rft.platform.store.stored_json import StoredJson
 
 
 class JobErrorObject(BaseModel):
@@ -74,7 +74,7 @@ class JobObject(Listed):
     usage_metrics: UsageMetrics | None
     """Once the job is over."""
     seed: int
-    method: JsonObject
+    method: StoredJson
     """As ordered, header values masked, hyperparameters filled with `auto`."""
     metadata: dict[str, str] | None
     integrations: list[JsonValue] | None
@@ -98,7 +98,7 @@ class EventObject(Listed):
     created_at: int
     level: Literal["info", "warn", "error"]
     message: str
-    data: JsonObject | None
+    data: StoredJson | None
     type: Literal["message", "metrics"]
 
 

@@ -8,11 +8,12 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
-from rft.core.base import JsonObject, Record
+from rft.core.base import Record
 from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.jobs.usage import UsageMetrics
+from rft.platform.store.stored_json import StoredJson
 
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
@@ -57,9 +58,9 @@ class NewJob(Record):
     suffix: str | None
     seed: int
     metadata: dict[str, str] | None
-    method: JsonObject
+    method: StoredJson
     """As the customer wrote it, header values masked."""
-    request: JsonObject
+    request: StoredJson
     """The whole body, header values masked."""
     secrets: bytes | None
     """Sealed RunSecrets."""

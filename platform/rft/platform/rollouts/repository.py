@@ -5,6 +5,7 @@ from typing import Literal, LiteralString
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
+from pydantic import Json
 
 from rft.core.base import Record
 from rft.core.events import RolloutDone, StepDone
@@ -19,7 +20,7 @@ class StepRow(Record):
 
     step: int
     created_at: datetime
-    record: StepDone
+    record: Json[StepDone]
 
 
 class RolloutRow(Record):
@@ -100,10 +101,10 @@ class RolloutRepository:
     async def record(self, job_id: str, trace_id: str) -> RolloutDone | None:
         """All that the trainer reported of one rollout."""
         cursor = await self._connection.execute(
-            "select record from rollouts where job_id = %s and trace_id = %s", (job_id, trace_id)
+            "select record::text from rollouts where job_id = %s and trace_id = %s", (job_id, trace_id)
         )
         row = await cursor.fetchone()
-        return None if row is None else RolloutDone.model_validate(row[0])
+        return None if row is None else RolloutDone.model_validate_json(row[0])
 
 
 _COLUMNS: LiteralString = (
@@ -113,7 +114,7 @@ _COLUMNS: LiteralString = (
 _IS_EVALUATED: LiteralString = "jsonb_typeof(record->'valid') = 'object'"
 """As in the index `steps_evaluated`."""
 _STEPS: LiteralString = (
-    "select step, created_at, record from steps where job_id = %s and step > %s order by step limit %s"
+    "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
 )
 _ROLLOUT: LiteralString = "select " + _COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
 _SAMPLE: LiteralString = (
@@ -126,7 +127,7 @@ _SAMPLE: LiteralString = (
     " (select max(step) from steps where job_id = %(job_id)s and step > upper_end - width and step <= upper_end)"
     ") as step from parts cross join generate_series(last, first + 1, -width) as upper_end"
     " union select first from ends union select last from ends)"
-    " select step, created_at, record from chosen join steps using (step) where job_id = %(job_id)s order by step"
+    " select step, created_at, record::text from chosen join steps using (step) where job_id = %(job_id)s order by step"
 )
 _PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
 _OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}

@@ -1,5 +1,6 @@
 """The connection pool. One per process and event loop."""
 
+import select
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -7,11 +8,28 @@ from typing import Self
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
+from pydantic_core import from_json
 
 OPEN_TIMEOUT_S = 15.0
 LEND_TIMEOUT_S = 5.0
 """How long a request waits for a free, living connection."""
+
+
+async def _configure(connection: AsyncConnection[TupleRow]) -> None:
+    set_json_loads(from_json, connection)  # three times as fast as the standard library's
+
+
+async def _check(connection: AsyncConnection[TupleRow]) -> None:
+    """A server that was restarted leaves dead connections behind: look before lending one.
+
+    It closes its end, and that can be seen without asking; only a connection that has something to say is asked.
+    """
+    ears = select.poll()
+    ears.register(connection.fileno(), select.POLLIN)
+    if ears.poll(0):
+        await AsyncConnectionPool.check_connection(connection)
 
 
 class Database:
@@ -28,8 +46,8 @@ class Database:
             min_size=1,
             max_size=max_connections,
             timeout=LEND_TIMEOUT_S,
-            # A server that was restarted leaves dead connections behind: look before lending one.
-            check=AsyncConnectionPool.check_connection,
+            configure=_configure,
+            check=_check,
             kwargs={"autocommit": True},
         )
 

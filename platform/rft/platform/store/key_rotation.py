@@ -40,7 +40,6 @@ SEALED_COLUMNS: tuple[SealedColumn, ...] = (
     SealedColumn("signing_secrets", "sealed"),
     SealedColumn("registrations", "sealed"),
     SealedColumn("rehearsals", "secrets"),
-    SealedColumn("rehearsals", "secrets"),
 )
 """Every one there is: a new sealed column is added here, or its rows are lost with the next rotation."""
 

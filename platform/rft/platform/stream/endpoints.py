@@ -42,9 +42,9 @@ async def stream_job(
 
     Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told.
     """
-    seen = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else 0
+    seen = int(last_event_id[:20]) if last_event_id is not None and last_event_id.isdecimal() else 0
     stream = JobStream(last_seq=min(seen, _MAX_SEQ))
-    async with feed.watch(job_id) as tail:
+    with feed.watch(job_id) as tail:
         while not stream.is_over:
             turn = tail.turn
             news = tail.news_after(stream.last_seq)

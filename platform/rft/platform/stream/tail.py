@@ -3,9 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-
-import psycopg
-import psycopg_pool
+from collections.abc import Sequence
 
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
@@ -31,12 +29,19 @@ class JobTail:
         self._newest: News | None = None
         self._reaches_back_to = 0
         """All events beyond this one are kept."""
-        self._last_seq = 0
+        self._last_seq = self._told_seq = 0
         self._kept: deque[Told] = deque()
         self._changed = asyncio.Event()
         self.turn = asyncio.Event()
         """Set, and replaced by another, whenever there is something new."""
         self.watchers = 0
+        self._is_left = False
+
+    def leave(self) -> None:
+        """Nobody watches any more: `follow` returns when it has looked once more. Not cancelled, for a query that is
+        cut off costs more than its end."""
+        self._is_left = True
+        self._changed.set()
 
     def look(self) -> None:
         """The job may have changed."""
@@ -49,44 +54,46 @@ class JobTail:
         return News(self._newest.job, self._newest.has_ended, [told for told in self._kept if told.seq > seq])
 
     async def follow(self) -> None:
-        """Look for ever."""
-        while True:
+        """Look until everybody has left."""
+        while not self._is_left:
             self._changed.clear()
             try:
-                await (self._begin() if self._newest is None else self._go_on())
-            except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
-                _LOG.warning("%s cannot be watched right now: %s", self._job_id, error)
+                await self._look()
+            except Exception as error:
+                # Whatever it is, those who wait for a turn must not wait in vain.
+                _LOG.warning("%s cannot be watched right now: %r", self._job_id, error)
                 await asyncio.sleep(_LOOK_ANYWAY_S)
             else:
                 await self._wait()
 
-    async def _begin(self) -> None:
-        """Who came before reads up to here by themselves."""
+    async def _look(self) -> None:
+        if self._newest is None:
+            # Who came before reads up to here by themselves.
+            self._last_seq = self._reaches_back_to = await self._newest_seq()
+        while True:
+            async with self._database.transaction() as connection:
+                news = await read_news(connection, self._settings, self._job_id, after_seq=self._last_seq)
+            self._keep(news.events)
+            if news.is_all:
+                break
+        is_new = self._newest is None or self._newest.job != news.job or self._last_seq > self._told_seq
+        self._newest, self._told_seq = news, self._last_seq
+        if is_new:
+            self._next_turn()
+
+    async def _newest_seq(self) -> int:
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
                 "select coalesce(max(seq), 0) from job_events where job_id = %s", (self._job_id,)
             )
             row = await cursor.fetchone()
-            assert row is not None, "an aggregate has a row"
-            self._last_seq = self._reaches_back_to = row[0]
-            self._newest = await read_news(connection, self._settings, self._job_id, after_seq=self._last_seq)
-        self._keep(self._newest)
-        self._next_turn()
+        assert row is not None, "an aggregate has a row"
+        return row[0]
 
-    async def _go_on(self) -> None:
-        async with self._database.transaction() as connection:
-            news = await read_news(connection, self._settings, self._job_id, after_seq=self._last_seq)
-        if self._newest is None or news.events or news.job != self._newest.job:
-            self._newest = news
-            self._keep(news)
-            self._next_turn()
-
-    def _keep(self, news: News) -> None:
-        self._kept.extend(news.events)
-        if news.events:
-            self._last_seq = news.events[-1].seq
-        if not news.is_all:
-            self._changed.set()
+    def _keep(self, events: Sequence[Told]) -> None:
+        self._kept.extend(events)
+        if events:
+            self._last_seq = events[-1].seq
         while len(self._kept) > _KEPT:
             self._reaches_back_to = self._kept.popleft().seq
 

@@ -26,13 +26,15 @@ class EventLog:
     offset: int = 0
     """Bytes already taken."""
 
-    def read(self, *, after_seq: int, max_lines: int = 500, max_bytes: int = 8 << 20) -> tuple[list[EventLine], int]:
-        """Up to `max_lines` events beyond `after_seq`, and the offset behind them.
+    def read(
+        self, *, after_seq: int, start: int | None = None, max_lines: int = 500, max_bytes: int = 8 << 20
+    ) -> tuple[list[EventLine], int]:
+        """Up to `max_lines` events beyond `after_seq`, and the offset behind them; from `start`, else from our offset.
 
         The offset is not moved: set it once the events are stored. Raises CorruptLog.
         """
         lines: list[EventLine] = []
-        offset = self.offset
+        start = offset = self.offset if start is None else start
         if not self.path.exists():
             return lines, offset
         with self.path.open("rb") as file:
@@ -43,7 +45,7 @@ class EventLog:
                 if (_seq(line) or after_seq + 1) > after_seq:
                     lines.append(_parse(line))
                 offset += len(line)
-                if len(lines) >= max_lines or offset - self.offset >= max_bytes:
+                if len(lines) >= max_lines or offset - start >= max_bytes:
                     break
         return lines, offset
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from rft.core import run_layout
+from rft.core.events import EventLine
 from rft.core.spec import RunSecrets
 from rft.platform.settings import Settings
 from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
@@ -99,24 +100,33 @@ class TrainerRun:
             await self.child.process.wait()
 
     async def drain(self) -> "Drained":
-        """Store every complete line that is in the log now."""
+        """Store every complete line that is in the log now. The next lines are read while these are stored."""
         drained = Drained()
-        while True:
-            lines, offset = await asyncio.to_thread(self.log.read, after_seq=self.last_seq)
-            if not lines:
-                if offset == self.log.offset:
+        reading = self._read(self.log.offset, self.last_seq)
+        try:
+            while True:
+                lines, offset = await reading
+                if not lines and offset == self.log.offset:
                     return drained
-                self.log.offset = offset  # Lines of an earlier run, stored already.
-                continue
-            batch: Ingested = await self.beat.write(
-                lambda connection, lines=lines: self.ingest.batch(connection, lines)
-            )
-            self.last_seq, self.log.offset = batch.last_seq, offset
-            drained.has_news, drained.highest_step = True, max(drained.highest_step, batch.highest_step)
-            self.is_held = self.is_held if batch.is_held is None else batch.is_held
-            if batch.ended is not None and batch.ended.outcome != "stopped":
-                drained.ended_for_good = True
-                return drained
+                reading = self._read(offset, lines[-1].seq if lines else self.last_seq)
+                if lines:
+                    await self._store(lines, drained)
+                self.log.offset = offset  # Also beyond lines of an earlier run, stored already.
+                if drained.ended_for_good:
+                    return drained
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _store(self, lines: list[EventLine], drained: "Drained") -> None:
+        batch: Ingested = await self.beat.write(lambda connection: self.ingest.batch(connection, lines))
+        self.last_seq = batch.last_seq
+        drained.has_news, drained.highest_step = True, max(drained.highest_step, batch.highest_step)
+        self.is_held = self.is_held if batch.is_held is None else batch.is_held
+        drained.ended_for_good = batch.ended is not None and batch.ended.outcome != "stopped"
+
+    def _read(self, offset: int, after_seq: int) -> asyncio.Task[tuple[list[EventLine], int]]:
+        return asyncio.create_task(asyncio.to_thread(self.log.read, after_seq=after_seq, start=offset))
 
     def last_words(self) -> str:
         """How the last process ended and the end of its log; free of secrets."""

@@ -9,3 +9,6 @@ create index rollouts_of_row on rollouts (job_id, row_index, split, step desc, g
 
 -- A sample of a long job's steps keeps the ones that were validated.
 create index steps_evaluated on steps (job_id, step) where jsonb_typeof(record->'valid') = 'object';
+
+-- A rollout of ordinary size is stored as it comes: compressing it costs twice as much as all the rest of storing it.
+alter table rollouts set (toast_tuple_target = 4080);

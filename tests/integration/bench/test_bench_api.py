@@ -1,0 +1,27 @@
+"""`make bench-api` at toy size, so that it still runs when somebody needs its figures. Nothing here is a timing."""
+
+from rft.core.base import JsonObject
+from tests.bench.api import missed, run
+from tests.bench.api_data import Size
+
+CASES = {"floor", "job_list", "job_page", "rollout_page", "rollout_search", "rollout_detail", "sse", "ingestion"}
+
+
+async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
+    size = Size(rollouts=1000, steps=40, jobs=4)
+    report = await run(database_url, size, loads=30, watchers=3, sse_s=1, ingested=600)
+    cases = report["cases"]
+    assert isinstance(cases, dict)
+    assert set(cases) == CASES
+    for name, case in cases.items():
+        assert isinstance(case, dict)
+        assert name == "floor" or {"bar", "passed"} <= set(case)
+    assert isinstance(cases["sse"], dict)
+    assert cases["sse"]["heard"] == cases["sse"]["expected"] == 2 * 3
+    assert isinstance(cases["ingestion"], dict)
+    assert cases["ingestion"]["rollouts"] == 600
+
+
+def test_a_case_without_a_bar_misses_none() -> None:
+    cases: JsonObject = {"floor": {"p95_ms": 900.0}, "job_list": {"passed": False}, "job_page": {"passed": True}}
+    assert missed({"cases": cases}) == ["job_list"]
