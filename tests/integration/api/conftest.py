@@ -14,7 +14,7 @@ from rft.platform.settings import Settings
 from rft.platform.store.migrations import migrate
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, BellTower, Served, upload
+from tests.integration.api.running_api import EXACT, Api, BellTower, Served, upload
 
 
 @pytest.fixture
@@ -103,3 +103,10 @@ def order(training_file: str, customer: LoopbackEndpoint) -> dict[str, Any]:
             },
         },
     }
+
+
+@pytest.fixture
+def plain_order(training_file: str) -> dict[str, Any]:
+    """An order that uses nothing the SDK has no types for."""
+    method = {"type": "reinforcement", "reinforcement": {"grader": EXACT, "hyperparameters": {"batch_size": 2}}}
+    return {"model": "tiny", "training_file": training_file, "method": method, "metadata": {"team": "a"}, "seed": 7}

@@ -21,6 +21,14 @@ from rft.platform.store.bell import Bell
 START_DEADLINE_S = 60.0
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("search", "cat")]
 ROW = json.dumps({"messages": [{"role": "user", "content": "How much?"}], "tools": TOOLS, "answer": 7}).encode() + b"\n"
+EXACT: Any = {
+    "type": "string_check",
+    "name": "exact",
+    "input": "{{sample.output_text}}",
+    "reference": "{{item.answer}}",
+    "operation": "eq",
+}
+"""The simplest grader there is."""
 
 
 @dataclass(slots=True)
@@ -81,3 +89,8 @@ async def upload(client: AsyncOpenAI, content: bytes = ROW, *, name: str = "trai
 async def collect(pages: Any) -> list[Any]:
     """All objects of all pages, as the SDK iterates them."""
     return [entry async for entry in pages]
+
+
+def changed(document: Any, fields: dict[str, Any]) -> Any:
+    """The document with other values in some fields."""
+    return {**document, **fields}

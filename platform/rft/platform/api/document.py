@@ -32,9 +32,9 @@ class DocumentedApi(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """The document; made once."""
-        is_made = self.openapi_schema is not None
+        earlier = self.openapi_schema
         document = super().openapi()
-        if not is_made:
+        if document is not earlier:
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     _complete(path, operation)

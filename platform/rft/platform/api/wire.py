@@ -1,19 +1,54 @@
 """Base of request bodies, and constraints that say in words what they want."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+MAX_DEPTH = 100
+"""Lists and objects inside one another in a body: what is deeper could be neither stored nor shown."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def shallow(value: Any) -> Any:
+    """The value, if it is not nested too deeply."""
+    if any(depth > MAX_DEPTH for _, depth in _parts(value)):
+        raise PydanticCustomError("invalid_value", "is nested more than {depth} levels deep", {"depth": MAX_DEPTH})
+    return value
 
 
 class OpenBody(BaseModel):
     """A request body, or a part of it. Fields we do not know are kept and echoed."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_shallow(cls, value: Any) -> Any:
+        return shallow(value)
+
+
+class TextBody(OpenBody):
+    """A request body whose every text can be stored and sent back."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_only_text(cls, value: Any) -> Any:
+        if not holds_only_text(value):
+            raise PydanticCustomError(
+                "invalid_value", "contains a NUL or half a surrogate pair, which cannot be stored"
+            )
+        return value
 
 
 def must_be(words: str) -> WrapValidator:
@@ -42,15 +77,22 @@ def refuse_unless(problem: Callable[[str], str | None]) -> Callable[[str], str]:
 
 def holds_only_text(value: Any) -> bool:
     """Whether every string can be written as UTF-8 and stored."""
-    match value:
-        case str():
-            return "\x00" not in value and not _SURROGATE.search(value)
-        case dict():
-            return all(holds_only_text(key) and holds_only_text(entry) for key, entry in value.items())
-        case list():
-            return all(holds_only_text(entry) for entry in value)
-        case _:
-            return True
+    return not any(isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)) for part, _ in _parts(value))
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """Every name and value of a document, with its depth. Without recursion: it may be deeper than the stack."""
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        yield part, depth
+        match part:
+            case dict():
+                waiting.extend((inner, depth + 1) for pair in part.items() for inner in pair)
+            case list():
+                waiting.extend((inner, depth + 1) for inner in part)
+            case _:
+                pass
 
 
 PositiveSeconds: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
 from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
-from rft.platform.api.wire import OpenBody, must_be
+from rft.platform.api.wire import TextBody, must_be
 from rft.platform.graders.schemas import Grader
 from rft.platform.tools.fields import EndpointUrl, Headers
 
@@ -18,7 +18,7 @@ TraceId = Annotated[
 ]
 
 
-class GraderRun(OpenBody):
+class GraderRun(TextBody):
     """Grade one answer, without a job."""
 
     grader: Grader
@@ -30,7 +30,7 @@ class GraderRun(OpenBody):
     """Invented when absent."""
 
 
-class GraderValidate(OpenBody):
+class GraderValidate(TextBody):
     """Check a grader, without calling anybody."""
 
     grader: Grader
@@ -109,7 +109,7 @@ class GraderRunObject(BaseModel):
     """Ours: why there is no grade. In a job such a rollout is left out, never counted as 0."""
 
 
-class ToolRun(OpenBody):
+class ToolRun(TextBody):
     """Call one tool, without a job."""
 
     type: Literal["function_call"] = "function_call"

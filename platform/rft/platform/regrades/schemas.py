@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from rft.core.rollout import Split
-from rft.platform.api.wire import OpenBody, must_be
+from rft.platform.api.wire import TextBody, must_be
 from rft.platform.graders.schemas import Grader
 
 MAX_ROLLOUTS = 5_000
@@ -14,7 +14,7 @@ DEFAULT_ROLLOUTS = 1_000
 _Step = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 
-class RegradeCreate(OpenBody):
+class RegradeCreate(TextBody):
     """Run another grader over a job's stored rollouts."""
 
     grader: Grader

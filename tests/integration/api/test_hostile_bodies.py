@@ -1,0 +1,111 @@
+"""Bodies that are JSON, or nearly, and still good for nothing: each is refused or taken, none breaks the server."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.api.running_api import Api
+
+EXACT = {"type": "string_check", "name": "e", "input": "{{sample.output_text}}", "reference": "7", "operation": "eq"}
+HOSTILE = {
+    "not a number": "NaN",
+    "infinite": "-Infinity",
+    "beyond floats": "1e999",
+    "a whole number beyond floats": "1" + "0" * 400,
+    "a whole number of 5000 digits": "9" * 5000,
+    "NUL": '"\\u0000"',
+    "half a surrogate pair": '"\\ud800"',
+    "a name that is half a surrogate pair": '{"\\udfff": 1}',
+    "95 lists deep": "[" * 95 + "]" * 95,
+    "200 lists deep": "[" * 200 + "]" * 200,
+    "400 lists deep": "[" * 400 + "]" * 400,
+    "600 lists deep": "[" * 600 + "]" * 600,
+    "600 objects deep": '{"a":' * 600 + "1" + "}" * 600,
+    "100000 lists deep": "[" * 100_000 + "]" * 100_000,
+    "a name twice": '{"a": 1, "a": 2}',
+}
+PLACES: dict[str, tuple[str, str]] = {
+    "an unknown field of a job": ("/fine_tuning/jobs", "extra"),
+    "an unknown field of a grader": ("/fine_tuning/alpha/graders/validate", "grader.extra"),
+    "a grader's threshold": ("/fine_tuning/alpha/graders/validate", "grader.pass_threshold"),
+    "a row": ("/fine_tuning/alpha/graders/run", "item.extra"),
+    "a tool's row": ("/fine_tuning/alpha/tool/run", "item.extra"),
+    "a tool's seconds": ("/tools", "timeout_s"),
+    "a tool's parameters": ("/tools", "parameters.properties"),
+    "a tool's unknown field": ("/tools", "extra"),
+    "a change of a tool": ("/tools", "extra"),
+    "a registered grader": ("/graders", "grader.extra"),
+    "a rehearsal": ("/rehearsals", "extra"),
+    "permissions": ("/fine_tuning/checkpoints/none/permissions", "project_ids"),
+    "a job's seed": ("/fine_tuning/jobs", "seed"),
+    "a multiplier": ("/fine_tuning/jobs", "method.reinforcement.hyperparameters.learning_rate_multiplier"),
+    "a budget": ("/fine_tuning/jobs", "method.reinforcement.budgets.max_tokens"),
+    "metadata": ("/fine_tuning/jobs", "metadata"),
+}
+
+
+def good_bodies(order: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """One for each address."""
+    tool = order["method"]["reinforcement"]["tools"][0]
+    return {
+        "/fine_tuning/jobs": order,
+        "/rehearsals": order,
+        "/fine_tuning/alpha/graders/validate": {"grader": EXACT},
+        "/fine_tuning/alpha/graders/run": {"grader": EXACT, "model_sample": "7"},
+        "/fine_tuning/alpha/tool/run": tool,
+        "/tools": {**tool, "parameters": {"type": "object"}},
+        "/graders": {"grader": EXACT},
+        "/fine_tuning/checkpoints/none/permissions": {"project_ids": ["proj_a"]},
+    }
+
+
+def with_field(document: Any, path: str, value: str) -> str:
+    """The document as JSON with this text in one place."""
+    marker = "HERE-IT-COMES"
+    changed: Any = json.loads(json.dumps(document))
+    here = changed
+    *parents, last = path.split(".")
+    for parent in parents:
+        here = here.setdefault(parent, {})
+    here[last] = marker
+    return json.dumps(changed).replace(f'"{marker}"', value)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_nothing_breaks_the_server(api: Api, order: dict[str, Any], place: str) -> None:
+    path, field = PLACES[place]
+    body = good_bodies(order)[path]
+    headers = {"authorization": f"Bearer {api.key}", "content-type": "application/json"}
+    async with httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client:
+        if place == "a change of a tool":
+            path = f"/tools/{(await client.post('/tools', json=body)).json()['id']}"
+        told = {
+            name: await client.post(path, content=with_field(body, field, value)) for name, value in HOSTILE.items()
+        }
+        told["a strange name"] = await client.post(path, content=json.dumps({**body, "\ud800": 1}))
+        statuses = {name: reply.status_code for name, reply in told.items()}
+        assert set(statuses.values()) <= {200, 400, 404}, statuses
+        for reply in told.values():
+            assert reply.status_code == 200 or set(reply.json()["error"]) == {"message", "type", "param", "code"}
+        for listed in ("/fine_tuning/jobs", "/tools", "/graders", "/rehearsals"):
+            assert (await client.get(listed)).status_code == 200, "whatever was taken can be shown"
+
+
+async def test_an_answer_that_is_no_text_is_the_tools_failure(api: Api) -> None:
+    tools = ScriptedTools({"odd": lambda _arguments, _item: "half \ud800 and \x00"})
+    headers = {"authorization": f"Bearer {api.key}"}
+    async with (
+        LoopbackEndpoint(ScriptedEndpoint(tools)) as customer,
+        httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client,
+    ):
+        odd = {"name": "odd", "server_url": customer.tool_url}
+        refused = await client.post("/fine_tuning/alpha/tool/run", json=odd)
+        tool = (await client.post("/tools", json=odd)).json()
+        tried = await client.post(f"/tools/{tool['id']}/test", json={})
+    assert (refused.status_code, tried.status_code) == (400, 200)
+    failure = tried.json()["failure"]
+    assert (failure["stage"], failure["code"]) == ("tool", refused.json()["error"]["code"])
