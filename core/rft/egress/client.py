@@ -112,13 +112,7 @@ class HttpClient:
         try:
             async with asyncio.timeout(timeout_s):
                 target = _parse_url(url)
-                if len(body) > _LARGE_BYTES:
-                    # Whole, it would keep everything else on this loop waiting while it is written.
-                    headers = [*headers, (b"Content-Length", b"%d" % len(body))]
-                content = body if len(body) <= _LARGE_BYTES else _pieces(body)
-                request = httpx.Request(method, target, content=content, extensions={"timeout": self._timeout})
-                # In aiohttp's own type: it looks a foreign mapping's keys up one by one.
-                request.headers = _to_headers(headers)  # pyright: ignore[reportAttributeAccessIssue]
+                request = self._request(method, target, body, headers)
                 response = await self._transports[target.scheme].handle_async_request(request)
                 # Told the encoding, httpx need not guess it anew at every look at a header.
                 response.headers.encoding = _HEADER_ENCODING
@@ -134,6 +128,20 @@ class HttpClient:
         except Exception as error:
             return _failure(error, timeout_s)
         return Reply(response.status_code, response.headers, reply_body, time.perf_counter() - started_s)
+
+    def _request(self, method: str, target: httpx.URL, body: bytes, headers: HeaderList) -> httpx.Request:
+        extensions = {"timeout": self._timeout}
+        if len(body) > _LARGE_BYTES:
+            # Whole, it would keep everything else on this loop waiting while it is written.
+            headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+            request = httpx.Request(method, target, content=_pieces(body), extensions=extensions)
+        else:
+            # Given as a stream, httpx makes up no headers of its own, which would be thrown away below.
+            request = httpx.Request(method, target, stream=httpx.ByteStream(body), extensions=extensions)
+            request.read()
+        # In aiohttp's own type: it looks a foreign mapping's keys up one by one.
+        request.headers = _to_headers(headers)  # pyright: ignore[reportAttributeAccessIssue]
+        return request
 
     def status_failure(self, reply: Reply) -> AttemptFailure | None:
         """What a reply's status alone says went wrong; None for 2xx."""
