@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 1
 FAULTS ?= 0
+JOBS ?= 2
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
 
@@ -26,8 +27,8 @@ check: install ## formatting, lint, types, import contracts, architecture
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/architecture
 
-test: install ## every test
-	$(BIN)/python -m pytest -q tests
+test: install ## every test; JOBS=1 for one after the other
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile tests
 
 format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .
