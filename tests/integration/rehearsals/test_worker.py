@@ -41,7 +41,7 @@ async def status(platform: Platform, rehearsal_id: str) -> str:
 
 
 def stuck_under_load(in_flight: int) -> float:
-    return 0.0 if in_flight <= 2 else 60.0
+    return 0.3 if in_flight <= 2 else 60.0
 
 
 def ring(broker_url: str, rehearsal_id: str) -> None:

@@ -22,13 +22,15 @@ from rft.grader_gateway.service_wire import GradeReply, GraderJob, RankReply
 from rft.tool_gateway.service_wire import ToolCallOrder, ToolCallReply, ToolJob
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
-"""Lone surrogates included: a dataset row may hold them."""
+"""Lone surrogates included: a model may write them."""
+KEYS = st.text(max_size=20)
+"""Without them: keys come from dataset rows, which are refused where they hold one."""
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=10,
 )
-ITEMS = cast("st.SearchStrategy[JsonObject]", st.dictionaries(TEXTS, VALUES, max_size=4))
+ITEMS = cast("st.SearchStrategy[JsonObject]", st.dictionaries(KEYS, VALUES, max_size=4))
 ATTEMPT = Attempt(1.5, "trace_a", Stage.TOOL, "echo", "call_1", 2, FailureCode.TIMEOUT, None, 0.1, 0.2, 3, 4)
 
 
