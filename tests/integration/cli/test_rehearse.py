@@ -7,7 +7,8 @@ from rft.platform.rehearsals.runner import run_rehearsal
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Done, Shell
 from tests.integration.rehearsals.stage import job, line
-from tests.integration.worker.workbench import Workbench, until
+from tests.integration.waiting import until
+from tests.integration.worker.workbench import Workbench
 
 
 async def rehearsed(bench: Workbench, shell: Shell, *arguments: object) -> Done:

@@ -15,7 +15,7 @@ from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.tool_gateway.contract import to_wire
 from tests.integration.gateways.conftest import TOKEN, Town
 from tests.integration.gateways.running_service import RunningService
-from tests.integration.gateways.waiting import until
+from tests.integration.waiting import until
 
 NO_RETRIES = RetryBudget(max_retries=0)
 
@@ -120,7 +120,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_customers_endpoint_and_stays
     await town.endpoint.until(lambda endpoint: len(endpoint.calls) == 2)
     call.cancel()
     await town.endpoint.until(lambda endpoint: endpoint.in_flight == 0)
-    await until(lambda: len(trainer.attempts) == 1)
+    await until(lambda: len(trainer.attempts) == 1, "the attempt")
     assert trainer.attempts[0].code is FailureCode.SERVER_ERROR
     assert (await trainer.call(2)).output == "hi"
 

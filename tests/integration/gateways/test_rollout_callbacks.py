@@ -7,7 +7,7 @@ from rft.core.grade import Grade
 from rft.rollouts.gateways import RolloutHost
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, Town
-from tests.integration.gateways.waiting import until
+from tests.integration.waiting import until
 
 
 def heard(town: Town) -> list[tuple[str, str, object]]:
@@ -21,11 +21,11 @@ async def test_beginning_and_end_are_told(town: Town) -> None:
     host: RolloutHost = trainer.gateway
     assert await host.started(item=ITEM, trace_id="trace_1") is None
     host.ended(trace_id="trace_1", outcome=Grade(reward=0.5, grader="judge"))
-    await until(lambda: len(heard(town)) == 2)
+    await until(lambda: len(heard(town)) == 2, "both callbacks")
     assert heard(town) == [("rollout.started", "trace_1", None), ("rollout.ended", "trace_1", "graded")]
     assert town.endpoint.calls[0].headers["x-key"] == "sesame-open"
     assert town.endpoint.calls[0].headers["idempotency-key"] == "trace_1/rollout.started"
-    await until(lambda: len(trainer.attempts) == 2)
+    await until(lambda: len(trainer.attempts) == 2, "both attempts")
 
 
 async def test_a_beginning_that_fails_is_the_rollouts_failure(town: Town) -> None:

@@ -11,7 +11,7 @@ from rft.gateway_service.wire import encode
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.tool_gateway.service_wire import ToolJob
 from tests.integration.gateways.conftest import TOKEN, Town
-from tests.integration.gateways.waiting import until
+from tests.integration.waiting import until
 
 SECRET = "sesame-open"
 SIGNING = "whsec_" + "c2VjcmV0LXNpZ25pbmcta2V5LW9mLXRoaXMtdGVzdC4h"
@@ -45,7 +45,7 @@ async def test_an_outages_last_failure_is_told_without_the_key_it_repeats(town: 
     service = town.run(town.service(has_adaptive_limits=True))
     trainer = await town.trainer(service.url, retry=RetryBudget(max_retries=3, first_wait_s=0.001))
     calls = [asyncio.create_task(trainer.call(number)) for number in range(12)]
-    await until(lambda: bool(trainer.changes))
+    await until(lambda: bool(trainer.changes), "a change of the breaker")
     last = trainer.changes[0].last_failure
     assert last is not None
     assert "no ***" in last.message

@@ -9,7 +9,7 @@ from rft.egress.limits import BreakerChange
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.gateways.conftest import Town
-from tests.integration.gateways.waiting import until
+from tests.integration.waiting import until
 
 
 async def calls_inside(town: Town, service_url: str, count: int) -> None:
@@ -18,7 +18,7 @@ async def calls_inside(town: Town, service_url: str, count: int) -> None:
     async def is_reached() -> bool:
         return f'"calls":{count}'.encode() in (await town.ask("GET", f"{service_url}/health")).body
 
-    await until(is_reached)
+    await until(is_reached, "the limit to be reached")
 
 
 async def test_two_jobs_share_one_limit_and_the_small_one_does_not_wait_behind_the_large_one(town: Town) -> None:
@@ -63,7 +63,7 @@ async def test_an_outage_is_told_to_all_jobs_on_the_endpoint_and_its_end_too(tow
     first = await town.trainer(service.url, retry=retry)
     second = await town.trainer(service.url, job_id="ftjob-2", retry=retry)
     calls = [asyncio.create_task(trainer.call(number)) for number in range(8) for trainer in (first, second)]
-    await until(lambda: bool(first.changes) and bool(second.changes))
+    await until(lambda: bool(first.changes) and bool(second.changes), "word of the breaker")
     for trainer in (first, second):
         change = trainer.changes[0]
         assert change.endpoint == down.tool_url
@@ -72,7 +72,7 @@ async def test_an_outage_is_told_to_all_jobs_on_the_endpoint_and_its_end_too(tow
         assert change.last_failure.code is FailureCode.CONNECT_ERROR
     async with LoopbackEndpoint(town.endpoint, port=down.port):
         assert all(result.output == "hi" for result in await asyncio.gather(*calls))
-        await until(lambda: is_over(first.changes) and is_over(second.changes))
+        await until(lambda: is_over(first.changes) and is_over(second.changes), "the end of the outage")
 
 
 def is_over(changes: list[BreakerChange]) -> bool:
@@ -89,7 +89,7 @@ async def test_a_job_hears_nothing_of_endpoints_that_are_not_its_own(town: Town)
     town.server = gone
     unlucky = await town.trainer(service.url, job_id="ftjob-2", retry=RetryBudget(max_retries=0))
     calls = [asyncio.create_task(unlucky.call(number)) for number in range(16)]
-    await until(lambda: bool(unlucky.changes))
+    await until(lambda: bool(unlucky.changes), "word of the breaker")
     assert b"ftjob" not in (await town.ask("GET", f"{service.url}/v1/jobs/ftjob-1/breakers")).body
     assert b'"open":[]' in (await town.ask("GET", f"{service.url}/v1/jobs/ftjob-1/breakers")).body
     for call in calls:

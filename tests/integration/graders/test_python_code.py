@@ -24,6 +24,7 @@ from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.grader import close_grader
 from tests.integration.graders import honest, hostile
+from tests.integration.waiting import until
 from tests.unit.grader_gateway.builtin.finished import finished
 
 T = TypeVar("T")
@@ -81,9 +82,7 @@ def is_running(pid: int) -> bool:
 
 async def until_two_processes_run(before: set[psutil.Process]) -> None:
     """The sandbox, and the grade that it forked."""
-    async with asyncio.timeout(60):
-        while len(set(children()) - before) < 2:  # noqa: ASYNC110 - another process forks; there is no event
-            await asyncio.sleep(0.005)
+    await until(lambda: len(set(children()) - before) >= 2, "the grade's process", poll_s=0.005)
 
 
 @pytest.mark.slow
@@ -269,9 +268,7 @@ async def test_a_sandbox_ends_with_the_process_that_started_it() -> None:
     assert process.stdout is not None
     pid = int(await process.stdout.readline())
     assert await process.wait() == -signal.SIGKILL
-    async with asyncio.timeout(60):
-        while is_running(pid):  # noqa: ASYNC110 - another process ends; there is no event
-            await asyncio.sleep(0.005)
+    await until(lambda: not is_running(pid), "the end of the sandbox", poll_s=0.005)
     assert set(children()) <= before
 
 

@@ -16,10 +16,11 @@ from rft.platform.worker.lease import Refusal, take
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
+from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.train_events import hold_began, hold_ended, numbered
-from tests.integration.worker.workbench import Workbench, until
+from tests.integration.worker.workbench import Workbench
 
 
 @asynccontextmanager

@@ -23,8 +23,9 @@ from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.api.running_api import BellTower, Served
+from tests.integration.waiting import until
 from tests.integration.worker.train_events import numbered, rollout_done, step_done
-from tests.integration.worker.workbench import Workbench, until
+from tests.integration.worker.workbench import Workbench
 
 STEPS = 2
 SCORE = {

@@ -17,8 +17,9 @@ from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import SECRETS, Workbench, until
+from tests.integration.worker.workbench import SECRETS, Workbench
 
 
 @asynccontextmanager

@@ -12,8 +12,9 @@ from rft.platform.settings import Settings
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
 from rft.platform.worker.app import NoServer, configuration
 from rft.platform.worker.owner import is_alive
+from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.workbench import PATIENCE_S, Workbench, until
+from tests.integration.worker.workbench import Workbench
 from tests.integration.worker.worker_process import WorkerProcess
 
 Start = Callable[[], WorkerProcess]

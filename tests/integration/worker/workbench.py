@@ -1,11 +1,9 @@
 """A worker's surroundings: settings, database, files, jobs, and what the scripted trainer is to do."""
 
-import asyncio
 import json
 import secrets
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, LiteralString
@@ -26,7 +24,6 @@ from rft.platform.worker.validate_job import validate_job
 from rft.platform.worker.workplace import Workplace
 from tests.integration.worker.scripted_trainer import Plan
 
-PATIENCE_S = 60.0
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 ROW = {"messages": [{"role": "user", "content": "How much?"}], "tools": [TOOL], "answer": 7}
 SECRETS = RunSecrets(
@@ -183,14 +180,3 @@ class Workbench:
         }
         row = await self.job(job_id)
         assert row["trained_tokens"] == 100 * steps
-
-
-async def until(condition: Callable[[], Awaitable[bool] | bool], what: str) -> None:
-    """Wait for something that has to happen."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        has_happened = condition()
-        if has_happened if isinstance(has_happened, bool) else await has_happened:
-            return
-        assert time.monotonic() < deadline, f"waited too long for: {what}"
-        await asyncio.sleep(0.05)

@@ -93,7 +93,17 @@ def test_a_refusal_is_told_from_other_replies() -> None:
     assert refusal_words(b"<html>404</html>") == ("", "")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"result": 5}', b'{"unheard": 1}', b"\xff"])
-def test_what_is_no_record_is_refused(body: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "Expecting value"),
+        (b"{", "Expecting property name"),
+        (b"[]", "should be a valid dictionary"),
+        (b'{"result": 5}', "should be a valid dictionary"),
+        (b'{"unheard": 1}', "Field required"),
+        (b"\xff", "can't decode byte"),
+    ],
+)
+def test_what_is_no_record_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
         decode(ToolCallReply, body)

@@ -1,6 +1,6 @@
 """`rft tools ...` and `rft graders ...`: the registry, and dry runs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -8,6 +8,9 @@ from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Limit
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
+    from rft.platform.cli.session import Session
+
+Shelf: TypeAlias = Literal["tools", "graders"]
 
 tools_app = typer.Typer(help="Tools: register them once, try them before a job does.", no_args_is_help=True)
 graders_app = typer.Typer(help="Graders: register them once, try them before a job does.", no_args_is_help=True)
@@ -25,31 +28,19 @@ def list_tools(
     limit: Limit = 20, after: After = None, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False
 ) -> None:
     """Registered tools and how they fare, newest first."""
-    from rft.platform.cli.registry_pages import tool_table
-    from rft.platform.cli.registry_views import RegisteredTool
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        listing = here.client.listed("/tools", limit=limit, after=after)
-        here.show_all(listing, RegisteredTool, tool_table, "no registered tools")
+    _list("tools", limit, after, base_url, api_key, as_json=as_json)
 
 
 @tools_app.command("get")
 def get_tool(tool_id: ToolId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
     """One registered tool."""
-    from rft.platform.cli.client import part
-    from rft.platform.cli.registry_pages import tool_page
-    from rft.platform.cli.registry_views import RegisteredTool
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        here.show(here.client.get(f"/tools/{part(tool_id)}"), RegisteredTool, tool_page)
+    _get("tools", tool_id, base_url, api_key, as_json=as_json)
 
 
 @tools_app.command("create")
 def create_tool(body: Body, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
     """Register a tool: name, server_url, headers, and whatever else a job's tool may have."""
-    _send_tool("/tools", body, base_url, api_key, as_json=as_json)
+    _send("tools", None, body, base_url, api_key, as_json=as_json)
 
 
 @tools_app.command("update")
@@ -57,9 +48,7 @@ def update_tool(
     tool_id: ToolId, body: Body, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False
 ) -> None:
     """Change the fields that BODY.json names; null takes one away."""
-    from rft.platform.cli.client import part
-
-    _send_tool(f"/tools/{part(tool_id)}", body, base_url, api_key, as_json=as_json)
+    _send("tools", tool_id, body, base_url, api_key, as_json=as_json)
 
 
 @tools_app.command("delete")
@@ -124,25 +113,13 @@ def list_graders(
     limit: Limit = 20, after: After = None, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False
 ) -> None:
     """Registered graders and how they fare, newest first."""
-    from rft.platform.cli.registry_pages import grader_table
-    from rft.platform.cli.registry_views import RegisteredGrader
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        listing = here.client.listed("/graders", limit=limit, after=after)
-        here.show_all(listing, RegisteredGrader, grader_table, "no registered graders")
+    _list("graders", limit, after, base_url, api_key, as_json=as_json)
 
 
 @graders_app.command("get")
 def get_grader(grader_id: GraderId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
     """One registered grader."""
-    from rft.platform.cli.client import part
-    from rft.platform.cli.registry_pages import grader_page
-    from rft.platform.cli.registry_views import RegisteredGrader
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        here.show(here.client.get(f"/graders/{part(grader_id)}"), RegisteredGrader, grader_page)
+    _get("graders", grader_id, base_url, api_key, as_json=as_json)
 
 
 @graders_app.command("create")
@@ -150,7 +127,7 @@ def create_grader(
     grader: GraderBody, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False
 ) -> None:
     """Register a grader of any type."""
-    _send_grader("/graders", grader, base_url, api_key, as_json=as_json)
+    _send("graders", None, grader, base_url, api_key, as_json=as_json)
 
 
 @graders_app.command("update")
@@ -158,9 +135,7 @@ def update_grader(
     grader_id: GraderId, grader: GraderBody, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False
 ) -> None:
     """Put another grader in a registered one's place; masked header values stay what they are."""
-    from rft.platform.cli.client import part
-
-    _send_grader(f"/graders/{part(grader_id)}", grader, base_url, api_key, as_json=as_json)
+    _send("graders", grader_id, grader, base_url, api_key, as_json=as_json)
 
 
 @graders_app.command("delete")
@@ -237,28 +212,55 @@ def unwrapped(body: "JsonObject") -> "JsonObject":
     return inner if isinstance(inner, dict) and "type" not in body else body
 
 
-def _send_tool(path: str, body: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
-    from rft.platform.cli.registry_pages import tool_page
-    from rft.platform.cli.registry_views import RegisteredTool
-    from rft.platform.cli.session import read_body, session
+def _list(
+    shelf: Shelf, limit: int, after: str | None, base_url: str | None, api_key: str | None, *, as_json: bool
+) -> None:
+    from rft.platform.cli.registry_pages import grader_table, tool_table
+    from rft.platform.cli.registry_views import RegisteredGrader, RegisteredTool
+    from rft.platform.cli.session import session
 
     with session(base_url, api_key, as_json=as_json) as here:
-        here.show(here.client.post(path, read_body(body)), RegisteredTool, tool_page)
+        listing = here.client.listed(f"/{shelf}", limit=limit, after=after)
+        if shelf == "tools":
+            here.show_all(listing, RegisteredTool, tool_table, "no registered tools")
+        else:
+            here.show_all(listing, RegisteredGrader, grader_table, "no registered graders")
 
 
-def _send_grader(path: str, body: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
-    from rft.platform.cli.registry_pages import grader_page
-    from rft.platform.cli.registry_views import RegisteredGrader
-    from rft.platform.cli.session import read_body, session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        raw = here.client.post(path, {"grader": unwrapped(read_body(body))})
-        here.show(raw, RegisteredGrader, grader_page)
-
-
-def _delete(kind: str, registered_id: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
+def _get(shelf: Shelf, registered_id: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
     from rft.platform.cli.client import part
     from rft.platform.cli.session import session
 
     with session(base_url, api_key, as_json=as_json) as here:
-        here.show_gone(here.client.delete(f"/{kind}/{part(registered_id)}"))
+        _show(here, shelf, here.client.get(f"/{shelf}/{part(registered_id)}"))
+
+
+def _send(
+    shelf: Shelf, registered_id: str | None, body: str, base_url: str | None, api_key: str | None, *, as_json: bool
+) -> None:
+    """A new one, or a change of the one with this id."""
+    from rft.platform.cli.client import part
+    from rft.platform.cli.session import read_body, session
+
+    path = f"/{shelf}" if registered_id is None else f"/{shelf}/{part(registered_id)}"
+    with session(base_url, api_key, as_json=as_json) as here:
+        said = read_body(body)
+        _show(here, shelf, here.client.post(path, said if shelf == "tools" else {"grader": unwrapped(said)}))
+
+
+def _show(here: "Session", shelf: Shelf, raw: "JsonObject") -> None:
+    from rft.platform.cli.registry_pages import grader_page, tool_page
+    from rft.platform.cli.registry_views import RegisteredGrader, RegisteredTool
+
+    if shelf == "tools":
+        here.show(raw, RegisteredTool, tool_page)
+    else:
+        here.show(raw, RegisteredGrader, grader_page)
+
+
+def _delete(shelf: Shelf, registered_id: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
+    from rft.platform.cli.client import part
+    from rft.platform.cli.session import session
+
+    with session(base_url, api_key, as_json=as_json) as here:
+        here.show_gone(here.client.delete(f"/{shelf}/{part(registered_id)}"))

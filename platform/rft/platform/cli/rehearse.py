@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -76,7 +76,10 @@ async def _watched(spec: RehearsalSpec, rows: list[DatasetRow], order: JobCreate
     columns = (TextColumn("rehearsing"), BarColumn(), MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=is_quiet, transient=True) as progress:
         bar = progress.add_task("", total=spec.plan.rollouts)
-        advance: Callable[[], None] = lambda: progress.advance(bar)  # noqa: E731
+
+        def advance() -> None:
+            progress.advance(bar)
+
         return await rehearse(rows, spec, secrets_of(order.method), on_rollout=advance)
 
 

@@ -10,7 +10,7 @@ from rft.platform.worker.child_process import child_environment, exit_in_words, 
 from rft.platform.worker.job_run import backoff_s
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.storable import storable_json, storable_text
-from tests.integration.worker.workbench import until
+from tests.integration.waiting import until
 
 
 def test_the_environment_of_a_child_holds_no_address_and_no_key() -> None:

@@ -1,0 +1,18 @@
+"""Waiting for what another thread or process does, with a deadline."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+PATIENCE_S = 60.0
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, *, poll_s: float = 0.05) -> None:
+    """Ask again and again; fails when it takes too long."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        has_happened = condition()
+        if has_happened if isinstance(has_happened, bool) else await has_happened:
+            return
+        assert time.monotonic() < deadline_s, f"waited too long for: {what}"
+        await asyncio.sleep(poll_s)
