@@ -21,6 +21,7 @@ import overload
 from load import ITEM, ROOT, SEARCH, endpoint_process, tool_call
 
 from rft.core.base import JsonObject
+from rft.core.garbage import collect_rarely
 from rft.core.spec import ToolServer
 from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.endpoint_client import EndpointClient
@@ -163,6 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", action="append", choices=list(CASES), help="only this one; may be repeated")
     names: list[str] = parser.parse_args().case or list(CASES)
+    collect_rarely()  # As the trainer does; it holds for the control as well.
     results = {name: asyncio.run(_run(name)) for name in names}
     target = ROOT / "var" / "bench" / "gateway.json"
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -133,14 +133,14 @@ class HttpClient:
         extensions = {"timeout": self._timeout}
         if len(body) > _LARGE_BYTES:
             # Whole, it would keep everything else on this loop waiting while it is written.
-            headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+            headers = [*headers, ("Content-Length", str(len(body)))]
             request = httpx.Request(method, target, content=_pieces(body), extensions=extensions)
         else:
             # Given as a stream, httpx makes up no headers of its own, which would be thrown away below.
             request = httpx.Request(method, target, stream=httpx.ByteStream(body), extensions=extensions)
             request.read()
         # In aiohttp's own type: it looks a foreign mapping's keys up one by one.
-        request.headers = _to_headers(headers)  # pyright: ignore[reportAttributeAccessIssue]
+        request.headers = CIMultiDict(headers)  # pyright: ignore[reportAttributeAccessIssue]
         return request
 
     def status_failure(self, reply: Reply) -> AttemptFailure | None:
@@ -165,10 +165,6 @@ class HttpClient:
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
-def _to_headers(headers: HeaderList) -> CIMultiDict[str]:
-    return CIMultiDict([(name.decode("ascii"), value.decode(_HEADER_ENCODING)) for name, value in headers])
-
-
 @cache
 def _system_tls() -> ssl.SSLContext:
     return ssl.create_default_context()
@@ -182,7 +178,8 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 async def _read(response: httpx.Response, cap: int) -> bytes:
     """The body, unpacked. Beyond the cap a 2xx raises _TooLarge; what an error status says is cut instead."""
     is_answer = 200 <= response.status_code <= 299
-    if is_answer and int(response.headers.get("content-length") or 0) > cap:
+    told_bytes, encoding = _told(response.headers)
+    if is_answer and told_bytes > cap:
         raise _TooLarge
     chunks: list[bytes] = []
     size = 0
@@ -193,12 +190,26 @@ async def _read(response: httpx.Response, cap: int) -> bytes:
         if size > cap:
             break
     body = b"".join(chunks)
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         body = _unpack(body, encoding, cap, is_whole=size <= cap)
     if is_answer and max(size, len(body)) > cap:
         raise _TooLarge
     return body[:cap]
+
+
+def _told(headers: httpx.Headers) -> tuple[int, str]:
+    """Bytes of the body and how it is packed, as the headers have it; 0 and "" where they do not say."""
+    told_bytes, encodings = 0, list[str]()
+    # One look at all of them: httpx would go through the list once for each name.
+    for name, value in headers.raw:
+        match name.lower():
+            case b"content-length":
+                told_bytes = int(value or b"0")
+            case b"content-encoding":
+                encodings.append(value.decode(_HEADER_ENCODING).strip().lower())
+            case _:
+                pass
+    return told_bytes, ", ".join(encodings)
 
 
 def _unpack(body: bytes, encoding: str, cap: int, *, is_whole: bool) -> bytes:

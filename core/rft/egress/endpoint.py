@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from rft.core.failure import Stage
 
-HeaderList: TypeAlias = Sequence[tuple[bytes, bytes]]
+HeaderList: TypeAlias = Sequence[tuple[str, str]]
+"""Names and values; values in the characters of latin-1."""
 
 OUR_HEADERS: dict[str, str] = {
     "Accept": "application/json",
@@ -60,10 +61,10 @@ class Endpoint:
 
 
 def to_header_list(headers: Mapping[str, str]) -> HeaderList:
-    """The customer's headers over ours, as bytes."""
+    """The customer's headers over ours."""
     theirs = {name.lower() for name in headers}
     ours = {name: value for name, value in OUR_HEADERS.items() if name.lower() not in theirs}
-    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in (ours | dict(headers)).items()]
+    return [*ours.items(), *headers.items()]
 
 
 @lru_cache(maxsize=4096)

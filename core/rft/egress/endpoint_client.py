@@ -190,7 +190,7 @@ class _Call(Generic[T]):
         return outcome
 
     def _headers(self) -> HeaderList:
-        ours = [(b"Idempotency-Key", self._key), (b"X-RFT-Attempt", b"%d" % self.attempts)]
+        ours = [("Idempotency-Key", self._key), ("X-RFT-Attempt", str(self.attempts))]
         signer = self._client.signer
         signed = [] if signer is None else signer.headers(self._key, self._body, now_s=self._client.wall_clock())
         return [*self._endpoint.header_list, *ours, *signed]
@@ -272,7 +272,7 @@ def encode_json(payload: Mapping[str, JsonValue]) -> bytes:
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
-def idempotency_key(trace_id: str, call_id: str) -> bytes:
+def idempotency_key(trace_id: str, call_id: str) -> str:
     """`<trace_id>/<call_id>`, the same on every attempt of a call."""
     plain = call_id if _PLAIN_ID.fullmatch(call_id) else quote(call_id, safe="")
-    return f"{trace_id}/{plain}".encode()
+    return f"{trace_id}/{plain}"

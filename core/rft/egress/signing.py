@@ -34,12 +34,16 @@ class Signer:
     def __repr__(self) -> str:
         return f"Signer({len(self._keys)} secrets)"
 
-    def headers(self, message_id: bytes, body: bytes, *, now_s: float) -> list[tuple[bytes, bytes]]:
+    def headers(self, message_id: str, body: bytes, *, now_s: float) -> list[tuple[str, str]]:
         """The three headers of one attempt. `message_id` stays the same on every attempt; `now_s` since 1970."""
-        timestamp = b"%d" % int(now_s)
-        signed = b".".join((message_id, timestamp, body))
-        signatures = b" ".join(b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256")) for key in self._keys)
-        return [(b"webhook-id", message_id), (b"webhook-timestamp", timestamp), (b"webhook-signature", signatures)]
+        timestamp = str(int(now_s))
+        signed = b"%b.%b.%b" % (message_id.encode(), timestamp.encode(), body)
+        signatures = [b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256")) for key in self._keys]
+        return [
+            ("webhook-id", message_id),
+            ("webhook-timestamp", timestamp),
+            ("webhook-signature", b" ".join(signatures).decode()),
+        ]
 
 
 def _key(secret: str) -> bytes:

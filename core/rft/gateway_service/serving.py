@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import uvicorn
 from fastapi import FastAPI
 
+from rft.core.garbage import collect_rarely
 from rft.gateway_service.settings import ServiceSettings
 
 _GRACE_S = 10
@@ -43,6 +44,7 @@ def serve(
         backlog=4096,
         timeout_graceful_shutdown=_GRACE_S,
     )
+    collect_rarely()
     uvicorn.Server(config).run()
     return 0
 

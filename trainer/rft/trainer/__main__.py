@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
         return 2
     from pydantic import ValidationError
 
+    from rft.core.garbage import collect_rarely
     from rft.core.spec import RunSecrets
     from rft.trainer.run import RunDirectoryBusy, run
 
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> int:
     except ValidationError:
         logging.error("standard input is not the JSON of the run's secrets")  # Never quoted: it may hold them.
         return 2
+    collect_rarely()
     try:
         ended = run(Path(arguments[0]), secrets)
     except RunDirectoryBusy as error:
