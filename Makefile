@@ -17,7 +17,7 @@ install: $(VENV)/.installed ## the virtual environment with everything in it
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[platform,gateways,trainer,examples,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[platform,gateways,trainer,graders,examples,dev]'
 	@touch $@
 
 check: install ## formatting, lint, types, import contracts, architecture

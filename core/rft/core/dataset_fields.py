@@ -6,7 +6,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.json_schema import schema_problem
+from rft.core.json_schema import parameters_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
@@ -78,14 +78,20 @@ def _message(value: JsonValue, path: str) -> Message:
     calls = _tool_calls(value.get("tool_calls"), f"{path}.tool_calls")
     if calls and not is_assistant:
         raise RowError(f"{path}.tool_calls", f"only an assistant message may hold tool calls, this is from {role}")
-    name, call_id = value.get("name"), value.get("tool_call_id")
     return Message(
         role=Role(role),
         content=_text(value.get("content"), f"{path}.content", is_optional=is_assistant and bool(calls)),
         tool_calls=calls,
-        tool_call_id=call_id if isinstance(call_id, str) else None,
-        name=name if isinstance(name, str) else None,
+        tool_call_id=_optional_text(value, "tool_call_id", path),
+        name=_optional_text(value, "name", path),
     )
+
+
+def _optional_text(value: JsonObject, key: str, path: str) -> str | None:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        raise RowError(f"{path}.{key}", f"must be a string, this is {kind_of(text)}")
+    return text
 
 
 def _text(value: JsonValue, path: str, *, is_optional: bool) -> str:
@@ -114,12 +120,11 @@ def _tool_calls(value: JsonValue, path: str) -> tuple[ToolCall, ...]:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
             raise RowError(f"{path}[{i}]", "must be an object with a function")
-        name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id")
+        name, arguments = function.get("name"), function.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, str):
             raise RowError(f"{path}[{i}].function", "needs name and arguments as strings")
-        calls.append(
-            ToolCall(call_id=call_id if isinstance(call_id, str) else f"call_{i}", name=name, arguments=arguments)
-        )
+        call_id = _optional_text(call, "id", f"{path}[{i}]")
+        calls.append(ToolCall(call_id=f"call_{i}" if call_id is None else call_id, name=name, arguments=arguments))
     return tuple(calls)
 
 
@@ -152,8 +157,7 @@ def _function(value: JsonValue, path: str) -> tuple[JsonObject, str]:
 
 
 def _tool(function: JsonObject, path: str) -> ToolSchema:
-    name, description = function.get("name"), function.get("description")
-    parameters = function.get("parameters")
+    name, parameters = function.get("name"), function.get("parameters")
     if parameters is None:
         parameters = _NO_PARAMETERS
     if not isinstance(name, str) or not name:
@@ -162,7 +166,8 @@ def _tool(function: JsonObject, path: str) -> ToolSchema:
         raise RowError(f"{path}.name", f"must be 1 to 64 letters, digits, underscores and dashes; this is {name!r}")
     if not isinstance(parameters, dict):
         raise RowError(f"{path}.parameters", f"must be a JSON Schema object, this is {kind_of(parameters)}")
-    problem = schema_problem(parameters)
+    problem = parameters_problem(parameters)
     if problem is not None:
         raise RowError(f"{path}.parameters", problem)
-    return ToolSchema(name=name, description=description if isinstance(description, str) else "", parameters=parameters)
+    description = _optional_text(function, "description", path)
+    return ToolSchema(name=name, description=description or "", parameters=parameters)

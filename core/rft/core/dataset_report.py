@@ -5,7 +5,7 @@ Upload, `rft validate` and job start all read files through `DatasetCheck`.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rft.core.base import Record
@@ -15,7 +15,8 @@ from rft.core.dataset_lines import LineSplitter
 SHOWN = 20
 """Problems, and pairs of equal rows, that a report tells in full; all are counted."""
 CHARACTERS_PER_TOKEN = 4
-"""What English text takes in common vocabularies: good enough to warn, the trainer counts exactly."""
+"""Of ASCII: what English text takes in common vocabularies. Any other character counts as a token of its own, which is
+about right for Chinese. Good enough to warn: the trainer counts exactly."""
 _MAX_TOOLS = 1024
 
 
@@ -77,6 +78,8 @@ class DatasetCheck:
     context_tokens: int | None = None
     """What the model can read at most; None: not known yet."""
     shown: int = SHOWN
+    on_problem: Callable[[RowProblem], None] | None = None
+    """Told of every problem, whatever the report shows."""
     lines_by_row: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """First line of each distinct row, by the row's fingerprint."""
     _splitter: LineSplitter = field(default_factory=LineSplitter)
@@ -139,6 +142,8 @@ class DatasetCheck:
 
     def _add(self, problem: RowProblem) -> None:
         self._problems += 1
+        if self.on_problem is not None:
+            self.on_problem(problem)
         if len(self._shown_problems) < self.shown:
             self._shown_problems.append(problem)
 
@@ -185,15 +190,21 @@ def shared_rows(train: DatasetCheck, valid: DatasetCheck) -> list[EqualRows]:
 
 def estimated_tokens(row: DatasetRow) -> int:
     """Length of the prompt, tools included, from its characters."""
-    characters = sum(
-        len(message.content) + sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-        for message in row.messages
-    )
-    characters += sum(
-        len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters, ensure_ascii=False))
-        for tool in row.tools
-    )
-    return -(-characters // CHARACTERS_PER_TOKEN)
+    plain = other = 0
+    for text in _texts(row):
+        ascii_only = len(text) if text.isascii() else len(text.encode("ascii", errors="ignore"))
+        plain += ascii_only
+        other += len(text) - ascii_only
+    return -(-plain // CHARACTERS_PER_TOKEN) + other
+
+
+def _texts(row: DatasetRow) -> Iterator[str]:
+    for message in row.messages:
+        yield message.content
+        for call in message.tool_calls:
+            yield from (call.name, call.arguments)
+    for tool in row.tools:
+        yield from (tool.name, tool.description, json.dumps(tool.parameters, ensure_ascii=False))
 
 
 def _fingerprint(row: DatasetRow) -> bytes:

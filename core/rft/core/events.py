@@ -28,6 +28,21 @@ class ToolStats(Record):
     """Model mistakes and endpoint failures by code."""
 
 
+class GraderStats(Record):
+    """One grader, or one part of a multi grader, over one split of one step, failed rollouts included."""
+
+    name: str
+    is_part: bool = False
+    gradings: int
+    """Rollouts it was to judge."""
+    latency_mean_s: float | None
+    """Over those it gave a score."""
+    errors_by_code: dict[str, int]
+    """Those it gave none. A multi grader's own are its formula's; what its parts had is theirs."""
+    model_errors: dict[str, int] = Field(default_factory=dict)
+    usage: dict[str, TokenUsage] = Field(default_factory=dict)
+
+
 class RolloutStats(Record):
     """One split of one step: what the rollouts did. Rewards are over graded rollouts only."""
 
@@ -59,9 +74,11 @@ class RolloutStats(Record):
     grader_latency_mean_s: float | None
     tools: tuple[ToolStats, ...]
     judge_usage: dict[str, TokenUsage] = Field(default_factory=dict)
-    """Tokens that judge models used, by model name; over graded rollouts."""
+    """Tokens that judge models used, by model name, also where no grade came of it."""
     model_errors: dict[str, int] = Field(default_factory=dict)
     """Graded rollouts by what was wrong with the model's answer, e.g. `sample_parse_error`."""
+    failures_by_stage: dict[str, int] = Field(default_factory=dict)
+    graders: tuple[GraderStats, ...] = ()
 
 
 class Timing(Record):

@@ -1,8 +1,12 @@
 """Failure: an unscorable end, attributed once, at the boundary where it happened."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
+from pydantic import Field
+
 from rft.core.base import Record
+from rft.core.grade import PartOutcome, TokenUsage
 
 
 class Stage(StrEnum):
@@ -44,7 +48,7 @@ class FailureCode(StrEnum):
     INVALID_REPLY = "invalid_reply"
     """Not JSON, or JSON of another shape than the contract's."""
     INVALID_SCORE = "invalid_score"
-    """The grader answered NaN, infinity, text or nothing."""
+    """The grader answered JSON without a finite number: NaN, infinity, text or no score."""
     GRADER_ERROR = "grader_error"
     """The customer's grader code raised, ran out of time or memory, or its formula has no value."""
     INVALID_VARIABLE = "invalid_variable"
@@ -57,6 +61,8 @@ class FailureCode(StrEnum):
     """The address guard refuses this endpoint; never retried."""
     DEADLINE_EXCEEDED = "deadline_exceeded"
     """The rollout's own deadline ran out while the endpoint held it."""
+    CANCELLED = "cancelled"
+    """We gave the attempt up before it ended: the rollout's deadline ran out, or the run stops. In the ledger only."""
     SAMPLER_ERROR = "sampler_error"
     PLATFORM_DEADLINE = "platform_deadline"
     """The rollout's own deadline ran out while our sampler held it."""
@@ -66,7 +72,13 @@ class FailureCode(StrEnum):
 
 FAULTS: dict[FailureCode, Fault] = {
     code: Fault.PLATFORM
-    if code in {FailureCode.SAMPLER_ERROR, FailureCode.PLATFORM_DEADLINE, FailureCode.INTERNAL_ERROR}
+    if code
+    in {
+        FailureCode.CANCELLED,
+        FailureCode.SAMPLER_ERROR,
+        FailureCode.PLATFORM_DEADLINE,
+        FailureCode.INTERNAL_ERROR,
+    }
     else Fault.ENDPOINT
     for code in FailureCode
 }
@@ -87,8 +99,17 @@ class Failure(Record):
     """Finer than the code where a grader's reply has a name for it, e.g. `model_grader_refusal_error`."""
     attempts: int = 1
     elapsed_s: float = 0.0
+    usage: dict[str, TokenUsage] = Field(default_factory=dict)
+    """Tokens that judge models used in vain, by model name."""
+    parts: dict[str, PartOutcome] = Field(default_factory=dict)
+    """What each part of a multi grader came to; where none of them failed, the whole did, in its formula."""
 
     @property
     def fault(self) -> Fault:
         """Whose doing, by the code."""
         return FAULTS[self.code]
+
+    def shared_by(self, rollouts: int) -> Sequence["Failure"]:
+        """For each of the rollouts that one call was to judge: its tokens are told once, with the first."""
+        others = self.model_copy(update={"usage": {}}) if self.usage else self
+        return [self, *[others] * (rollouts - 1)][:rollouts]

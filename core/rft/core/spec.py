@@ -163,6 +163,9 @@ class RunSpec(Record):
     """An `Engine`, or `package.module:factory` of another sampler."""
     max_calls_in_flight: int = 512
     """Concurrent calls per endpoint."""
+    max_call_bytes: int = 1_000_000
+    max_reply_bytes: int = 1_000_000
+    """What one call may carry each way."""
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
     allow_loopback: bool = True

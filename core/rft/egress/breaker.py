@@ -74,9 +74,10 @@ class Breaker:
     _changed_s: float = 0.0
 
     def on_end(self, failure: AttemptFailure | None, *, began_s: float, now_s: float) -> None:
-        """One attempt ended."""
+        """One attempt ended. What never got a reply for a reason of ours says nothing about the endpoint."""
         if failure is None or failure.code not in DOWN_CODES:
-            self._close(now_s)
+            if failure is None or failure.status is not None:
+                self._close(now_s)
             return
         self.last_failure = failure
         self._failures += 1
@@ -119,37 +120,3 @@ class Breaker:
         self._failures = self._pauses = self._failed_trials = self._unanswered = 0
         if self.state is not BreakerState.CLOSED:
             self.state, self._changed_s, self.down_since_s = BreakerState.CLOSED, now_s, None
-
-
-@dataclass(slots=True)
-class RetryShare:
-    """Keeps failing retries to a share of the traffic: a retry waits until it is covered, it is never denied.
-
-    Each ended attempt earns `share` of a retry; a retry that fails costs one, a retry that succeeds nothing. So after
-    an outage the first retries that succeed make way for the rest; against a broken endpoint they stay a share.
-    """
-
-    share: float = 0.2
-    most: float = 100.0
-    per_s: float = 1.0
-    """Earned by waiting, so that nothing waits forever."""
-    _tokens: float = 10.0
-    _earned_s: float | None = None
-    in_flight: int = 0
-    """Retries inside now."""
-
-    def covers(self, now_s: float) -> bool:
-        """Whether one more retry may start."""
-        if self._earned_s is not None:
-            self._earn((now_s - self._earned_s) * self.per_s)
-        self._earned_s = now_s
-        return self._tokens - self.in_flight >= 1.0
-
-    def on_end(self, *, is_retry: bool, has_failed: bool) -> None:
-        """One attempt ended."""
-        self._earn(self.share)
-        if is_retry and has_failed:
-            self._tokens -= 1.0
-
-    def _earn(self, tokens: float) -> None:
-        self._tokens = min(self.most, self._tokens + tokens)

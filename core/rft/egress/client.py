@@ -7,8 +7,7 @@ import asyncio
 import logging
 import ssl
 import time
-import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, lru_cache
 
 import aiohttp
@@ -19,10 +18,11 @@ from multidict import CIMultiDict
 
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.egress.classify import exception_code, is_surely_not_sent, root_words, status_code, status_words
-from rft.egress.endpoint import HeaderList, header_problem, mask, public_url, to_header_list
+from rft.egress.endpoint import HeaderList, blot, header_problem, mask, public_url, to_header_list
 from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
+from rft.egress.unpacking import Undecodable, unpack
 
 CONNECT_TIMEOUT_S = 10.0
 IDLE_CONNECTION_S = 4.0
@@ -37,11 +37,9 @@ _parse_url = lru_cache(maxsize=4096)(httpx.URL)
 
 
 class _TooLarge(Exception):
-    pass
-
-
-class _Undecodable(Exception):
-    pass
+    def __init__(self, status: int, told_bytes: int = 0) -> None:
+        super().__init__(status)
+        self.status, self.told_bytes = status, told_bytes
 
 
 class HttpClient:
@@ -79,9 +77,11 @@ class HttpClient:
         for transport in self._transports.values():
             await transport.aclose()
 
-    async def post(self, url: str, body: bytes, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
-        """POST once. Any whole HTTP answer is a Reply, whatever its status."""
-        return await self._attempt("POST", url, body, headers, timeout_s, self.caps.reply_bytes)
+    async def post(
+        self, url: str, body: bytes, *, headers: HeaderList, timeout_s: float, secrets: Sequence[str] = ()
+    ) -> Reply | AttemptFailure:
+        """POST once. Any whole HTTP answer is a Reply, whatever its status; it takes the call's `secrets` along."""
+        return await self._attempt("POST", url, body, headers, timeout_s, self.caps.reply_bytes, secrets)
 
     async def ask(
         self, method: str, url: str, body: bytes, *, headers: HeaderList, timeout_s: float
@@ -100,7 +100,14 @@ class HttpClient:
         return await self._attempt("GET", url, b"", headers, timeout_s, 0)
 
     async def _attempt(
-        self, method: str, url: str, body: bytes, headers: HeaderList, timeout_s: float, cap: int
+        self,
+        method: str,
+        url: str,
+        body: bytes,
+        headers: HeaderList,
+        timeout_s: float,
+        cap: int,
+        secrets: Sequence[str] = (),
     ) -> Reply | AttemptFailure:
         problem = self.url_problem(url)
         if problem is not None:
@@ -108,7 +115,7 @@ class HttpClient:
         if len(body) > self.caps.request_bytes:
             words = f"the call has {len(body):,} bytes, more than {self.caps.request_bytes:,}"
             return AttemptFailure(FailureCode.OVERSIZE_REQUEST, words, surely_not_sent=True)
-        started_s = time.perf_counter()
+        started_s, chunks = time.perf_counter(), list[bytes]()
         try:
             async with asyncio.timeout(timeout_s):
                 target = _parse_url(url)
@@ -117,17 +124,20 @@ class HttpClient:
                 # Told the encoding, httpx need not guess it anew at every look at a header.
                 response.headers.encoding = _HEADER_ENCODING
                 try:
-                    reply_body = await _read(response, cap) if cap else b""
+                    reply_body = await _read(response, cap, chunks) if cap else b""
                 finally:
                     await response.aclose()
-        except _TooLarge:
+        except _TooLarge as error:
             words = f"answered with more than {cap:,} bytes"
-            return AttemptFailure(FailureCode.OVERSIZE_REPLY, words, status=response.status_code)  # pyright: ignore[reportPossiblyUnboundVariable]
-        except _Undecodable as error:
-            return AttemptFailure(FailureCode.INVALID_REPLY, f"answered with {error}")
+            return AttemptFailure(
+                FailureCode.OVERSIZE_REPLY, words, status=error.status, received_bytes=error.told_bytes or _size(chunks)
+            )
+        except Undecodable as error:
+            words = f"answered with {error}"
+            return AttemptFailure(FailureCode.INVALID_REPLY, words, received_bytes=_size(chunks))
         except Exception as error:
-            return _failure(error, timeout_s)
-        return Reply(response.status_code, response.headers, reply_body, time.perf_counter() - started_s)
+            return _failure(error, timeout_s, received_bytes=_size(chunks))
+        return Reply(response.status_code, response.headers, reply_body, time.perf_counter() - started_s, secrets)
 
     def _request(self, method: str, target: httpx.URL, body: bytes, headers: HeaderList) -> httpx.Request:
         extensions = {"timeout": self._timeout}
@@ -153,7 +163,7 @@ class HttpClient:
             # The endpoint's own clock, where it tells it, makes a date independent of how wrong the two clocks are.
             now_s = parse_http_date(reply.headers.get("date")) or self._wall_clock()
             asked_s = parse_retry_after(reply.headers.get("retry-after"), now_s=now_s)
-        return AttemptFailure(code, _status_message(code, reply), status=reply.status, retry_after_s=asked_s)
+        return AttemptFailure(code, _status_message(reply), status=reply.status, retry_after_s=asked_s)
 
     def _session(self, *, is_https: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -175,13 +185,19 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + _PIECE_BYTES]
 
 
-async def _read(response: httpx.Response, cap: int) -> bytes:
-    """The body, unpacked. Beyond the cap a 2xx raises _TooLarge; what an error status says is cut instead."""
+def _size(chunks: Sequence[bytes]) -> int:
+    return sum(map(len, chunks))
+
+
+async def _read(response: httpx.Response, cap: int, chunks: list[bytes]) -> bytes:
+    """The body, unpacked. Beyond the cap a 2xx raises _TooLarge; what an error status says is cut instead.
+
+    `chunks` takes up what arrives, and keeps it when this raises.
+    """
     is_answer = 200 <= response.status_code <= 299
     told_bytes, encoding = _told(response.headers)
     if is_answer and told_bytes > cap:
-        raise _TooLarge
-    chunks: list[bytes] = []
+        raise _TooLarge(response.status_code, told_bytes)
     size = 0
     assert isinstance(response.stream, httpx.AsyncByteStream)
     async for chunk in response.stream:
@@ -191,9 +207,9 @@ async def _read(response: httpx.Response, cap: int) -> bytes:
             break
     body = b"".join(chunks)
     if encoding not in ("", "identity"):
-        body = _unpack(body, encoding, cap, is_whole=size <= cap)
+        body = unpack(body, encoding, cap, is_whole=size <= cap)
     if is_answer and max(size, len(body)) > cap:
-        raise _TooLarge
+        raise _TooLarge(response.status_code)
     return body[:cap]
 
 
@@ -212,24 +228,7 @@ def _told(headers: httpx.Headers) -> tuple[int, str]:
     return told_bytes, ", ".join(encodings)
 
 
-def _unpack(body: bytes, encoding: str, cap: int, *, is_whole: bool) -> bytes:
-    """At most cap + 1 bytes are ever unpacked, so that a compressed bomb costs nothing."""
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise _Undecodable(f"content-encoding {encoding[:40]!r}, which was not asked for")
-    if encoding == "deflate" and body[:1] and body[0] & 0x0F != zlib.DEFLATED:
-        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    else:
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    try:
-        unpacked = unpacker.decompress(body, cap + 1)
-    except zlib.error as error:
-        raise _Undecodable(f"a body that is not {encoding} ({error})") from error
-    if is_whole and len(unpacked) <= cap and not unpacker.eof:
-        raise _Undecodable(f"a {encoding} body that ends too early")
-    return unpacked
-
-
-def _failure(error: Exception, timeout_s: float) -> AttemptFailure:
+def _failure(error: Exception, timeout_s: float, *, received_bytes: int) -> AttemptFailure:
     code, not_sent = exception_code(error), is_surely_not_sent(error)
     words = root_words(error)
     messages = {
@@ -241,14 +240,16 @@ def _failure(error: Exception, timeout_s: float) -> AttemptFailure:
         FailureCode.INVALID_REPLY: f"answered something that is not HTTP ({words})",
         FailureCode.INTERNAL_ERROR: f"could not be called by us ({type(error).__name__}: {words})",
     }
-    return AttemptFailure(code, messages.get(code, f"failed ({words})"), surely_not_sent=not_sent)
+    message = messages.get(code, f"failed ({words})")
+    return AttemptFailure(code, message, surely_not_sent=not_sent, received_bytes=received_bytes)
 
 
-def _status_message(code: FailureCode, reply: Reply) -> str:
+def _status_message(reply: Reply) -> str:
     words = f"answered {status_words(reply.status)}"
     if 300 <= reply.status <= 399 and (location := reply.headers.get("location")):
-        return f"{words} to {public_url(location)[:_SNIPPET_CHARS]}; redirects are not followed, register the final URL"
-    text = " ".join(reply.body[: 4 * _SNIPPET_CHARS].decode(errors="replace").split())
+        target = blot(public_url(location), reply.secrets)[:_SNIPPET_CHARS]
+        return f"{words} to {target}; redirects are not followed, register the final URL"
+    text = " ".join(blot(reply.body.decode(errors="replace"), reply.secrets).split())
     return f"{words}: {text[:_SNIPPET_CHARS]}" if text else words
 
 

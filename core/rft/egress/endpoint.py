@@ -1,7 +1,9 @@
 """Endpoint: one customer URL as we call it, and how its secrets stay out of every message."""
 
+import base64
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -31,7 +33,11 @@ RESERVED_HEADERS = frozenset(
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_TELLING_NAME = re.compile(r"auth|key|token|secret|password|cookie|session|signature|credential", re.IGNORECASE)
 _SHORTEST_SECRET = 4
+"""In a header whose name says that it holds a secret."""
+_SHORTEST_KEY = 12
+"""In any other header: what is shorter (a tenant, a region) may well be a word of a tool's honest output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,14 @@ class Endpoint:
     """Whether a call that may have arrived may be sent again."""
     header_list: HeaderList = field(init=False, repr=False, compare=False)
     """`headers` and ours, ready to be sent."""
+    secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """What `blot` takes out of everything that this endpoint says."""
 
     def __post_init__(self) -> None:
         if (problem := header_problem(self.headers)) is not None:
             raise ValueError(problem)
         object.__setattr__(self, "header_list", to_header_list(self.headers))
+        object.__setattr__(self, "secrets", secrets_of(self.headers))
 
 
 def to_header_list(headers: Mapping[str, str]) -> HeaderList:
@@ -96,13 +105,45 @@ def header_problem(headers: Mapping[str, str]) -> str | None:
     return None
 
 
+def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """All that must not be shown of these headers, longest first, also as it stands inside of JSON."""
+    long_enough = {
+        secret
+        for name, value in headers.items()
+        for secret in _parts(value)
+        if len(secret) >= (_SHORTEST_SECRET if _TELLING_NAME.search(name) else _SHORTEST_KEY)
+        and secret.lower() not in _HARMLESS
+    }
+    spellings = {
+        json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for secret in long_enough for is_ascii in (True, False)
+    }
+    return tuple(sorted(long_enough | spellings, key=lambda secret: (-len(secret), secret)))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """The value, its words (a bearer token), what its pairs are set to (a cookie), and what basic access encodes."""
+    yield value.strip()
+    words = re.split(r"[\s;,]+", value)
+    for word in words:
+        yield word
+        _, _, assigned = word.partition("=")
+        yield assigned.strip('"')
+    if words[0].lower() == "basic":
+        for word in words[1:]:
+            plain = base64.b64decode(word + "==", altchars=b"-_").decode(errors="replace")
+            yield from (plain, plain.partition(":")[2])
+
+
+def blot(text: str, secrets: Sequence[str]) -> str:
+    """The text without these secrets. To be done before a text is cut: half a key is shown by no mask."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
 def mask(text: str, headers: Mapping[str, str]) -> str:
     """The text with every header value, and every word of one such as a bearer token, blotted out."""
-    secrets = {secret for value in headers.values() for secret in (value, *value.split())}
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET and secret.lower() not in _HARMLESS:
-            text = text.replace(secret, "***")
-    return text
+    return blot(text, secrets_of(headers))
 
 
 _HARMLESS = frozenset({"basic", "bearer", "token", "application/json", "json", "true", "false"})

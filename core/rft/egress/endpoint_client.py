@@ -17,11 +17,11 @@ from rft.core.attempt import Attempt
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import Endpoint, HeaderList, mask, public_url
+from rft.egress.endpoint import Endpoint, HeaderList, blot, public_url
 from rft.egress.guard import AddressPolicy
 from rft.egress.limiter import EndpointDown, Limiter
 from rft.egress.limits import Limits
-from rft.egress.reply import AttemptFailure, Reply
+from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import decide, drive
 from rft.egress.signing import Signer
 
@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 PROBE_TIMEOUT_S = 5.0
 """How long an endpoint that is down may take to show a sign of life."""
+
+
+_GIVEN_UP = AttemptFailure(FailureCode.CANCELLED, "was not waited for any longer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,13 @@ class EndpointClient:
         allow_loopback: bool = True,
         allow_cidrs: tuple[str, ...] = (),
         limits: Limits | None = None,
+        caps: SizeCaps | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         occasion: str | None = None,
     ) -> "EndpointClient":
         """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
-        http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs))
+        http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs), caps=caps)
         return cls(
             http,
             limits=limits or Limits.fixed(max_calls_in_flight),
@@ -166,25 +170,32 @@ class _Call(Generic[T]):
         try:
             return await self._send(self._client.now() - asked_s, self._limiter)
         finally:
-            self._limiter.leave(self._owner, is_retry=is_retry)
+            self._limiter.leave(self._owner)
 
     async def _send(self, queued_s: float, limiter: Limiter | None) -> T | AttemptFailure:
         client, started_s = self._client, self._client.now()
-        reply = await client.http.post(
-            self._endpoint.url,
-            self._body,
-            headers=self._headers(),
-            timeout_s=max(0.001, min(self._endpoint.timeout_s, client.retry.total_s - self.elapsed_s)),
-        )
+        try:
+            reply = await client.http.post(
+                self._endpoint.url,
+                self._body,
+                headers=self._headers(),
+                timeout_s=max(0.001, min(self._endpoint.timeout_s, client.retry.total_s - self.elapsed_s)),
+                secrets=self._endpoint.secrets,
+            )
+        except asyncio.CancelledError:
+            # The endpoint may have seen it, and the ledger tells all that was tried; nobody learns anything from it.
+            if client.on_attempt is not None:
+                client.on_attempt(self._record(_GIVEN_UP, _GIVEN_UP, client.now() - started_s, queued_s))
+            raise
         latency_s = client.now() - started_s
         self.elapsed_s += latency_s
         outcome = self._judge(reply) if isinstance(reply, Reply) else reply
         if isinstance(outcome, AttemptFailure):
             # At once, since the breaker shows it to others, too: error pages like to repeat the key they were sent.
-            outcome = replace(outcome, message=mask(outcome.message, self._endpoint.headers))
+            outcome = replace(outcome, message=blot(outcome.message, self._endpoint.secrets))
         failure = outcome if isinstance(outcome, AttemptFailure) else None
         if limiter is not None:
-            limiter.learn(failure, latency_s=latency_s, is_retry=self.attempts > 1)
+            limiter.learn(failure, latency_s=latency_s)
         if client.on_attempt is not None:
             client.on_attempt(self._record(reply, failure, latency_s, queued_s))
         return outcome
@@ -221,7 +232,7 @@ class _Call(Generic[T]):
             latency_s=latency_s,
             queued_s=queued_s,
             sent_bytes=len(self._body),
-            received_bytes=len(reply.body) if isinstance(reply, Reply) else 0,
+            received_bytes=len(reply.body) if isinstance(reply, Reply) else reply.received_bytes,
         )
 
     def wait_after(self, failure: AttemptFailure, attempt: int) -> float | None:
@@ -250,7 +261,7 @@ class _Call(Generic[T]):
         return Failure(
             stage=endpoint.stage,
             code=last.code,
-            message=mask(message, endpoint.headers),
+            message=blot(message, endpoint.secrets),
             endpoint=endpoint.name,
             status=last.status,
             attempts=self.attempts,

@@ -28,15 +28,17 @@ def _networks(*cidrs: str) -> tuple[Network, ...]:
 
 METADATA = _networks(
     "169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "fd00:ec2::254/128", "fd00:ec2::23/128",
-    "fd20:ce::254/128", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32",
+    "fd20:ce::254/128", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32", "fe80::a9fe:a9fe/128",
 )  # fmt: skip
 """Where clouds hand out credentials of the machine; refused whatever is allowed."""
 
+TUNNELS = _networks("2002::/16", "2001::/32", "::/96")
+"""6to4, Teredo and IPv4-compatible addresses: retired, and each hides an IPv4 address. Refused whatever is allowed."""
+
 NEVER = _networks(
     "0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "::/128", "fe80::/10", "ff00::/8",
-    "2002::/16", "2001::/32", "::/96",
 )  # fmt: skip
-"""Unspecified, link-local, multicast, reserved, and the retired tunnels that hide an IPv4 address."""
+"""Unspecified, link-local, multicast, reserved."""
 
 PRIVATE = _networks(
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
@@ -46,7 +48,11 @@ PRIVATE = _networks(
 """Not on the public internet; open only through the allow-list. `is_global` alone forgets several of them."""
 
 _LOOPBACK = _networks("127.0.0.0/8", "::1/128")
+_LINK_LOCAL = _networks("fe80::/10")  # clouds keep credentials here, too
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""What stands before the IPv4 address in the lower half of an IPv6 address."""
 _HOST = re.compile(r"[A-Za-z0-9_.:-]+")
 _CANONICAL_IPV4 = re.compile(r"(\d{1,3})(\.\d{1,3}){3}")
 
@@ -77,8 +83,8 @@ def judge(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | N
             return judge(address.ipv4_mapped, policy, is_https=is_https)
         if address in _NAT64:
             return judge(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), _PUBLIC_ONLY, is_https=is_https)
-    if _is_in(address, METADATA):
-        return f"{address} is a cloud metadata address; these are never called"
+    if (problem := _problem_whatever_is_allowed(address)) is not None:
+        return problem
     if _is_in(address, policy.allowed):
         return None
     if _is_in(address, _LOOPBACK):
@@ -89,6 +95,33 @@ def judge(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | N
         return f"{address} is a private address; add its network to the allow-list to call it"
     if policy.require_https and not is_https:
         return f"{address} is outside the allow-list and needs https"
+    return None
+
+
+def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that a tunnel or translator may read out of an IPv6 address."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return []
+    bits, found = int(address), list[int]()
+    if address.sixtofour is not None:
+        found.append(int(address.sixtofour))
+    if address.teredo is not None:
+        found.extend(int(end) for end in address.teredo)
+    if bits >> 32 == 0 or (bits >> 32) & 0xFFFFFFFF in _ISATAP:
+        found.append(bits & 0xFFFFFFFF)
+    if address in _LOCAL_NAT64:
+        # After a prefix of 48, 56, 64 or 96 bits, bits 64 to 71 left out (RFC 6052).
+        without_gap = (bits >> 64 << 56) | (bits & ((1 << 56) - 1))
+        found.extend((without_gap >> shift) & 0xFFFFFFFF for shift in (40, 32, 24))
+        found.append(bits & 0xFFFFFFFF)
+    return [ipaddress.IPv4Address(number) for number in found]
+
+
+def _problem_whatever_is_allowed(address: Address) -> str | None:
+    if any(_is_in(inner, METADATA) for inner in (address, *hidden_in(address))):
+        return f"{address} is a cloud metadata address; these are never called"
+    if _is_in(address, _LINK_LOCAL) or (_is_in(address, TUNNELS) and not _is_in(address, _LOOPBACK)):
+        return f"{address} is not an address that a server can have"
     return None
 
 

@@ -10,11 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from rft.egress.breaker import Breaker, BreakerState, RetryShare
+from rft.egress.breaker import Breaker, BreakerState
 from rft.egress.reply import AttemptFailure
+from rft.egress.retry_share import RetryShare
 
 Probe: TypeAlias = Callable[[], Awaitable[bool]]
 """Whether the endpoint answers at all."""
+
+LONGEST_SILENCE_S = 60.0
+"""An endpoint that asks us to stay away for longer is called again after this, so that it is not lost for hours."""
 
 
 class Window(Protocol):
@@ -66,8 +70,9 @@ class Limiter:
     """One endpoint's turnstile: at most `window.limit` calls inside, `rate_limit` entries per second, fair to owners.
 
     Waiting calls are served by owner (a job): the owner with the fewest calls inside goes first, and within one owner
-    first come, first served. Retries go before first attempts while the retry share covers them. While the breaker is
-    open nobody enters.
+    first come, first served. Retries go before first attempts while the retry share covers them. Nobody enters while
+    the endpoint asked us to stay away (Retry-After), nor while the breaker is open: then probes go out, which count as
+    calls inside and as starts, too.
     """
 
     def __init__(
@@ -92,6 +97,8 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         self._probe: Probe | None = None
         self._prober: asyncio.Task[None] | None = None
+        self._departure: asyncio.Future[None] | None = None
+        """What a probe without room waits for."""
         self._inside: dict[str, int] = {}
         self._firsts: _Lines = {}
         self._again: _Lines = {}
@@ -148,18 +155,18 @@ class Limiter:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
-                self.leave(owner, is_retry=is_retry)
+                self.leave(owner)
             else:
                 self._pump()
             raise
 
-    def leave(self, owner: str = "", *, is_retry: bool = False) -> None:
+    def leave(self, owner: str = "") -> None:
         """Give the place back."""
         self.in_flight -= 1
         if self.in_flight == 0:
             self._empty_since_s = self._now()
-        if is_retry and self._retries is not None:
-            self._retries.in_flight -= 1
+        if self._departure is not None and not self._departure.done():
+            self._departure.set_result(None)
         left = self._inside[owner] - 1
         if left:
             self._inside[owner] = left
@@ -167,25 +174,33 @@ class Limiter:
             del self._inside[owner]
         self._pump()
 
-    def learn(self, failure: AttemptFailure | None, *, latency_s: float, is_retry: bool = False) -> None:
+    def learn(self, failure: AttemptFailure | None, *, latency_s: float) -> None:
         """Say how an attempt ended, before leaving."""
         now_s = self._now()
         self._window.on_end(failure, latency_s=latency_s, in_flight=self.in_flight, now_s=now_s)
+        if failure is not None and failure.retry_after_s:
+            silence_s = min(failure.retry_after_s, LONGEST_SILENCE_S)
+            self._next_start_s = max(self._next_start_s, now_s + silence_s)
         if self._retries is not None:
-            self._retries.on_end(is_retry=is_retry, has_failed=failure is not None)
+            self._retries.on_end()
+            if failure is None and self._again:
+                self._retries.on_answer(waiting=sum(map(len, self._again.values())), now_s=now_s)
         if self._breaker is not None:
             before = self._breaker.state
             self._breaker.on_end(failure, began_s=now_s - latency_s, now_s=now_s)
             self._announce(before)
 
     async def aclose(self) -> None:
-        """Stop probing."""
+        """Stop probing and waking up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._prober is not None:
             self._prober.cancel()
             await asyncio.gather(self._prober, return_exceptions=True)
 
     def _may_start(self) -> bool:
-        return self.in_flight < self.limit and (not self._interval_s or self._now() >= self._next_start_s)
+        return self.in_flight < self.limit and self._now() >= self._next_start_s
 
     def _is_retry_covered(self) -> bool:
         return self._retries is None or self._retries.covers(self._now())
@@ -196,13 +211,16 @@ class Limiter:
         self.in_flight += 1
         self._inside[owner] = self._inside.get(owner, 0) + 1
         if is_retry and self._retries is not None:
-            self._retries.in_flight += 1
+            self._retries.on_start()
+        self._count_start()
+
+    def _count_start(self) -> None:
         if self._interval_s:
             self._next_start_s = self._now() + self._interval_s
 
     def _pump(self) -> None:
         while self.queued and self.in_flight < self.limit:
-            if self._interval_s and (wait_s := self._next_start_s - self._now()) > 0:
+            if (wait_s := self._next_start_s - self._now()) > 0:
                 self._wake_in(wait_s)
                 return
             is_retry = bool(self._again) and self._is_retry_covered()
@@ -251,16 +269,40 @@ class Limiter:
 
     async def _keep_probing(self, breaker: Breaker, probe: Probe) -> None:
         """Probe after each of the open breaker's pauses, until it answers or nobody may wait for it any longer."""
+        before = breaker.state
         while breaker.state is BreakerState.OPEN:
-            await asyncio.sleep(max(0.0, breaker.next_probe_s - self._now()))
-            is_alive = await probe()
+            await self._wait_for_turn(breaker)
+            if (before := breaker.state) is not BreakerState.OPEN:
+                break  # a call that was still inside closed it, and has told so
+            is_alive = await self._probe_inside(probe)
+            before = breaker.state
             breaker.on_probe(is_alive=is_alive, now_s=self._now())
             if breaker.is_beyond_hope(self._now()):
                 self._send_hopeless_home()
                 break
         # Not from within: the breaker may open again at once, and then needs a new prober.
         self._prober = None
-        self._announce(BreakerState.OPEN)
+        self._announce(before)
+        self._pump()
+
+    async def _wait_for_turn(self, breaker: Breaker) -> None:
+        """Until the next probe is due, the endpoint bears a start, and its owner's cap leaves room."""
+        while breaker.state is BreakerState.OPEN:
+            if (wait_s := max(breaker.next_probe_s, self._next_start_s) - self._now()) > 0:
+                await asyncio.sleep(wait_s)
+            elif self._cap is not None and self.in_flight >= self._cap:
+                self._departure = asyncio.get_running_loop().create_future()
+                await self._departure
+            else:
+                return
+
+    async def _probe_inside(self, probe: Probe) -> bool:
+        self.in_flight += 1
+        self._count_start()
+        try:
+            return await probe()
+        finally:
+            self.in_flight -= 1
 
     def _send_hopeless_home(self) -> None:
         try:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
-from rft.egress.breaker import Breaker, BreakerSettings, BreakerState, RetryShare
+from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
 from rft.egress.endpoint import Endpoint, endpoint_key
 from rft.egress.limiter import FixedWindow, Limiter
 from rft.egress.reply import AttemptFailure
+from rft.egress.retry_share import RetryShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Limits:
     ) -> "Limits":
         """Limits that follow each endpoint, with a breaker and a retry share; `max_in_flight` stays the ceiling."""
 
+        settings = window or AdaptiveSettings(largest=max_in_flight)
+
         def make(key: str) -> Limiter:
             state = Breaker(breaker or BreakerSettings())
 
@@ -50,9 +53,7 @@ class Limits:
                 if on_change is not None:
                     on_change(BreakerChange(key, new, state.last_failure))
 
-            limiter = Limiter(
-                AdaptiveWindow(window or AdaptiveSettings()), breaker=state, retries=RetryShare(), on_change=tell
-            )
+            limiter = Limiter(AdaptiveWindow(settings), breaker=state, retries=RetryShare(), on_change=tell)
             limiter.tighten(max_concurrency=max_in_flight, rate_limit=None)
             return limiter
 

@@ -1,7 +1,7 @@
 """What one attempt at an endpoint ends in: a `Reply`, or an `AttemptFailure`. Nothing is raised."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rft.core.failure import FailureCode
 
@@ -17,6 +17,8 @@ class Reply:
     """Decompressed."""
     elapsed_s: float
     """From sending to the last byte, without waiting in our own queue."""
+    secrets: Sequence[str] = field(default=(), repr=False)
+    """What the call carried and the reply may repeat: to be blotted out before anything of it is cut or shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class AttemptFailure:
     """How long the endpoint asked us to stay away."""
     surely_not_sent: bool = False
     """The request cannot have reached the endpoint's code, so that repeating it is always safe."""
+    received_bytes: int = 0
+    """Of a body that was not read to its end; as announced, where it was too large to be read at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rft.core.base import Record
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.last_words import LAST_WORDS_S
 from rft.gateway_service.door import OPEN_TO_ALL, Door
 from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
 from rft.gateway_service.settings import ServiceSettings
@@ -30,6 +31,7 @@ from rft.gateway_service.wire import (
 )
 
 _log = logging.getLogger(__name__)
+SWEEP_S = 60.0
 J = TypeVar("J", bound=JobOrder)
 G = TypeVar("G")
 
@@ -67,8 +69,13 @@ def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: Shared
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        sweeping = asyncio.create_task(_sweep(jobs))
         yield
-        await jobs.aclose()
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await jobs.aclose()
         await shared.aclose()
 
     app = FastAPI(title=trade.title, version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
@@ -82,11 +89,22 @@ def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: Shared
     return app
 
 
+async def _sweep(jobs: Jobs[J, G]) -> None:
+    """Notice trainers that are gone, even where nobody asks for anything."""
+    while True:
+        await asyncio.sleep(SWEEP_S)
+        jobs.forget_silent()
+
+
 def _opener(trade: Trade[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
     def open_job(job_id: str, order: J) -> RegisteredJob[J, G]:
         book, limits = AttemptBook(), shared.limits_of_job()
         client = shared.client(
-            limits, retry=order.retry, signing_secrets=order.secrets.signing_secrets, on_attempt=book.note
+            limits,
+            retry=order.retry,
+            signing_secrets=order.secrets.signing_secrets,
+            on_attempt=book.note,
+            occasion=order.occasion,
         )
         gateway = trade.open_gateway(job_id, order, client)
         return RegisteredJob(order=order, gateway=gateway, limits=limits, attempts=book)

@@ -20,6 +20,7 @@ from rft.egress.breaker import BreakerState
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import AddressPolicy
+from rft.egress.last_words import last_words
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure, Reply
 from rft.egress.retry import decide, drive
@@ -82,16 +83,22 @@ class ServiceConnection:
         self._watch: asyncio.Task[None] | None = None
         self._not_up: dict[str, BreakerChange] = {}
 
-    async def aclose(self) -> None:
-        """Tell the service that the job is done, as far as it listens, and close all connections."""
+    async def aclose(self, hurry: asyncio.Event | None = None) -> None:
+        """Tell the service that the job is done, and close all connections. Once hurried, it has only seconds.
+
+        The service answers when it has told the customer's servers all it had to tell.
+        """
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
             self._watch = None
         if self._registrations:
             self._registrations = 0
-            self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", SMALL_TALK_S))
+            await last_words([asyncio.create_task(self._say_goodbye())], hurry)
         await self._http.aclose()
+
+    async def _say_goodbye(self) -> None:
+        self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", self._deadline_s))
 
     async def call(self, room: str, order: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
         """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,8 +17,10 @@ from rft.gateway_service.wire import JobOrder
 J = TypeVar("J", bound=JobOrder)
 G = TypeVar("G")
 
-FORGET_AFTER_S = 6 * 3600.0
-"""A living trainer asks about its breakers every second."""
+FORGET_AFTER_S = 900.0
+"""A living trainer asks about its breakers every second, and says again who it is when it was forgotten."""
+TAKE_OVER_S = 20.0
+"""How long a trainer that takes a job over waits for what its predecessor left to be told."""
 _KEPT_ATTEMPTS = 20_000
 
 
@@ -103,6 +105,8 @@ class Jobs(Generic[J, G]):
         self._open_job, self._close, self._forget_after_s, self._now = open_job, close, forget_after_s, now
         self._by_id: OrderedDict[str, RegisteredJob[J, G]] = OrderedDict()
         """Longest unheard of first."""
+        self._closing: set[asyncio.Task[None]] = set()
+        """Closings that nobody waits for: of jobs that went silent, or were taken over."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -114,19 +118,18 @@ class Jobs(Generic[J, G]):
 
     async def register(self, job_id: str, order: J) -> None:
         """Know this job from now on. Raises ValueError for an order that cannot be carried out."""
-        await self._forget_silent()
+        self.forget_silent()
         known = self._by_id.get(job_id)
         if known is None or known.order != order:
             opened = self._open_job(job_id, order)
-            forgotten = await self.forget(job_id)
-            for attempt in forgotten.attempts.take_left_over() if forgotten else ():
-                opened.attempts.note(attempt)
+            while (predecessor := self._by_id.pop(job_id, None)) is not None:
+                await self._give_way(predecessor, opened)
             self._by_id[job_id] = opened
         self._hear(job_id)
 
     async def find(self, job_id: str) -> RegisteredJob[J, G]:
         """The job. Raises UnknownJob."""
-        await self._forget_silent()
+        self.forget_silent()
         if job_id not in self._by_id:
             raise UnknownJob
         return self._hear(job_id)
@@ -152,7 +155,23 @@ class Jobs(Generic[J, G]):
 
     async def aclose(self) -> None:
         """Forget all jobs."""
-        await asyncio.gather(*(self.forget(job_id) for job_id in list(self._by_id)))
+        try:
+            await asyncio.gather(*(self.forget(job_id) for job_id in list(self._by_id)), *self._closing)
+        finally:
+            await _cancelled(self._closing)
+
+    async def _give_way(self, old: RegisteredJob[J, G], new: RegisteredJob[J, G]) -> None:
+        """Close the predecessor before the successor makes its first call, unless that takes too long."""
+        await asyncio.wait((self._close_in_background(old),), timeout=TAKE_OVER_S)
+        for attempt in old.attempts.take_left_over():
+            new.attempts.note(attempt)
+
+    def _close_in_background(self, job: RegisteredJob[J, G]) -> asyncio.Task[None]:
+        job.is_forgotten = True
+        closing = asyncio.create_task(self._close_idle(job))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        return closing
 
     def _hear(self, job_id: str) -> RegisteredJob[J, G]:
         job = self._by_id[job_id]
@@ -160,14 +179,22 @@ class Jobs(Generic[J, G]):
         self._by_id.move_to_end(job_id)
         return job
 
-    async def _forget_silent(self) -> None:
+    def forget_silent(self) -> None:
+        """Forget jobs whose trainers are gone."""
         while self._by_id:
             job_id, job = next(iter(self._by_id.items()))
             if self._now() - job.heard_s <= self._forget_after_s:
                 return
-            await self.forget(job_id)
+            self._close_in_background(self._by_id.pop(job_id))
 
     async def _close_idle(self, job: RegisteredJob[J, G]) -> None:
         if job.is_forgotten and not job.calls_inside:
             await self._close(job.gateway)
             await job.limits.aclose()
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    underway = list(tasks)
+    for task in underway:
+        task.cancel()
+    await asyncio.gather(*underway, return_exceptions=True)

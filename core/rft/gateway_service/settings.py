@@ -13,6 +13,10 @@ class ServiceSettings(BaseSettings):
     """What callers must show. Unset: the service listens on this machine's own addresses only."""
     max_calls_in_flight: int = Field(default=512, ge=1)
     """Concurrent calls to one endpoint at most, all jobs together."""
+    max_call_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)
+    """A call to an endpoint beyond this is not made; traces for graders are shortened to it."""
+    max_reply_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)
+    """A reply beyond this is not read: a tool's is a 413 to the model, a grader's a failure."""
     has_adaptive_limits: bool = True
     """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
     hold_max_s: float = 3600.0

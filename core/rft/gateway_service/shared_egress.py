@@ -46,7 +46,8 @@ class SharedEgress:
         policy = AddressPolicy(
             allow_loopback=settings.allow_loopback, allow_cidrs=tuple(str(cidr) for cidr in settings.allow_cidrs)
         )
-        self._http = HttpClient(policy, caps=caps)
+        own_caps = SizeCaps(request_bytes=settings.max_call_bytes, reply_bytes=settings.max_reply_bytes)
+        self._http = HttpClient(policy, caps=caps or own_caps)
         self._not_up: dict[str, BreakerChange] = {}
         self._limits = (
             Limits.adaptive(
@@ -69,6 +70,7 @@ class SharedEgress:
         retry: RetryBudget,
         signing_secrets: tuple[str, ...],
         on_attempt: Callable[[Attempt], None],
+        occasion: str | None = None,
     ) -> EndpointClient:
         """A job's own client on the shared connections and limits. Raises ValueError for a malformed secret."""
         return EndpointClient(
@@ -77,6 +79,7 @@ class SharedEgress:
             retry=retry,
             signer=Signer(signing_secrets) if signing_secrets else None,
             on_attempt=on_attempt,
+            occasion=occasion,
         )
 
     def not_up(self, keys: Iterable[str]) -> list[BreakerChange]:

@@ -34,6 +34,8 @@ class JobOrder(Record):
     retry: RetryBudget = RetryBudget()
     secrets: RunSecrets = Field(default_factory=RunSecrets, repr=False)
     """Only those that the service needs."""
+    occasion: str | None = None
+    """Keeps the idempotency keys of a run that was taken up again apart from those of its beginning."""
 
 
 class Problem(Record):

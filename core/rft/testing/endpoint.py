@@ -5,6 +5,7 @@ For a real socket, and for faults that break the connection itself, see `rft.tes
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -83,6 +84,9 @@ class ScriptedEndpoint:
         self.in_flight = 0
         self.max_in_flight = 0
         """Most calls that were ever inside at once."""
+        self.most_posts: Counter[str] = Counter()
+        """By path; without what has no body, such as probes."""
+        self._posts: Counter[str] = Counter()
         self._watchers: list[asyncio.Future[None]] = []
 
     def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> ReceivedCall:
@@ -91,12 +95,17 @@ class ScriptedEndpoint:
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         call = ReceivedCall(path, headers, body, asyncio.get_running_loop().time(), self.in_flight)
         self.calls.append(call)
+        if body:
+            self._posts[path] += 1
+            self.most_posts[path] = max(self.most_posts[path], self._posts[path])
         self._announce()
         return call
 
-    def end(self) -> None:
+    def end(self, call: ReceivedCall) -> None:
         """Count a call out."""
         self.in_flight -= 1
+        if call.body:
+            self._posts[call.path] -= 1
         self._announce()
 
     async def until(self, condition: "Callable[[ScriptedEndpoint], bool]") -> None:
@@ -141,7 +150,7 @@ class ScriptedEndpoint:
         try:
             await self._send(await self.answer(call), send)
         finally:
-            self.end()
+            self.end(call)
 
     async def _send(self, answer: HttpAnswer | Fault, send: _Send) -> None:
         if isinstance(answer, Fault):

@@ -13,10 +13,17 @@ from rft.testing.faults import Fault, FaultKind, HttpAnswer, ReceivedCall, rende
 
 
 class LoopbackEndpoint:
-    """Serves an endpoint on 127.0.0.1 while it is entered; HTTP/1.1 with connections kept alive, no pipelining."""
+    """Serves an endpoint on this machine while it is entered; HTTP/1.1 with connections kept alive, no pipelining."""
 
-    def __init__(self, endpoint: ScriptedEndpoint, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
-        self.endpoint, self.port = endpoint, port
+    def __init__(
+        self,
+        endpoint: ScriptedEndpoint,
+        *,
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
+        address: str = "127.0.0.1",
+    ) -> None:
+        self.endpoint, self.port, self._address = endpoint, port, address
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[_Connection] = set()
@@ -27,7 +34,7 @@ class LoopbackEndpoint:
     @property
     def base_url(self) -> str:
         """Without a trailing slash."""
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{self._address}:{self.port}"
 
     @property
     def tool_url(self) -> str:
@@ -41,7 +48,7 @@ class LoopbackEndpoint:
 
     async def __aenter__(self) -> "LoopbackEndpoint":
         self._server = await asyncio.get_running_loop().create_server(
-            self._connect, "127.0.0.1", self.port, ssl=self._tls, backlog=4096
+            self._connect, self._address, self.port, ssl=self._tls, backlog=4096
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -66,6 +73,8 @@ class _Connection(asyncio.Protocol):
         self._endpoint, self._siblings, self._is_closed = endpoint, siblings, is_closed
         self._buffer = b""
         self._work: asyncio.Task[None] | None = None
+        self._call: ReceivedCall | None = None
+        """The one in work."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -100,12 +109,14 @@ class _Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self._buffer = rest[length:]
-        call = self._endpoint.begin(lines[0].split(" ")[1], headers, rest[:length])
-        self._work = asyncio.ensure_future(self._reply(call))
+        self._call = self._endpoint.begin(lines[0].split(" ")[1], headers, rest[:length])
+        self._work = asyncio.ensure_future(self._reply(self._call))
 
     def _finish(self) -> None:
         self._work = None
-        self._endpoint.end()
+        if self._call is not None:
+            self._endpoint.end(self._call)
+            self._call = None
 
     async def _reply(self, call: ReceivedCall) -> None:
         try:

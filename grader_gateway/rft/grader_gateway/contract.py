@@ -9,7 +9,8 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
-from rft.core.messages import Message, Role, ToolCall
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.egress.endpoint import blot
 from rft.egress.reply import AttemptFailure, Reply
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -40,17 +41,32 @@ class GradedTrace(Protocol):
         """Name of the model that answered."""
         ...
 
+    @property
+    def tools(self) -> Sequence[ToolSchema]:
+        """What it was told of its tools."""
+        ...
+
 
 def to_wire(trace: GradedTrace, *, item: JsonObject, trace_id: str) -> JsonObject:
     """The body of the POST."""
-    return {"sample": to_sample(trace), "item": item, "trace_id": trace_id}
+    return {"sample": to_sample(trace), "item": to_item(item), "trace_id": trace_id}
+
+
+def to_item(item: JsonObject) -> JsonObject:
+    """The row as graders of the hosted original know it: its `tools` and each message's `name` are there, or null."""
+    messages = item.get("messages")
+    if not isinstance(messages, list):
+        return item
+    named: list[JsonValue] = [{"name": None, **entry} if isinstance(entry, dict) else entry for entry in messages]
+    return {"tools": None, **item, "messages": named}
 
 
 def to_sample(trace: GradedTrace) -> JsonObject:
     """The `sample` of the contract, plus `trace`: every message with tool outputs.
 
     `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
-    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original.
+    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original. Nobody speaks and no reasoning is
+    summed up here: `output_audio` and `output_reasoning_summary` are null.
     """
     produced = trace.messages[trace.prompt_messages :]
     answer = produced[-1] if produced and produced[-1].role is Role.ASSISTANT else None
@@ -67,6 +83,8 @@ def to_sample(trace: GradedTrace) -> JsonObject:
         "output_text": text,
         "output_json": _as_json(text),
         "output_tools": [_to_tool_call(call) for message in produced for call in message.tool_calls],
+        "output_audio": None,
+        "input_tools": [_to_tool(tool) for tool in trace.tools],
         "output_reasoning_summary": None,
         "model": trace.model,
         "trace": {
@@ -108,12 +126,15 @@ def _to_tool_call(call: ToolCall) -> JsonObject:
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
+def _to_tool(tool: ToolSchema) -> JsonObject:
+    function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
 def _as_json(text: str) -> JsonValue:
-    """The answer as JSON when it is an object or a list, otherwise None."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
+    """The answer where it is JSON, otherwise None."""
     try:
-        return cast("JsonValue", json.loads(text, parse_constant=_refuse_constant))
+        return cast("JsonValue", json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
     except (ValueError, RecursionError):
         return None
 
@@ -122,22 +143,29 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large to be told on")
+    return number
+
+
 def read_score(reply: Reply) -> float | AttemptFailure:
     """The finite number that a 2xx reply holds, or what is wrong in words that its author can act on."""
     body = reply.body.removeprefix(_BYTE_ORDER_MARK)
     if not body.strip():
-        return _invalid(reply, f"an empty body; {_EXPECTED}")
+        return _no_reply(reply, f"an empty body; {_EXPECTED}")
     try:
         parsed = cast("JsonValue", json.loads(body))
     except (ValueError, RecursionError):
-        return _invalid(reply, f"{_show(body.decode(errors='replace'))}, which is not JSON; {_EXPECTED}")
+        return _no_reply(reply, f"{_show(body.decode(errors='replace'), reply)}, which is not JSON; {_EXPECTED}")
     if not isinstance(parsed, dict):
-        return _invalid(reply, f"{_show(parsed)}; {_EXPECTED}")
+        return _invalid(reply, f"{_show(parsed, reply)}; {_EXPECTED}")
     if "score" not in parsed:
         return _invalid(reply, f"an object without `score`; {_EXPECTED}")
     score = parsed["score"]
     if isinstance(score, bool) or not isinstance(score, int | float):
-        return _invalid(reply, f"the score {_show(score)}, which is not a number")
+        return _invalid(reply, f"the score {_show(score, reply)}, which is not a number")
     try:
         number = float(score)
     except OverflowError:
@@ -147,10 +175,15 @@ def read_score(reply: Reply) -> float | AttemptFailure:
     return number
 
 
+def _no_reply(reply: Reply, words: str) -> AttemptFailure:
+    """An error page with status 200, say: whoever answered was not the grader."""
+    return AttemptFailure(FailureCode.INVALID_REPLY, f"answered {words}", status=reply.status)
+
+
 def _invalid(reply: Reply, words: str) -> AttemptFailure:
     return AttemptFailure(FailureCode.INVALID_SCORE, f"answered {words}", status=reply.status)
 
 
-def _show(value: JsonValue) -> str:
-    text = repr(value)
+def _show(value: JsonValue, reply: Reply) -> str:
+    text = blot(repr(value), reply.secrets)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

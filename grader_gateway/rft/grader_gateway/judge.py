@@ -83,21 +83,30 @@ class Judge:
         )
 
     async def ask(self, question: Question[T], *, trace_id: str, call_id: str) -> Verdict[T] | Failure:
-        """The verdict, or why there is none after all retries."""
+        """The verdict, or why there is none after all retries; either tells every token."""
+        reader = _Reader(question.read, self._client)
+        outcome = await self._ask_as_able(question, reader, trace_id, call_id)
+        if isinstance(outcome, Failure) and reader.usage != TokenUsage():
+            return outcome.model_copy(update={"usage": {question.model: reader.usage}})
+        return outcome
+
+    async def _ask_as_able(
+        self, question: Question[T], reader: "_Reader[T]", trace_id: str, call_id: str
+    ) -> Verdict[T] | Failure:
+        """With a schema, unless the server knows none."""
         has_schema = self._takes_schema
-        outcome = await self._ask(question, trace_id, call_id, has_schema=has_schema)
+        outcome = await self._ask(question, reader, trace_id, call_id, has_schema=has_schema)
         if not has_schema or not isinstance(outcome, Failure) or outcome.status not in _SCHEMA_REFUSALS:
             return outcome
-        plain = await self._ask(question, trace_id, f"{call_id}.plain", has_schema=False)
+        plain = await self._ask(question, reader, trace_id, f"{call_id}.plain", has_schema=False)
         if isinstance(plain, Failure) and plain.code is not FailureCode.INVALID_SCORE:
             return outcome
         self._takes_schema = False
         return plain
 
     async def _ask(
-        self, question: Question[T], trace_id: str, call_id: str, *, has_schema: bool
+        self, question: Question[T], reader: "_Reader[T]", trace_id: str, call_id: str, *, has_schema: bool
     ) -> Verdict[T] | Failure:
-        reader = _Reader(question.read, self._client)
         answer = await self._client.post_json(
             self._endpoint,
             _to_wire(question, has_schema=has_schema),

@@ -47,6 +47,7 @@ class RemoteGraderGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        occasion: str | None = None,
     ) -> "RemoteGraderGateway":
         """A job's grader at the service with this base URL; it is asked for the first time by the first grade."""
         needed = RunSecrets(
@@ -55,7 +56,7 @@ class RemoteGraderGateway:
             signing_secrets=secrets.signing_secrets,
             judge_api_key=secrets.judge_api_key,
         )
-        order = GraderJob(grader=grader, judge=judge, retry=retry or RetryBudget(), secrets=needed)
+        order = GraderJob(grader=grader, judge=judge, retry=retry or RetryBudget(), secrets=needed, occasion=occasion)
         connection = ServiceConnection(
             "grader gateway",
             url,

@@ -4,7 +4,7 @@ from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
-from rft.core.messages import Message
+from rft.core.messages import Message, ToolSchema
 from rft.gateway_service.wire import JobOrder, ServiceReply
 from rft.grader_gateway.contract import GradedTrace
 
@@ -26,6 +26,7 @@ class SentTrace(Record):
     prompt_messages: int
     finish_reason: str
     model: str
+    tools: tuple[ToolSchema, ...] = ()
 
     @classmethod
     def of(cls, trace: GradedTrace) -> "SentTrace":
@@ -35,6 +36,7 @@ class SentTrace(Record):
             prompt_messages=trace.prompt_messages,
             finish_reason=trace.finish_reason,
             model=trace.model,
+            tools=tuple(trace.tools),
         )
 
 

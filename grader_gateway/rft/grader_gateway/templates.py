@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -12,13 +12,14 @@ from rft.core.base import JsonObject
 
 SAMPLE_NAMES = frozenset(
     {
-        "choices", "finish_reason", "model", "output_json", "output_reasoning_summary", "output_text", "output_tools",
-        "trace",
+        "choices", "finish_reason", "input_tools", "model", "output_audio", "output_json", "output_reasoning_summary",
+        "output_text", "output_tools", "trace",
     }
 )  # fmt: skip
 """What a `sample` always has (`contract.to_sample`)."""
+_NOT_THE_MODELS = frozenset({"input_tools", "model", "output_audio", "output_reasoning_summary"})
+"""What of it no answer changes: a path that leads nowhere in there is the author's doing."""
 
-_PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _STEP = re.compile(
     r"""\.\s*([^.\[\]{}()|"'\s]+(?:[ \t]+[^.\[\]{}()|"'\s]+)*)|\[\s*(-?\d{1,9})\s*\]|\["([^"]*)"\]|\['([^']*)'\]"""
 )
@@ -49,7 +50,7 @@ class Unresolved:
     @property
     def is_models_doing(self) -> bool:
         """Whether the model's answer lacks it; otherwise the author named what no row or sample has."""
-        return self.variable.namespace == "sample" and self.variable.steps[0] in SAMPLE_NAMES
+        return self.variable.namespace == "sample" and self.variable.steps[0] in SAMPLE_NAMES - _NOT_THE_MODELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,19 @@ def parse(text: str) -> Template:
     """Raises TemplateError."""
     parts: list[str | Variable] = []
     end = 0
-    for match in _PLACEHOLDER.finditer(text):
-        parts += [text[end : match.start()], _variable(match.group(1).strip())]
-        end = match.end()
+    for start, close in _placeholders(text):
+        parts += [text[end:start], _variable(text[start + 2 : close].strip())]
+        end = close + 2
     parts.append(text[end:])
     return Template(tuple(part for part in parts if part != ""))
+
+
+def _placeholders(text: str) -> Iterator[tuple[int, int]]:
+    """Where each begins and where its closing braces stand; every character is looked at once or twice."""
+    end = 0
+    while (start := text.find("{{", end)) >= 0 and (close := text.find("}}", start + 2)) >= 0:
+        yield start, close
+        end = close + 2
 
 
 def template_problem(text: str) -> str | None:

@@ -79,6 +79,8 @@ RAW_DEFLATE = zlib.compressobj(wbits=-15)
     ("encoding", "body"),
     [
         ("gzip", gzip.compress(b"hello", mtime=0)),
+        ("gzip", gzip.compress(b"hel", mtime=0) + gzip.compress(b"lo", mtime=0)),
+        ("gzip", gzip.compress(b"hello", mtime=0) + b"\x00" * 10),
         ("GZIP", gzip.compress(b"hello", mtime=0)),
         ("deflate", zlib.compress(b"hello")),
         ("deflate", RAW_DEFLATE.compress(b"hello") + RAW_DEFLATE.flush()),
@@ -99,6 +101,9 @@ async def test_compressed_replies_are_unpacked(encoding: str, body: bytes) -> No
         ("gzip", b"plain", FailureCode.INVALID_REPLY),
         ("gzip", gzip.compress(b"hello", mtime=0)[:-9], FailureCode.INVALID_REPLY),
         ("gzip", b"", FailureCode.INVALID_REPLY),
+        ("gzip", gzip.compress(b"x" * 600, mtime=0) * 2, FailureCode.OVERSIZE_REPLY),
+        ("gzip", gzip.compress(b"hello", mtime=0) * 2 + b"\x1f\x8b", FailureCode.INVALID_REPLY),
+        ("gzip", gzip.compress(b"hello", mtime=0) + gzip.compress(b"hello", mtime=0)[:-9], FailureCode.INVALID_REPLY),
         ("br", b"hello", FailureCode.INVALID_REPLY),
         ("gzip, gzip", gzip.compress(gzip.compress(b"hello", mtime=0), mtime=0), FailureCode.INVALID_REPLY),
     ],

@@ -1,6 +1,7 @@
 """An endpoint that goes away and comes back, over real sockets: calls wait, nothing is lost."""
 
 import asyncio
+from dataclasses import replace
 
 from standardwebhooks import Webhook
 
@@ -55,6 +56,33 @@ async def test_calls_wait_out_an_outage_and_all_succeed() -> None:
     assert changes[0].last_failure is not None
     assert changes[0].last_failure.code is FailureCode.CONNECT_ERROR
     assert max(outcome.attempts for outcome in outcomes) <= BUDGET.max_retries + 1
+
+
+async def test_calls_and_probes_together_keep_the_owners_cap_at_the_server() -> None:
+    faults = FaultSequence([Fault(FaultKind.STATUS, status=503)] * 30)
+    host = ScriptedEndpoint(TOOLS, faults=faults, latency_s=0.005)
+    endpoint_of = Endpoint("echo", Stage.TOOL, "", max_concurrency=1)
+    async with LoopbackEndpoint(host) as server:
+        endpoint = replace(endpoint_of, url=server.tool_url)
+        async with EndpointClient(HttpClient(), limits=Limits.adaptive(64, breaker=FAST), retry=BUDGET) as client:
+            calls = (
+                client.post_json(endpoint, CALL, trace_id=f"trace_{n}", call_id="call_1", read=read_reply)
+                for n in range(12)
+            )
+            outcomes = await asyncio.wait_for(asyncio.gather(*calls), timeout=60)
+    assert any(isinstance(outcome, Answer) for outcome in outcomes)
+    assert any(not call.body for call in host.calls), "there were probes"
+    assert host.max_in_flight == 1
+
+
+async def test_one_refusal_with_retry_after_keeps_all_calls_away() -> None:
+    host = ScriptedEndpoint(TOOLS, faults=FaultSequence([Fault(FaultKind.STATUS, status=429, retry_after="0.3")]))
+    client = EndpointClient(HttpClient(), limits=Limits.fixed(1), retry=BUDGET)
+    async with LoopbackEndpoint(host) as server, client:
+        await asyncio.gather(*(post(client, server.tool_url, number) for number in range(5)))
+    refused, *later = host.calls
+    assert len(later) == 5
+    assert min(call.at_s for call in later) - refused.at_s >= 0.3
 
 
 async def test_an_endpoint_that_stays_away_is_given_up_with_its_last_failure() -> None:

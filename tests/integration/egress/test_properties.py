@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,13 +15,18 @@ from rft.testing.faults import Fault, FaultKind
 
 from .conftest import MakeBench
 
-fault_kinds = st.sampled_from([kind for kind in FaultKind if kind not in (FaultKind.OVERSIZE, FaultKind.BOMB)])
-faults = st.none() | st.builds(Fault, fault_kinds, status=st.sampled_from([200, 302, 400, 404, 429, 500, 503]))
+SLOW = (FaultKind.HANG, FaultKind.SLOW_DRIP)
+KINDS = [kind for kind in FaultKind if kind not in (FaultKind.OVERSIZE, FaultKind.BOMB, *SLOW)]
+
+
+def faults_of(*kinds: FaultKind) -> st.SearchStrategy[Fault | None]:
+    statuses = st.sampled_from([200, 302, 400, 404, 429, 500, 503])
+    return st.none() | st.builds(Fault, st.sampled_from(kinds), status=statuses)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    sequence=st.lists(faults, max_size=25),
+    sequence=st.lists(faults_of(*KINDS), max_size=25),
     calls=st.integers(1, 12),
     max_in_flight=st.integers(1, 5),
     max_retries=st.integers(0, 3),
@@ -37,7 +43,7 @@ async def test_whatever_happens_each_call_ends_once_within_budget_and_limits(
 ) -> None:
     budget = RetryBudget(max_retries=max_retries, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
     bench = await make_bench(sequence, retry=budget, max_in_flight=max_in_flight)
-    endpoint = bench.endpoint(timeout_s=0.1, is_safe=is_safe)
+    endpoint = bench.endpoint(timeout_s=60.0, is_safe=is_safe)
     outcomes = await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(calls)))
 
     received = Counter(call.headers["idempotency-key"] for call in bench.server.endpoint.calls)
@@ -51,6 +57,27 @@ async def test_whatever_happens_each_call_ends_once_within_budget_and_limits(
             assert not gave_up_early or outcome.code not in RETRYABLE or not is_safe
     assert sum(received.values()) == len(bench.records)
     assert bench.server.endpoint.max_in_flight <= max_in_flight
+    limiter = bench.client.limits.limiter(endpoint)
+    assert (limiter.in_flight, limiter.queued) == (0, 0)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sequence=st.lists(faults_of(*KINDS, *SLOW), max_size=10), calls=st.integers(1, 6))
+async def test_calls_that_run_out_of_time_are_counted_whether_or_not_they_arrived(
+    make_bench: MakeBench, sequence: list[Fault | None], calls: int
+) -> None:
+    budget = RetryBudget(max_retries=2, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
+    bench = await make_bench(sequence, retry=budget, max_in_flight=3)
+    endpoint = bench.endpoint(timeout_s=0.1)
+    outcomes = await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(calls)))
+
+    received = Counter(call.headers["idempotency-key"] for call in bench.server.endpoint.calls)
+    timed_out = Counter(record.call_id for record in bench.records if record.code is FailureCode.TIMEOUT)
+    for number, outcome in enumerate(outcomes):
+        arrived = received[f"trace_1/call_{number}"]
+        # On a busy machine a tenth of a second can be over before the endpoint has looked at the call.
+        assert outcome.attempts - timed_out[f"call_{number}"] <= arrived <= outcome.attempts <= 3
+    assert sum(outcome.attempts for outcome in outcomes) == len(bench.records)
     limiter = bench.client.limits.limiter(endpoint)
     assert (limiter.in_flight, limiter.queued) == (0, 0)
 
@@ -71,6 +98,42 @@ async def test_a_rate_limit_is_kept_at_the_server(make_bench: MakeBench) -> None
     assert arrivals[-1] - arrivals[0] >= 0.35
     for start in arrivals:
         assert sum(start <= at < start + 0.2 for at in arrivals) <= 0.2 * 50 + 2
+
+
+async def test_a_cancelled_attempt_is_in_the_ledger_and_teaches_nobody_anything(make_bench: MakeBench) -> None:
+    bench = await make_bench([Fault(FaultKind.HANG)])
+    stuck = asyncio.create_task(bench.post(bench.endpoint(timeout_s=60.0)))
+    await bench.server.endpoint.until(lambda seen: len(seen.calls) == 1)
+    stuck.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stuck
+    [record] = bench.records
+    assert (record.code, record.attempt, record.status) == (FailureCode.CANCELLED, 1, None)
+    assert record.sent_bytes > 0
+    assert isinstance(await bench.post(), Answer)
+
+
+async def test_a_call_that_is_cancelled_in_the_queue_was_no_attempt(make_bench: MakeBench) -> None:
+    bench = await make_bench([Fault(FaultKind.HANG)], max_in_flight=1)
+    stuck, waiting = (asyncio.create_task(bench.post(bench.endpoint(timeout_s=60.0))) for _ in range(2))
+    await bench.server.endpoint.until(lambda seen: len(seen.calls) == 1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not bench.records
+    stuck.cancel()
+    await asyncio.gather(stuck, return_exceptions=True)
+    assert [record.code for record in bench.records] == [FailureCode.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    "kind", [FaultKind.OVERSIZE, FaultKind.BOMB, FaultKind.EARLY_END, FaultKind.SLOW_DRIP, FaultKind.FALSE_ENCODING]
+)
+async def test_the_ledger_tells_the_bytes_of_replies_that_were_of_no_use(
+    make_bench: MakeBench, kind: FaultKind
+) -> None:
+    bench = await make_bench([Fault(kind)], retry=RetryBudget(max_retries=0))
+    assert isinstance(await bench.post(bench.endpoint(timeout_s=3.0)), Failure)
+    assert bench.records[0].received_bytes > 0
 
 
 async def test_cancelled_calls_free_their_places(make_bench: MakeBench) -> None:

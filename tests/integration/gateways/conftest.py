@@ -99,6 +99,7 @@ class Town:
         max_concurrency: int | None = None,
         callback_url: str | None = None,
         signing_secrets: tuple[str, ...] = (),
+        occasion: str | None = None,
     ) -> Trainer:
         """A trainer of one job; `retries` at the service, `retry` at the customer's endpoint."""
         attempts: list[Attempt] = []
@@ -116,7 +117,7 @@ class Town:
             service_url,
             token=token,
             job_id=job_id,
-            order=ToolJob(tools=(server,), retry=retry, secrets=secrets),
+            order=ToolJob(tools=(server,), retry=retry, secrets=secrets, occasion=occasion),
             listener=Listener(attempts.append, changes.append),
             retries=retries or RetryBudget(max_retries=6, first_wait_s=0.2, max_wait_s=1.0),
             poll_s=0.02,

@@ -120,8 +120,8 @@ async def test_a_cancelled_call_is_cancelled_at_the_customers_endpoint_and_stays
     await town.endpoint.until(lambda endpoint: len(endpoint.calls) == 2)
     call.cancel()
     await town.endpoint.until(lambda endpoint: endpoint.in_flight == 0)
-    await until(lambda: len(trainer.attempts) == 1, "the attempt")
-    assert trainer.attempts[0].code is FailureCode.SERVER_ERROR
+    await until(lambda: len(trainer.attempts) == 2, "the attempts")
+    assert [made.code for made in trainer.attempts] == [FailureCode.SERVER_ERROR, FailureCode.CANCELLED]
     assert (await trainer.call(2)).output == "hi"
 
 

@@ -1,6 +1,9 @@
 """Rollout callbacks through the service: the customer hears of every beginning and every end."""
 
+import asyncio
 import json
+
+import pytest
 
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
@@ -46,6 +49,46 @@ async def test_ends_are_told_before_the_job_is_over(town: Town) -> None:
     await trainer.gateway.aclose()
     told = {(trace_id, outcome) for kind, trace_id, outcome in heard(town) if kind == "rollout.ended"}
     assert told == {(f"trace_{number}", "failed" if number % 2 else "cancelled") for number in range(6)}
+
+
+async def test_rollouts_whose_end_was_never_said_are_ended_with_the_job(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url, callback_url=town.server.base_url + CALLBACK_PATH)
+    for number in range(3):
+        await trainer.gateway.started(item=ITEM, trace_id=f"trace_{number}")
+    trainer.gateway.ended(trace_id="trace_1", outcome=Grade(reward=0.5, grader="judge"))
+    await trainer.gateway.aclose()
+    ends = {trace_id: outcome for kind, trace_id, outcome in heard(town) if kind == "rollout.ended"}
+    assert ends == {"trace_0": "cancelled", "trace_1": "graded", "trace_2": "cancelled"}
+
+
+async def test_a_trainer_that_takes_a_job_over_begins_when_its_predecessors_rollouts_are_ended(town: Town) -> None:
+    service = town.run(town.service())
+    url = town.server.base_url + CALLBACK_PATH
+    killed = await town.trainer(service.url, callback_url=url)
+    await killed.gateway.started(item=ITEM, trace_id="trace_1")
+    successor = await town.trainer(service.url, callback_url=url, occasion="launch-2")
+    await successor.gateway.started(item=ITEM, trace_id="trace_1")
+    assert heard(town) == [
+        ("rollout.started", "trace_1", None),
+        ("rollout.ended", "trace_1", "cancelled"),
+        ("rollout.started", "trace_1", None),
+    ]
+    keys = [call.headers["idempotency-key"] for call in town.endpoint.calls]
+    assert keys == ["trace_1/rollout.started", "trace_1/rollout.ended", "trace_1/rollout.started.launch-2"]
+
+
+async def test_a_service_that_stops_cuts_ends_short_that_nobody_takes(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rft.gateway_service.app.LAST_WORDS_S", 0.05)
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url, callback_url=town.server.base_url + CALLBACK_PATH)
+    await trainer.gateway.started(item=ITEM, trace_id="trace_1")
+    town.endpoint.gate.clear()
+    await asyncio.to_thread(service.stop)
+    assert heard(town)[-1] == ("rollout.ended", "trace_1", "cancelled"), "it was tried"
+    town.endpoint.gate.set()
 
 
 async def test_nothing_is_sent_where_nobody_asked_for_it(town: Town) -> None:

@@ -166,13 +166,42 @@ ENDINGS = [
              "        try: os.write(fd, b'x' * 65536)\n        except OSError: pass", "was killed"),
     _hostile("forges NaN", "import os\nfor fd in range(3, 4096):\n    try: os.write(fd, b'{\"score\": NaN}')\n"
              "    except OSError: pass\nos._exit(0)", "not finite"),
+    _hostile(
+        "says that this machine refuses it",
+        "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{\"refused\": \"this machine is broken\"}')\n"
+        "    except OSError: pass\nos._exit(0)",
+        "without a verdict",
+    ),
+    _hostile(
+        "says in its first breath that this machine refuses it",
+        "pass",
+        "without a verdict",
+        before="import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{\"refused\": \"no\"}')\n"
+        "    except OSError: pass\nos._exit(0)",
+    ),
+    _hostile("raises half a surrogate pair", "raise ValueError('\\ud800 \\x00')", "raised ValueError"),
     _hostile("patches what judges it", "import json\njson.dumps = lambda *a: '{}'\nreturn 1", "without a verdict"),
     _hostile("walks up the stack", "import sys\nsys._getframe(2).f_locals['limits'].timeout_s = 9e9", "Error"),
 ]  # fmt: skip
 
+
+def _nested(depth: int) -> str:
+    """Each level doubles what the compiler makes of it."""
+    opened = "".join(f"{' ' * i}try:\n{' ' * i} pass\n{' ' * i}finally:\n" for i in range(depth))
+    return f"{opened}{' ' * depth}pass\ndef grade(sample, item): return 1\n"
+
+
+COMPILER = [
+    Hostile("takes the compiler's memory", _nested(19), "compiled"),
+    Hostile("takes the compiler's time", _nested(60), "compiled"),
+    Hostile("cannot be compiled", "def grade(sample, item): return 1\nreturn 2", "outside function"),
+    Hostile("breaks out of nothing", "def grade(sample, item): break", "outside loop"),
+]
+"""Sources that can be read but not compiled: what they would do is never begun."""
+
 _NUMBERS_ARE_RIGHT = platform.machine() == "x86_64"
 ALL = [
     one
-    for one in (*FILES, *NETWORK, *PROCESSES, *HUNGER, *ENDINGS)
+    for one in (*FILES, *NETWORK, *PROCESSES, *HUNGER, *ENDINGS, *COMPILER)
     if _NUMBERS_ARE_RIGHT or not ("libc.syscall" in one.source or "PROT_EXEC" in one.source)
 ]

@@ -10,7 +10,7 @@ import sys
 import types
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar, cast
 
 import psutil
@@ -21,6 +21,7 @@ from rft.core.failure import Failure, FailureCode, Fault, Stage
 from rft.core.grade import Grade
 from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.grader import close_grader
 from tests.integration.graders import honest, hostile
@@ -30,9 +31,13 @@ from tests.unit.grader_gateway.builtin.finished import finished
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 4
+TOGETHER = 4
 MEMORY_BYTES = 700 * 1024**2
-BEFORE_ANY_GRADE = "never ends before the grade"
+BEFORE_ANY_GRADE = {
+    "never ends before the grade",
+    "says in its first breath that this machine refuses it",
+    *(one.name for one in hostile.COMPILER),
+}
 SANE = "def grade(sample, item):\n    return 0.5"
 
 
@@ -51,7 +56,7 @@ async def judged(grader: PythonCode, *, answer: str = "4", item: JsonObject | No
 
 
 async def all_of(judge: Callable[[T], Awaitable[R]], things: list[T]) -> list[R]:
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(TOGETHER)
 
     async def one(thing: T) -> R:
         async with gate:
@@ -93,7 +98,7 @@ async def test_hostile_graders_are_contained_and_leave_nothing_behind() -> None:
         timeout_s = 1.0 if one.contained_by == "took longer than" else 30.0
         async with opened(one.source, timeout_s=timeout_s) as grader:
             verdict = await judged(grader)
-            if one.name == BEFORE_ANY_GRADE:
+            if one.name in BEFORE_ANY_GRADE:
                 return one.name, verdict, None
             return one.name, verdict, await judged(grader, item={"is_honest": True})
 
@@ -213,6 +218,22 @@ async def test_its_processes_are_started_once() -> None:
     assert set(children()) <= before
 
 
+async def test_what_cannot_be_compiled_is_tried_once_and_is_the_graders_fault() -> None:
+    before = set(children())
+    async with opened(hostile.COMPILER[2].source) as grader:
+        failures = [await judged(grader) for _ in range(3)]
+        assert set(children()) <= before
+    messages = {failure.message for failure in failures if isinstance(failure, Failure)}
+    assert messages == {"grader 'code' is not Python: 'return' outside function (line 2)"}
+
+
+async def test_a_source_that_names_characters_is_compiled_where_no_file_can_be_opened() -> None:
+    async with opened("def grade(sample, item):\n    return ord('\\N{DIGIT ONE}')", has_file_rules=False) as grader:
+        grade = await judged(grader)
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 49.0
+
+
 async def test_a_lost_process_is_replaced_unseen() -> None:
     before = set(children())
     async with opened(SANE) as grader:
@@ -258,6 +279,24 @@ async def test_many_rollouts_are_graded_at_once() -> None:
     async with opened("def grade(sample, item):\n    return item['n']") as grader:
         grades = await asyncio.gather(*(judged(grader, item={"n": n}) for n in range(100)))
     assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [float(n) for n in range(100)]
+
+
+async def test_graders_together_take_no_more_than_their_seats_and_all_get_one() -> None:
+    before = set(children())
+    source = "import time\ndef grade(sample, item):\n    time.sleep(item['s'])\n    return 1"
+    async with AsyncExitStack() as stack:
+        graders = [await stack.enter_async_context(opened(source)) for _ in range(AT_ONCE + 2)]
+        endless = [asyncio.ensure_future(judged(grader, item={"s": 3600})) for grader in graders[:AT_ONCE]]
+        await until(lambda: len(set(children()) - before) == 2 * AT_ONCE, "a full house", poll_s=0.01)
+        waiting = [asyncio.ensure_future(judged(grader, item={"s": 0})) for grader in graders[AT_ONCE:]]
+        waiting[0].cancel()
+        await close_grader(graders[AT_ONCE])
+        assert not waiting[1].done()
+        assert len(set(children()) - before) == 2 * AT_ONCE
+        for grade in endless:
+            grade.cancel()
+        assert isinstance(await waiting[1], Grade)
+    assert set(children()) <= before
 
 
 async def test_a_sandbox_ends_with_the_process_that_started_it() -> None:

@@ -101,6 +101,23 @@ def test_a_tool_message_answers_a_call_before_it() -> None:
             "tools[0].function.parameters",
             "cannot be followed",
         ),
+        (
+            {"messages": [USER], "tools": [{"function": {"name": "a", "parameters": {"type": "array"}}}]},
+            "tools[0].function.parameters",
+            "must describe an object",
+        ),
+        (
+            {"messages": [USER], "tools": [{"function": {"name": "a", "description": 5}}]},
+            "tools[0].function.description",
+            "must be a string, this is a number",
+        ),
+        ({"messages": [{**USER, "name": 5}]}, "messages[0].name", "must be a string, this is a number"),
+        (
+            {"messages": [ASKING, {"role": "tool", "content": "7", "tool_call_id": 5}, USER]},
+            "messages[1].tool_call_id",
+            "must be a string",
+        ),
+        ({"messages": [{**ASKING, "tool_calls": [{**CALL, "id": 5}]}, USER]}, "messages[0].tool_calls[0].id", "string"),
         ({"messages": [USER], "tools": [TOOL, FLAT]}, "tools[1].name", "described twice"),
         ('{"messages": 1e999}', "", "too large"),
         ('{"messages": ' + "1" * 5000 + "}", "", "too many digits"),

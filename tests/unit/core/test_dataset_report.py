@@ -83,6 +83,12 @@ def test_rows_that_may_not_fit_the_context_are_named() -> None:
     assert (report.too_long, report.shown_too_long) == (1, (2,))
 
 
+def test_other_scripts_take_a_token_for_every_character() -> None:
+    report = check_dataset([jsonl(row("a" * 4000), row("漢" * 4000))])
+    assert report.longest_row_line == 2
+    assert 4000 <= report.longest_row_tokens < 4100
+
+
 def test_a_line_without_end_is_one_problem_and_never_whole_in_memory() -> None:
     check = DatasetCheck()
     for _ in range(64):

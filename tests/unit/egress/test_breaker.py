@@ -1,9 +1,9 @@
-"""The breaker's states, and the share that retries may take."""
+"""The breaker's states."""
 
 import pytest
 
 from rft.core.failure import FailureCode
-from rft.egress.breaker import DOWN_CODES, Breaker, BreakerSettings, BreakerState, RetryShare
+from rft.egress.breaker import DOWN_CODES, Breaker, BreakerSettings, BreakerState
 from rft.egress.reply import AttemptFailure
 
 DOWN = AttemptFailure(FailureCode.CONNECT_ERROR, "could not be reached")
@@ -116,39 +116,25 @@ def test_a_success_while_open_closes_it() -> None:
     assert breaker.state is BreakerState.CLOSED
 
 
+@pytest.mark.parametrize("code", [FailureCode.INTERNAL_ERROR, FailureCode.BLOCKED_ADDRESS, FailureCode.CANCELLED])
+def test_what_failed_on_our_side_neither_opens_nor_closes_it(code: FailureCode) -> None:
+    breaker = opened()
+    for _ in range(5):
+        breaker.on_end(AttemptFailure(code, "x"), began_s=0.0, now_s=1.0)
+    assert breaker.state is BreakerState.OPEN
+    closed = Breaker(SETTINGS)
+    for failure in (DOWN, DOWN, AttemptFailure(code, "x"), DOWN):
+        closed.on_end(failure, began_s=0.0, now_s=0.0)
+    assert closed.state is BreakerState.OPEN
+
+
+def test_a_refusal_is_a_reply_and_closes_it() -> None:
+    breaker = opened()
+    breaker.on_end(AttemptFailure(FailureCode.RATE_LIMITED, "answered 429", status=429), began_s=0.0, now_s=1.0)
+    assert breaker.state is BreakerState.CLOSED
+
+
 def test_hope_ends() -> None:
     breaker = opened()
     assert not breaker.is_beyond_hope(100.0)
     assert breaker.is_beyond_hope(100.1)
-
-
-def test_failing_retries_stay_a_share_of_the_traffic() -> None:
-    retries, made = RetryShare(share=0.2, per_s=0.0), 0
-    for _ in range(1000):
-        retries.on_end(is_retry=False, has_failed=True)
-        while retries.covers(0.0):
-            made += 1
-            retries.on_end(is_retry=True, has_failed=True)
-    assert made <= 0.25 * 1000 + 15
-
-
-def test_succeeding_retries_make_way_for_more() -> None:
-    retries = RetryShare(share=0.2, per_s=0.0)
-    for _ in range(1000):
-        assert retries.covers(0.0)
-        retries.on_end(is_retry=True, has_failed=False)
-
-
-def test_nothing_waits_forever() -> None:
-    retries = RetryShare(per_s=1.0)
-    while retries.covers(0.0):
-        retries.on_end(is_retry=True, has_failed=True)
-    assert not retries.covers(0.5)
-    assert retries.covers(1.5)
-
-
-def test_only_so_many_retries_are_inside_as_are_covered() -> None:
-    retries = RetryShare(per_s=0.0)
-    while retries.covers(0.0):
-        retries.in_flight += 1
-    assert retries.in_flight == 10

@@ -1,9 +1,22 @@
 """Endpoints: what they share, and how their secrets stay out of messages."""
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rft.core.failure import Stage
-from rft.egress.endpoint import Endpoint, endpoint_key, header_problem, mask, public_url, to_header_list
+from rft.egress.endpoint import (
+    Endpoint,
+    blot,
+    endpoint_key,
+    header_problem,
+    mask,
+    public_url,
+    secrets_of,
+    to_header_list,
+)
 from rft.egress.endpoint_client import encode_json, idempotency_key
 
 
@@ -18,6 +31,43 @@ def test_secrets_are_masked_whole_and_by_word() -> None:
     headers = {"Authorization": "Bearer abcdef-123", "X-Key": "k3y9", "X-Flag": "on", "Accept": "application/json"}
     text = "got 'Bearer abcdef-123' and abcdef-123 and k3y9, is on, Bearer of application/json"
     assert mask(text, headers) == "got '***' and *** and ***, is on, Bearer of application/json"
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "shown"),
+    [
+        ("a=1; session=s3cret; theme=dark-blue", "your s3cret is bad, a=1", "your *** is bad, a=1"),
+        ("a=1; session=s3cret", "no session", "no session"),
+        ('Digest username="bob", response="0123abcd"', "response 0123abcd", "response ***"),
+        ("key1abc,key2abc", "key2abc is old", "*** is old"),
+        ("Basic dXNlcjpodW50ZXIy", "user:hunter2 and hunter2 and dXNlcjpodW50ZXIy", "*** and *** and ***"),
+        ('quo"te\\d', 'bare quo"te\\d, in JSON quo\\"te\\\\d', "bare ***, in JSON ***"),
+        ("caf\u00e9-key", "caf\u00e9-key or caf\\u00e9-key", "*** or ***"),
+        ("Basic not base64!", "not base64!", "not ***"),
+        ("", "nothing", "nothing"),
+    ],
+)
+def test_every_part_of_a_header_that_may_be_a_secret_is_masked(value: str, said: str, shown: str) -> None:
+    assert mask(said, {"X-Key": value}) == shown
+
+
+def test_short_values_are_secrets_only_where_the_headers_name_says_so() -> None:
+    headers = {"X-Region": "production", "X-Api-Key": "hunter2", "X-Trace": "0123456789abcdef"}
+    assert mask("production hunter2 0123456789abcdef", headers) == "production *** ***"
+
+
+@given(st.text('ab"\\ =;,\u00e9', min_size=4, max_size=12), st.text(max_size=20), st.text(max_size=20))
+def test_no_header_value_survives_in_a_text_or_in_its_json(value: str, before: str, after: str) -> None:
+    secrets = secrets_of({"X-Key": value})
+    kept = value.strip()
+    if len(kept) < 4:
+        return
+    assert kept not in blot(f"{before}{value}{after}", secrets)
+    assert kept not in json.loads(blot(json.dumps(f"-{value}-"), secrets))
+
+
+def test_an_endpoint_without_headers_has_nothing_to_blot_out() -> None:
+    assert Endpoint("search", Stage.TOOL, "https://a.com").secrets == ()
 
 
 def test_an_endpoint_never_shows_its_headers() -> None:

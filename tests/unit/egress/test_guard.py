@@ -43,6 +43,45 @@ def test_metadata_addresses_are_refused_whatever_is_allowed(
         assert judge(mapped, EVERYTHING, is_https=True) is not None
 
 
+def _spellings(v4: ipaddress.IPv4Address) -> list[ipaddress.IPv6Address]:
+    number, local = int(v4), int(ipaddress.IPv6Address("64:ff9b:1::"))
+    high, low = number >> 16, number & 0xFFFF
+    numbers = {
+        "mapped": 0xFFFF << 32 | number,
+        "compatible": number,
+        "nat64": int(ipaddress.IPv6Address("64:ff9b::")) | number,
+        "local nat64 /96": local | number,
+        "local nat64 /48": local | high << 64 | low << 40,
+        "local nat64 /56": local | 0xAA << 72 | number >> 24 << 64 | (number & 0xFFFFFF) << 32,
+        "local nat64 /64": local | 0xBBBB << 64 | number << 24,
+        "6to4": 0x2002 << 112 | number << 80 | 0x1,
+        "teredo server": 0x20010000 << 96 | number << 64,
+        "teredo client": 0x20010000 << 96 | 0x08080808 << 64 | number ^ 0xFFFFFFFF,
+        "isatap": int(ipaddress.IPv6Address("2a00:1:2:3::")) | 0x5EFE << 32 | number,
+        "global isatap": int(ipaddress.IPv6Address("2a00:1:2:3::")) | 0x0200_5EFE << 32 | number,
+    }
+    return [ipaddress.IPv6Address(spelling) for spelling in numbers.values()]
+
+
+@pytest.mark.parametrize("network", [network for network in METADATA if network.version == 4], ids=str)
+def test_no_tunnel_leads_to_a_metadata_address_whatever_is_allowed(network: ipaddress.IPv4Network) -> None:
+    for spelling in _spellings(network[0]):
+        assert "metadata" in (judge(spelling, EVERYTHING, is_https=True) or ""), spelling
+
+
+@pytest.mark.parametrize("address", ["fe80::1", "fe80::a9fe:a9fe", "febf::1", "2002:808:808::1", "2001::1", "::2"])
+def test_link_local_addresses_and_retired_tunnels_are_refused_whatever_is_allowed(address: str) -> None:
+    assert judge(ipaddress.ip_address(address), EVERYTHING, is_https=True) is not None
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://[2002:a9fe:a9fe::1]/", "https://[64:ff9b:1::a9fe:a9fe]/", "https://[::a9fe:a9fe]/", "https://[fe80::1]/"],
+)
+def test_urls_that_hide_the_metadata_address_are_refused_whatever_is_allowed(url: str) -> None:
+    assert url_problem(url, EVERYTHING) is not None
+
+
 def test_the_allow_list_opens_networks_also_without_https() -> None:
     policy = AddressPolicy(allow_loopback=False, allow_cidrs=("10.1.0.0/16", "fd12::/16"))
     for address in ("10.1.2.3", "fd12::5", "::ffff:10.1.2.3"):

@@ -102,6 +102,18 @@ async def test_the_strictest_of_several_owners_caps_holds() -> None:
     assert limits.limiter(Endpoint("c", Stage.TOOL, "http://127.0.0.1:2/tool")).limit == 50
 
 
+async def test_adaptive_limits_grow_beyond_the_usual_where_more_calls_are_allowed() -> None:
+    limiter = Limits.adaptive(1000).limiter(Endpoint("a", Stage.TOOL, "http://127.0.0.1:1/tool"))
+    most = 0
+    for _ in range(20_000):
+        while limiter.in_flight < limiter.limit:
+            await limiter.enter()
+        limiter.learn(None, latency_s=0.1)
+        limiter.leave()
+        most = max(most, limiter.limit)
+    assert 512 < most <= 1000
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     limit=st.integers(1, 4),

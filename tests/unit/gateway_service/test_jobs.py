@@ -75,6 +75,7 @@ async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:
     for _ in range(3):
         office.clock.advance(60.0)
         await jobs.find("alive")
+    await asyncio.sleep(0.0)  # The closing goes on in the background.
     assert [gateway.closed for gateway in office.opened] == [1, 0]
     with pytest.raises(UnknownJob):
         await jobs.find("silent")

@@ -7,19 +7,21 @@ import inspect
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Protocol, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
-from rft.core.messages import Message, Role, ToolCall
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.egress.breaker import DOWN_CODES
 from rft.egress.client import HttpClient
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
@@ -27,7 +29,7 @@ from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.grader_gateway.app import create_app
-from rft.grader_gateway.contract import read_score, shorten_outputs, to_sample, to_wire
+from rft.grader_gateway.contract import read_score, shorten_outputs, to_item, to_sample, to_wire
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.gateways import FinishedTrace, GraderGateway
@@ -117,8 +119,31 @@ async def test_a_grade(set_scene: SetScene) -> None:
     [received] = scene.endpoint.calls
     body = json.loads(received.body)
     assert set(body) == {"sample", "item", "trace_id"}
-    assert (body["item"], body["trace_id"]) == (ITEM, "trace_abc")
+    assert (body["item"], body["trace_id"]) == (
+        {"messages": [{"role": "user", "content": "2+2?", "name": None}], "answer": "4", "tools": None},
+        "trace_abc",
+    )
     assert received.headers["idempotency-key"] == "trace_abc/grade"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"x" * 70 + b" sesame-open"),
+        (200, b'["' + b"x" * 70 + b' sesame-open"]'),
+        (200, b'{"score": "' + b"x" * 70 + b' sesame-open"}'),
+        (200, b'{"score": "' + b"x" * 70 + b' \\u0073esame-open"}'),
+        (401, b"x" * 193 + b" sesame-open"),
+        (500, b"x" * 193 + b" sesame-open"),
+    ],
+)
+async def test_the_key_that_a_grader_repeats_is_blotted_out_before_its_words_are_cut(
+    set_scene: SetScene, status: int, body: bytes
+) -> None:
+    outcome = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).grade()
+    assert isinstance(outcome, Failure)
+    assert "xxx *" in outcome.message
+    assert "sesa" not in outcome.message
 
 
 @pytest.mark.parametrize("score", [0, 0.0, 1, -3.5, 5, 1e300])
@@ -129,7 +154,8 @@ async def test_any_finite_number_is_a_grade_zero_and_out_of_range_included(set_s
 
 
 NO_SCORES = [FaultKind.NAN_SCORE, FaultKind.INFINITE_SCORE, FaultKind.TEXT_SCORE, FaultKind.BOOLEAN_SCORE,
-             FaultKind.EMPTY_BODY, FaultKind.NOT_JSON, FaultKind.SHAPELESS]  # fmt: skip
+             FaultKind.SHAPELESS]  # fmt: skip
+NO_JSON = [FaultKind.EMPTY_BODY, FaultKind.NOT_JSON, FaultKind.WRONG_CONTENT_TYPE]
 
 
 @pytest.mark.parametrize("kind", NO_SCORES)
@@ -139,6 +165,15 @@ async def test_no_number_is_no_grade_and_is_retried(set_scene: SetScene, kind: F
     assert isinstance(failure, Failure)
     assert (failure.stage, failure.code, failure.attempts) == (Stage.GRADER, FailureCode.INVALID_SCORE, 3)
     assert failure.endpoint == "judge"
+
+
+@pytest.mark.parametrize("kind", NO_JSON)
+async def test_what_is_no_json_comes_from_a_grader_that_is_down(set_scene: SetScene, kind: FaultKind) -> None:
+    """An error page with status 200, say: enough of them open the breaker."""
+    failure = await (await set_scene(Fault(kind))).grade()
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.code, failure.attempts) == (Stage.GRADER, FailureCode.INVALID_REPLY, 3)
+    assert failure.code in DOWN_CODES
 
 
 async def test_a_4xx_of_a_grader_is_final(set_scene: SetScene) -> None:
@@ -192,6 +227,8 @@ async def test_the_sample_has_the_shape_of_the_contract() -> None:
         "output_text": '{"value": 4}',
         "output_json": {"value": 4},
         "output_tools": [call],
+        "output_audio": None,
+        "input_tools": [],
         "output_reasoning_summary": None,
         "model": "ft:starter",
     }
@@ -208,9 +245,42 @@ def test_an_empty_answer_still_reaches_the_grader() -> None:
     assert to_sample(FinishedTrace(messages[:1], 1, "stop", "m"))["output_text"] == ""
 
 
-@pytest.mark.parametrize("text", ["4", "null", '"x"', "{", '{"a": NaN}', "[" * 100_000, "text {}"])
-def test_output_json_is_null_unless_the_answer_is_an_object_or_a_list(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["null", "", " ", "{", '{"a": NaN}', "Infinity", "1e999", "[-1e999]", "[" * 100_000, "text {}", "9" * 5000]
+)
+def test_output_json_is_null_unless_the_answer_is_json(text: str) -> None:
     assert to_sample(finished(answer=text))["output_json"] is None
+
+
+@pytest.mark.parametrize("value", [42, -0.5, "a", True, [1, "b"], {"total": {"deep": None}}])
+def test_an_answer_that_is_json_of_any_kind_is_told_as_json(value: JsonValue) -> None:
+    assert to_sample(finished(answer=f" {json.dumps(value)}\n"))["output_json"] == value
+
+
+@given(st.text())
+def test_whatever_the_answer_is_the_sample_is_json(text: str) -> None:
+    assert json.loads(json.dumps(to_sample(finished(answer=text)), allow_nan=False))["output_text"] == text
+
+
+def test_the_tools_that_the_model_knew_are_told() -> None:
+    parameters: JsonObject = {"type": "object", "properties": {"a": {"type": "number"}}}
+    tool = ToolSchema(name="add", description="Adds.", parameters=parameters)
+    assert to_sample(replace(finished(), tools=(tool,)))["input_tools"] == [
+        {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": parameters}}
+    ]
+
+
+def test_a_row_has_tools_and_names_even_where_they_are_null() -> None:
+    row: JsonObject = {"messages": [{"role": "user", "content": "2+2?"}, {"role": "user", "name": "ann"}], "answer": 4}
+    assert to_item(row) == {
+        "messages": [{"role": "user", "content": "2+2?", "name": None}, {"role": "user", "name": "ann"}],
+        "tools": None,
+        "answer": 4,
+    }
+    assert to_item({**row, "tools": []})["tools"] == []
+    assert row["messages"] == [{"role": "user", "content": "2+2?"}, {"role": "user", "name": "ann"}], "a copy"
+    free: JsonObject = {"answer": 4}
+    assert to_item(free) == free, "no row, nothing added"
 
 
 def test_only_tool_outputs_are_cut() -> None:

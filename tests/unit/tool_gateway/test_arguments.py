@@ -39,8 +39,8 @@ def test_fitting_arguments_pass(arguments: str) -> None:
         ('"x"', "one JSON object"),
         ("[]", "one JSON object"),
         ("null", "one JSON object"),
-        ("{}", "'query' is a required property"),
-        ('{"query": 5}', "argument query does not fit: 5 is not of type 'string'"),
+        ("{}", '"query" is a required property'),
+        ('{"query": 5}', 'argument query does not fit: 5 is not of type "string"'),
         ('{"query": "x", "limit": 0}', "argument limit does not fit"),
         ('{"query": "x", "other": 1}', "'other' was unexpected"),
         ("[" * 100_000, "nested too deeply"),
@@ -132,3 +132,55 @@ def test_the_quick_reading_lets_through_what_the_reference_implementation_does(
         parameters["additionalProperties"] = False
     problem = ArgumentChecker().problem(ToolSchema(name="t", parameters=parameters), json.dumps(arguments))
     assert (problem is None) == Draft202012Validator(parameters).is_valid(arguments)
+
+
+def _text_that_matches(pattern: str) -> ToolSchema:
+    return ToolSchema(name="t", parameters={"type": "object", "properties": {"a": {"pattern": pattern}}})
+
+
+def test_a_pattern_that_backtracks_for_hours_is_judged_at_once() -> None:
+    problem = ArgumentChecker().problem(_text_that_matches("^(a+)+$"), json.dumps({"a": "a" * 60 + "!"}))
+    assert problem is not None
+    assert "does not match" in problem
+
+
+@pytest.mark.parametrize("pattern", ["^(?:(?=a)a+)+$", "^((a+)\\2?)+$"])
+def test_what_takes_too_long_to_match_is_left_to_the_tool(pattern: str) -> None:
+    assert ArgumentChecker().problem(_text_that_matches(pattern), json.dumps({"a": "a" * 60 + "!"})) is None
+
+
+@pytest.mark.parametrize("name", ["a", "additional"])
+def test_a_schema_that_the_quick_reading_cannot_take_is_read_without_its_patterns(name: str) -> None:
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": {
+            "a": {"pattern": "^(a+)+$"},
+            "n": {"type": "integer", "$schema": "https://json-schema.org/draft/2020-12/schema"},
+            "b": {"pattern": "(?P<x>b)(?P=x)", "$schema": "https://json-schema.org/draft/2020-12/schema"},
+        },
+        "patternProperties": {"^(a+)+$": {"type": "string"}},
+        "additionalProperties": False,
+        "unevaluatedProperties": False,
+        "required": ["n"],
+    }
+    tool, checker = ToolSchema(name="t", parameters=parameters), ArgumentChecker()
+    slow = "a" * 60 + "!"
+    assert checker.problem(tool, json.dumps({"n": 1, slow: slow, name: slow, "b": slow})) is None
+    assert "'n' is a required property" in (checker.problem(tool, json.dumps({"b": slow})) or "")
+    assert "argument n does not fit" in (checker.problem(tool, json.dumps({"n": "x", "b": slow})) or "")
+
+
+@pytest.mark.parametrize("odd", ["\ud800", 10**400, -(10**30), 1e308])
+def test_odd_values_do_not_open_the_way_to_a_slow_pattern(odd: str | float) -> None:
+    problem = ArgumentChecker().problem(_text_that_matches("^(a+)+$"), json.dumps({"a": "a" * 60 + "!", "b": odd}))
+    assert problem is None or "does not match" in problem
+
+
+def test_the_complaint_that_says_most_is_told() -> None:
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"anyOf": [{"type": "string"}, {"minimum": 5}]}, "b": {"items": {"type": "integer"}}},
+    }
+    tool, checker = ToolSchema(name="t", parameters=parameters), ArgumentChecker()
+    assert "argument b[1] does not fit" in (checker.problem(tool, '{"a": 1, "b": [1, "x"]}') or "")
+    assert "argument a does not fit" in (checker.problem(tool, '{"a": 1}') or "")

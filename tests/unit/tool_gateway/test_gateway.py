@@ -131,7 +131,7 @@ async def test_a_good_call(set_scene: SetScene) -> None:
     ("arguments", "name", "code", "words"),
     [
         ("{", "echo", "invalid_arguments", "not valid JSON"),
-        ('{"text": 5}', "echo", "invalid_arguments", "5 is not of type 'string'"),
+        ('{"text": 5}', "echo", "invalid_arguments", '5 is not of type "string"'),
         ("{}", "search", "unknown_tool", "There is no tool named 'search'. Tools: echo, homeless."),
         ("<tool_call>{", "", "unreadable_call", "could not be read"),
     ],
@@ -164,6 +164,31 @@ async def test_a_4xx_is_shown_to_the_model(set_scene: SetScene, status: int, bod
     assert result.failure is None
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "output"),
+    [
+        (200, b'{"output": "you sent sesame-open"}', "you sent ***"),
+        (200, b'{"output": "you sent \\u0073esame-open"}', "you sent ***"),
+        (401, b'{"error": "bad token Bearer sesame-open"}', '{"error": "bad token Bearer ***"}'),
+        (401, b'{"output": "bad token sesame-open"}', "bad token ***"),
+        (403, b"x" * 3995 + b"sesame-open", "***"),
+    ],
+)
+async def test_the_key_that_a_tool_repeats_is_not_shown(
+    set_scene: SetScene, status: int, body: bytes, output: str
+) -> None:
+    result = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).call()
+    assert result.failure is None
+    assert output in (result.output or "")
+    assert "sesa" not in (result.output or "")
+
+
+async def test_the_key_is_blotted_out_before_the_output_is_cut(set_scene: SetScene) -> None:
+    scene = await set_scene(max_output_chars=10)
+    result = await scene.call('{"text": "abcdsesame-open"}')
+    assert (result.output or "").startswith("abcd*** of\n[output cut: 10 of ")
+
+
 @pytest.mark.parametrize("kind", [FaultKind.OVERSIZE, FaultKind.BOMB])
 async def test_an_oversize_reply_is_a_413_to_the_model(set_scene: SetScene, kind: FaultKind) -> None:
     result = await (await set_scene(Fault(kind))).call()
@@ -176,6 +201,8 @@ async def test_oversize_arguments_are_the_models_mistake_and_an_oversize_row_is_
     scene = await set_scene(caps=SizeCaps(request_bytes=2000))
     mistake = await scene.call(json.dumps({"text": "x" * 3000}))
     assert (mistake.is_model_error, mistake.error_code) == (True, "oversize_arguments")
+    wide = await scene.call(json.dumps({"text": "\U0001f600" * 450}, ensure_ascii=False))
+    assert (wide.is_model_error, wide.error_code) == (True, "oversize_arguments"), "bytes count, not characters"
     call = ToolCall(call_id="call_7", name="echo", arguments='{"text": ""}')
     item: JsonObject = {"company": "x" * 3000}
     result = await scene.gateway.call(call, tools=[ECHO], item=item, trace_id="trace_abc")

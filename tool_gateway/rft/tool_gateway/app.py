@@ -34,6 +34,8 @@ class _ToolDesk:
     def __init__(self, gateway: HttpToolGateway, callbacks: RolloutCallbacks) -> None:
         self._gateway, self._callbacks = gateway, callbacks
         self._schemas: dict[str, ToolSchema] = {}
+        self._open: set[str] = set()
+        """Rollouts whose beginning was told and whose end was not heard of."""
 
     async def call(self, body: bytes) -> ToolCallReply:
         """One call as it came in."""
@@ -46,16 +48,21 @@ class _ToolDesk:
     async def started(self, body: bytes) -> RolloutStartedReply:
         """A rollout begins."""
         order = decode(RolloutStarted, body)
+        self._open.add(order.trace_id)
         return RolloutStartedReply(failure=await self._callbacks.started(item=order.item, trace_id=order.trace_id))
 
     async def ended(self, body: bytes) -> ServiceReply:
         """A rollout is over; the customer is told in the background."""
         order = decode(RolloutEnded, body)
+        self._open.discard(order.trace_id)
         self._callbacks.ended(trace_id=order.trace_id, outcome=order.outcome)
         return ServiceReply()
 
     async def aclose(self) -> None:
-        """Tell what was not told yet."""
+        """Tell what was not told yet, also of rollouts whose trainer is gone."""
+        for trace_id in self._open:
+            self._callbacks.ended(trace_id=trace_id, outcome=None)
+        self._open.clear()
         await self._callbacks.aclose()
 
     def _same(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:

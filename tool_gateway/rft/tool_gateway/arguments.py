@@ -1,21 +1,36 @@
-"""The model's arguments: parsed and held against the row's schema. Mistakes are told to the model in plain words."""
+"""The model's arguments: parsed and held against the row's schema. Mistakes are told to the model in plain words.
+
+Patterns are the customer's and texts the model's, so that Python's `re`, which may take hours for twenty characters,
+never sees them: jsonschema_rs matches in linear time, or gives up after so many steps. What it gives up on, or cannot
+read, is not held against the model: the tool itself will judge it.
+"""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NoReturn, cast
 
 import jsonschema_rs
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
+from jsonschema.exceptions import best_match
 from pydantic import JsonValue
 from referencing.exceptions import Unresolvable
 
 from rft.core.base import JsonObject
 from rft.core.json_schema import LONGEST_COMPLAINT, InvalidToolSchema, compile_schema, schema_problem
 from rft.core.messages import ToolSchema
+from rft.tool_gateway.patternless import PatternlessValidator, without_patterns
 
 __all__ = ["ArgumentChecker", "InvalidToolSchema", "schema_problem"]
+
+_READ_COMPLAINTS = 50
+"""Of so many the one that says most is told."""
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000)
+_GAVE_UP = (
+    jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
+    jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
+)
+_MERELY_NONE_OF_SEVERAL = (jsonschema_rs.ValidationErrorKind.AnyOf, jsonschema_rs.ValidationErrorKind.OneOfNotValid)
 
 
 class ArgumentChecker:
@@ -32,10 +47,8 @@ class ArgumentChecker:
         if isinstance(parsed, str):
             return parsed
         judge = self._judge(tool)
-        if judge.is_surely_fine(parsed):
-            return None
         try:
-            return _complaint(best_match(judge.validator.iter_errors(parsed)))
+            return judge.complaint(parsed)
         except Unresolvable as error:
             raise InvalidToolSchema(f"the schema of {tool.name!r} cannot be followed: {error}") from error
         except RecursionError:
@@ -50,7 +63,7 @@ class ArgumentChecker:
         text = json.dumps(tool.parameters, sort_keys=True)
         judge = self._by_text.get(text)
         if judge is None:
-            judge = self._by_text[text] = _Judge(compile_schema(tool.parameters), _compile_quick(tool.parameters))
+            judge = self._by_text[text] = _compile(tool.parameters)
         if len(self._by_tool) >= self._remembered:
             self._by_tool.clear()
             self._by_text = {text: judge}
@@ -60,23 +73,47 @@ class ArgumentChecker:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Two readings of one schema: the quick one lets the good through, the other one finds the words for the rest."""
+    """Two readings of one schema: the quick one, and one for schemas and texts that it cannot take."""
 
-    validator: Draft202012Validator
-    quick: Callable[[JsonValue], bool] | None
+    quick: jsonschema_rs.Validator | None
+    slow: PatternlessValidator
 
-    def is_surely_fine(self, arguments: Mapping[str, JsonValue]) -> bool:
-        """Whether the quick one has no objection; what it cannot judge is not surely fine."""
-        try:
-            return self.quick is not None and self.quick(cast("JsonValue", arguments))
-        except (ValueError, RecursionError):
-            return False
+    def complaint(self, arguments: Mapping[str, JsonValue]) -> str | None:
+        """What is wrong with the arguments in words, or None. Raises Unresolvable and RecursionError."""
+        if self.quick is not None:
+            try:
+                return self._quick_complaint(self.quick, arguments)
+            except (ValueError, RecursionError):
+                pass  # lone surrogates and very deep structures
+        error = best_match(self.slow.iter_errors(arguments))
+        return None if error is None else _complaint(error.message, error.absolute_path)
+
+    @staticmethod
+    def _quick_complaint(quick: jsonschema_rs.Validator, arguments: Mapping[str, JsonValue]) -> str | None:
+        if quick.is_valid(arguments):
+            return None
+        errors = [
+            error
+            for error in islice(quick.iter_errors(arguments), _READ_COMPLAINTS)
+            if type(error.kind) not in _GAVE_UP
+        ]
+        error = min(errors, key=_depth, default=None)
+        return None if error is None else _complaint(error.message, error.instance_path)
 
 
-def _compile_quick(parameters: JsonObject) -> Callable[[JsonValue], bool] | None:
+def _depth(error: jsonschema_rs.ValidationError) -> tuple[bool, int]:
+    return isinstance(error.kind, _MERELY_NONE_OF_SEVERAL), len(error.instance_path)
+
+
+def _compile(parameters: JsonObject) -> _Judge:
+    """Raises InvalidToolSchema."""
+    return _Judge(_compile_quick(parameters), without_patterns(compile_schema(parameters)))
+
+
+def _compile_quick(parameters: JsonObject) -> jsonschema_rs.Validator | None:
     """A hundred times as fast as jsonschema; None for schemas it cannot read."""
     try:
-        return jsonschema_rs.validator_for(parameters, retriever=_refuse_remote).is_valid
+        return jsonschema_rs.validator_for(parameters, retriever=_refuse_remote, pattern_options=_PATTERNS)
     except ValueError:
         return None
 
@@ -109,9 +146,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _NotJson(name)
 
 
-def _complaint(error: ValidationError | None) -> str | None:
-    if error is None:
-        return None
-    where = error.json_path.removeprefix("$").removeprefix(".")
-    words = error.message if len(error.message) <= LONGEST_COMPLAINT else f"{error.message[:LONGEST_COMPLAINT]}..."
+def _complaint(message: str, path: Iterable[str | int]) -> str:
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    words = message if len(message) <= LONGEST_COMPLAINT else f"{message[:LONGEST_COMPLAINT]}..."
     return f"The argument {where} does not fit: {words}." if where else f"The arguments do not fit: {words}."

@@ -9,8 +9,8 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import ToolServer
 from rft.egress.classify import status_words
-from rft.egress.endpoint import Endpoint
-from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.endpoint import Endpoint, blot
+from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.arguments import ArgumentChecker
 from rft.tool_gateway.contract import read_output, read_reply, to_wire
@@ -50,6 +50,8 @@ class HttpToolGateway:
         except Exception as error:
             _log.exception("tool call %s of %s broke on our side", call.call_id, trace_id)
             message = f"tool {call.name!r} could not be called by us ({type(error).__name__}: {error})"
+            endpoint = self._endpoints.get(call.name)
+            message = blot(message, endpoint.secrets if endpoint else ())
             failure = Failure(
                 stage=Stage.TOOL, code=FailureCode.INTERNAL_ERROR, message=message, endpoint=call.name, attempts=0
             )
@@ -104,7 +106,7 @@ class HttpToolGateway:
             return _mistaken(call, _Shown(words, "oversize_reply"), failure.elapsed_s, failure.attempts)
         if (
             failure.code is FailureCode.OVERSIZE_REQUEST
-            and len(call.arguments) * 2 > self._client.http.caps.request_bytes
+            and len(encode_json({"": call.arguments})) * 2 > self._client.http.caps.request_bytes
         ):
             words = "Error: HTTP 413: the arguments are too large. Send less."
             return _mistaken(call, _Shown(words, "oversize_arguments"))
@@ -135,16 +137,22 @@ def _read(reply: Reply) -> _Shown | AttemptFailure:
     if reply.status >= 400:
         return _Shown(_error_output(reply), f"http_{reply.status}")
     output = read_reply(reply)
-    return output if isinstance(output, AttemptFailure) else _Shown(output.replace("\x00", "\ufffd"))
+    return output if isinstance(output, AttemptFailure) else _Shown(_fit_to_show(output, reply))
+
+
+def _fit_to_show(text: str, reply: Reply) -> str:
+    """Without the keys that the call carried, which error pages like to repeat, and storable."""
+    return blot(text, reply.secrets).replace("\x00", "\ufffd")
 
 
 def _error_output(reply: Reply) -> str:
     """What the model reads of a 4xx: its `output` where it has one, otherwise the error payload."""
     output = read_output(reply.body)
     if output is None:
-        text = reply.body.decode(errors="replace").strip()
+        text = _fit_to_show(reply.body.decode(errors="replace"), reply).strip()
         output = f"Error: HTTP {status_words(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
-    return output.replace("\x00", "\ufffd")
+        return output
+    return _fit_to_show(output, reply)
 
 
 def truncate(text: str, max_chars: int | None) -> str:

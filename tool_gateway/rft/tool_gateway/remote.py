@@ -10,10 +10,11 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
+from rft.egress.last_words import last_words
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.gateway_service.wire import ServiceReply
-from rft.tool_gateway.callbacks import LAST_WORDS_S
+from rft.tool_gateway.callbacks import OpenRollouts
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
@@ -35,8 +36,10 @@ class RemoteToolGateway:
     Close it when the job is done.
     """
 
-    def __init__(self, connection: ServiceConnection, tools: Sequence[ToolServer]) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: ServiceConnection, tools: Sequence[ToolServer], *, book: OpenRollouts | None = None
+    ) -> None:
+        self._connection, self._book = connection, book
         self.has_hosts = any(tool.callback_url for tool in tools)
         """Whether any tool wants to be told of rollouts."""
         self._ends: set[asyncio.Task[None]] = set()
@@ -53,10 +56,12 @@ class RemoteToolGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        occasion: str | None = None,
+        book: OpenRollouts | None = None,
     ) -> "RemoteToolGateway":
         """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
         needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
-        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed)
+        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed, occasion=occasion)
         connection = ServiceConnection(
             "tool gateway",
             url,
@@ -65,7 +70,7 @@ class RemoteToolGateway:
             order=order,
             listener=Listener(on_attempt, on_change),
         )
-        return cls(connection, tools)
+        return cls(connection, tools, book=book)
 
     async def __aenter__(self) -> "RemoteToolGateway":
         return self
@@ -73,13 +78,15 @@ class RemoteToolGateway:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def aclose(self) -> None:
-        """Tell what was not told yet, if it takes only seconds, and that the job is done; close all connections."""
+    async def all_told(self, timeout_s: float) -> None:
+        """Wait until every end so far is told to the service, at most so long."""
         if self._ends:
-            await asyncio.wait(self._ends, timeout=LAST_WORDS_S)
-        for end in self._ends:
-            end.cancel()
-        await self._connection.aclose()
+            await asyncio.wait(self._ends, timeout=timeout_s)
+
+    async def aclose(self, hurry: asyncio.Event | None = None) -> None:
+        """Tell what was not told yet, and that the job is done; close all connections. In seconds once hurried."""
+        await last_words(self._ends, hurry)
+        await self._connection.aclose(hurry)
 
     async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
         """One call's result: an output, an error message to the model, or a failure. Raises only on cancellation."""
@@ -98,6 +105,8 @@ class RemoteToolGateway:
         """Tell the tool servers that a rollout begins, before the first sample. Raises only on cancellation."""
         if not self.has_hosts:
             return None
+        if self._book is not None:
+            self._book.begin(trace_id)
         try:
             order = RolloutStarted(item=item, trace_id=trace_id)
             reply = await self._connection.call(STARTED, order, RolloutStartedReply)
@@ -118,6 +127,8 @@ class RemoteToolGateway:
         reply = await self._connection.call(ENDED, order, ServiceReply)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", order.trace_id, reply.message)
+        if self._book is not None:
+            self._book.close(order.trace_id)
 
 
 def _broken(what: str, name: str | None, error: Exception) -> Failure:

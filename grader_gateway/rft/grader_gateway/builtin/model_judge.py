@@ -8,7 +8,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, SamplingParams
 from rft.grader_gateway.builtin.guarded import broke, unresolved
-from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
 from rft.grader_gateway.templates import Template, Unresolved, parse
 
@@ -51,7 +51,7 @@ class ModelJudge:
             return broke(self._name, trace_id, error)
 
     async def _grade(self, trace: GradedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
-        rendered = _render(self._messages, to_sample(trace), item)
+        rendered = _render(self._messages, to_sample(trace), to_item(item))
         if isinstance(rendered, Unresolved):
             score = unresolved(self._name, rendered)
             return score if isinstance(score, Failure) else self._worst(score.model_errors)

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import symtable
-import warnings
 
 from pydantic import JsonValue
 
@@ -12,34 +10,14 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, no_score
+from rft.grader_gateway.builtin.python_source import source_problem
 from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
 from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
-from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 
-MAX_SOURCE_BYTES = 256 * 1024
 MAX_TIMEOUT_S = 120.0
 MEMORY_BYTES = 2 * 1024**3
 _MAX_PROCESSES = 4
-
-
-def source_problem(source: str) -> str | None:
-    """What is wrong with a grader's source, found without running any of it."""
-    if len(source.encode(errors="surrogatepass")) > MAX_SOURCE_BYTES:
-        return f"longer than {MAX_SOURCE_BYTES // 1024} kB"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, "<grader>", "exec", dont_inherit=True)
-            names = symtable.symtable(source, "<grader>", "exec")
-    except SyntaxError as error:
-        return f"not Python: {error.msg} (line {error.lineno})"
-    except (ValueError, MemoryError, RecursionError, OverflowError) as error:
-        return f"not Python that can be compiled: {error}"
-    if not any(
-        name.get_name() == "grade" and (name.is_assigned() or name.is_imported()) for name in names.get_symbols()
-    ):
-        return "it does not define `grade(sample, item)`"
-    return None
 
 
 class PythonCode:
@@ -64,7 +42,8 @@ class PythonCode:
 
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """What the code returned, or why it returned nothing that is a number."""
-        return await graded(self._spec.name, trace_id, lambda: self._run({"sample": to_sample(trace), "item": item}))
+        request: dict[str, JsonValue] = {"sample": to_sample(trace), "item": to_item(item)}
+        return await graded(self._spec.name, trace_id, lambda: self._run(request))
 
     async def aclose(self) -> None:
         """End its processes."""

@@ -7,7 +7,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import StringCheckGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
-from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
 
 Operation = Literal["eq", "ne", "like", "ilike"]
@@ -39,7 +39,7 @@ class StringCheck:
         """1 where the comparison holds, else 0."""
 
         async def judge() -> Score | Failure:
-            rendered = render_all(self._templates, sample=to_sample(trace), item=item)
+            rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             text, reference = rendered

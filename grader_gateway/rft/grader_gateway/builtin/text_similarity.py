@@ -8,7 +8,7 @@ from rft.core.grade import Grade
 from rft.core.graders import TextSimilarityGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
-from rft.grader_gateway.contract import GradedTrace, to_sample
+from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
 
 
@@ -25,7 +25,7 @@ class TextSimilarity:
         """The similarity of input and reference."""
 
         async def judge() -> Score | Failure:
-            rendered = render_all(self._templates, sample=to_sample(trace), item=item)
+            rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             # Off the event loop: long texts, and the first import, take their time.

@@ -6,7 +6,7 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Fault, Stage
-from rft.core.grade import Grade, TokenUsage
+from rft.core.grade import Grade, PartOutcome, TokenUsage
 from rft.core.graders import MultiGrader, StringCheckGrader
 from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
@@ -76,7 +76,31 @@ async def test_tokens_and_model_errors_of_the_parts_are_put_together() -> None:
 
 
 async def test_a_part_without_a_score_leaves_the_whole_without_one() -> None:
-    assert await judged(multi("a", a=Part(grade(1.0)), b=Part(failure()))) == failure()
+    verdict = await judged(multi("a", a=Part(grade(1.0)), b=Part(failure())))
+    assert isinstance(verdict, Failure)
+    assert verdict.model_copy(update={"parts": {}}) == failure()
+
+
+async def test_what_the_parts_came_to_is_told_when_another_part_fails() -> None:
+    paid, lost = TokenUsage(prompt_tokens=30, completion_tokens=3), TokenUsage(prompt_tokens=10)
+    scored = grade(0.5, usage={"gpt": paid}, model_errors=("sample_parse_error",), latency_s=2.0)
+    failed = failure().model_copy(update={"usage": {"gpt": lost}, "elapsed_s": 4.0})
+    verdict = await judged(multi("a + b + c", a=Part(scored), b=Part(failed), c=Part(failure(FailureCode.TLS_ERROR))))
+    assert isinstance(verdict, Failure)
+    assert (verdict.code, verdict.usage) == (FailureCode.TIMEOUT, {"gpt": paid + lost})
+    assert verdict.parts == {
+        "a": PartOutcome(score=0.5, latency_s=2.0, usage={"gpt": paid}, model_errors=("sample_parse_error",)),
+        "b": PartOutcome(failure_code="timeout", latency_s=4.0, usage={"gpt": lost}),
+        "c": PartOutcome(failure_code="tls_error"),
+    }
+
+
+async def test_every_part_of_a_grade_keeps_its_own_time_and_tokens() -> None:
+    spent = {"gpt": TokenUsage(prompt_tokens=3)}
+    verdict = await judged(multi("a + b", a=Part(grade(1.0, usage=spent, latency_s=2.0)), b=Part(grade(0.0))))
+    assert isinstance(verdict, Grade)
+    assert (verdict.parts["a"].latency_s, verdict.parts["b"].latency_s) == (2.0, 0.0)
+    assert (verdict.parts["a"].usage, verdict.parts["b"].usage, verdict.usage) == (spent, {}, spent)
 
 
 @pytest.mark.parametrize("formula", ["1 / a", "log(a)", "a ^ -1", "10 ^ (400 + a)"])
@@ -90,6 +114,7 @@ async def test_a_formula_without_a_value_is_a_failure_that_names_it(formula: str
     )
     assert repr(formula) in verdict.message
     assert verdict.endpoint == "both"
+    assert verdict.parts["a"].failure_code is None
 
 
 async def test_what_the_parts_hold_is_freed() -> None:

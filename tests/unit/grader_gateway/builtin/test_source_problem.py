@@ -1,11 +1,15 @@
 """What is wrong with a python grader's source is told without running it."""
 
+import sys
+from importlib.machinery import PathFinder
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.graders import PythonGrader
-from rft.grader_gateway.builtin.python_code import MAX_SOURCE_BYTES, PythonCode, source_problem
+from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_problem
 
 SOUND = [
     "def grade(sample, item):\n    return 1.0",
@@ -15,6 +19,12 @@ SOUND = [
     "class Judge:\n    def __call__(self, s, i): return 1\ngrade = Judge()",
     "import re\nBAD = '\\d'\ndef grade(s, i): return 1",
     "raise SystemExit('never run')\ndef grade(s, i): return 1",
+    "if True:\n    def grade(s, i): return 1",
+    "(grade := lambda s, i: 1)",
+    "import math as grade",
+    "import collections.abc, numpy\nfrom re import findall\ndef grade(s, i): return 1",
+    "try:\n    import nothing_of_this_name\nexcept ImportError:\n    pass\ndef grade(s, i): return 1",
+    "def grade(s, i): return 1\nWORDS = 'Ünïcode: nai\u0308ve, 日本語'",
 ]
 
 
@@ -32,8 +42,13 @@ PROBLEMS = [
     ("def grade(s, i):\n\treturn 1\n        return 2", "not Python"),
     ("\x00", "not Python"),
     ("def grade(s, i): return " + "(" * 10_000, "not Python"),
-    ("def grade(s, i): return " + "-" * 100_000 + "1", "not Python"),
-    ("x = " + "+".join(["1"] * 60_000), "not Python"),
+    ("def grade(s, i): return " + "-" * 90_000 + "1", "not Python"),
+    ("x = " + "+".join(["1"] * 40_000), "not Python"),
+    ("lambda: (grade := 1)", "does not define `grade"),
+    ("a;" * 130_000, "more than 100,000 words"),
+    ("a" + "\u0301\u0316" * 30_000 + " = 1", "accents"),
+    ("import nothing_of_this_name\ndef grade(s, i): return 1", "'nothing_of_this_name', which is not installed"),
+    ("def grade(s, i):\n    from nothing_of_this_name.x import y\n    return 1", "is not installed here"),
     ("#" * (MAX_SOURCE_BYTES + 1), "longer than"),
     ("'\ud800'", "not Python"),
 ]
@@ -44,6 +59,27 @@ def test_a_problem_is_told_in_words(source: str, words: str) -> None:
     problem = source_problem(source)
     assert problem is not None
     assert words in problem
+
+
+def nested(depth: int) -> str:
+    """Every level doubles what the compiler makes of it."""
+    opened = "".join(f"{' ' * i}try:\n{' ' * i} pass\n{' ' * i}finally:\n" for i in range(depth))
+    return f"{opened}{' ' * depth}pass\ndef grade(s, i): return 1\n"
+
+
+@pytest.mark.parametrize("depth", [19, 60, 90])
+def test_what_cannot_be_compiled_in_any_time_is_only_read(depth: int) -> None:
+    assert source_problem(nested(depth)) is None
+
+
+def test_a_package_of_the_contract_that_is_not_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in [name for name in sys.modules if name.partition(".")[0] == "sqlparse"]:
+        monkeypatch.delitem(sys.modules, package)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [PathFinder])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    problem = source_problem("import sqlparse\ndef grade(s, i): return 1")
+    assert problem == "it imports 'sqlparse', which is not installed here"
 
 
 @given(st.text(max_size=200))

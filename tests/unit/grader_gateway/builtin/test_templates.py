@@ -1,6 +1,7 @@
 """The template language: what it resolves, how it shows it, and whose doing it is where it cannot."""
 
 import json
+import re
 from typing import cast
 
 import pytest
@@ -14,6 +15,7 @@ from rft.grader_gateway.templates import (
     SAMPLE_NAMES,
     TemplateError,
     Unresolved,
+    Variable,
     parse,
     render_all,
     template_problem,
@@ -51,6 +53,9 @@ RESOLVED = [
     ("{{sample.output_tools[0].function.name}}", "add"),
     ("{{sample.output_tools[0].function.arguments}}", '{"a": 2, "b": 2}'),
     ("{{ sample.choices[0].message.content }}", "4"),
+    ("{{ sample.output_json }}", "4"),
+    ("{{ sample.input_tools }}", "[]"),
+    ("{{ sample.output_audio }}", "null"),
     ("no variable { at } all", "no variable { at } all"),
     ("{{ left open", "{{ left open"),
     ("", ""),
@@ -99,7 +104,16 @@ def test_what_the_answer_lacks_is_the_models_doing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ item.nix }}", "{{ item.answer.more }}", "{{ item.deep.list[2] }}", "{{ sample.nix }}"]
+    "text",
+    [
+        "{{ item.nix }}",
+        "{{ item.answer.more }}",
+        "{{ item.deep.list[2] }}",
+        "{{ sample.nix }}",
+        "{{ sample.input_tools[0].function.name }}",
+        "{{ sample.output_audio.data }}",
+        "{{ sample.output_reasoning_summary.text }}",
+    ],
 )
 def test_what_the_row_lacks_is_the_authors_doing(text: str) -> None:
     found = parse(text).render(sample=to_sample(finished()), item=ITEM)
@@ -156,6 +170,25 @@ def test_any_text_is_a_template_or_a_problem(text: str) -> None:
 def test_text_without_braces_is_itself(text: str) -> None:
     assert parse(text).render(sample={}, item={}) == text
     assert template_problem(text) is None
+
+
+@given(st.text(alphabet="{} a", max_size=30))
+def test_a_placeholder_begins_at_the_first_braces_and_ends_at_the_next(text: str) -> None:
+    filled = text.replace("a", "item.a")
+    expected = re.findall(r"\{\{(.*?)\}\}", filled)
+    try:
+        found = [part.source for part in parse(filled).parts if isinstance(part, Variable)]
+    except TemplateError:
+        assert any(inside.strip() != "item.a" for inside in expected)
+        return
+    assert found == [inside.strip() for inside in expected]
+
+
+@pytest.mark.parametrize("unit", ["{{", "{", "{{ item.a", "{{ item.a }} {{ "])
+def test_a_million_open_braces_are_read_in_one_go(unit: str) -> None:
+    text = unit * 1_000_000
+    assert (template_problem(text) is None) == ("}}" not in unit)
+    assert template_problem(text + "}}") is not None
 
 
 @given(st.text(max_size=40))

@@ -1,7 +1,7 @@
 """The process of one python grader: it imports once, and forks a locked-up process for every grade.
 
 Line protocol on standard input and output: the setup, answered by `{"ready": true}`; then a line per grade, answered by
-`{"score": 0.5}`, `{"error": "..."}` (the grader's doing) or `{"refused": "..."}` (this machine's).
+`{"score": 0.5}`. Instead of either: `{"error": "..."}` (the grader's doing) or `{"refused": "..."}` (this machine's).
 """
 
 import ast
@@ -15,15 +15,25 @@ import sys
 import time
 import types
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from rft.grader_gateway.builtin.sandbox.file_access import allow_libraries_only
-from rft.grader_gateway.builtin.sandbox.one_grade import SOURCE_NAME, Limits, grade_and_exit
-from rft.grader_gateway.builtin.sandbox.preload import preload
+from rft.grader_gateway.builtin.sandbox.one_grade import (
+    COMPILED,
+    LOCKED,
+    SOURCE_NAME,
+    Limits,
+    compile_and_exit,
+    grade_and_exit,
+)
+from rft.grader_gateway.builtin.sandbox.preload import preload, preload_always
 from rft.grader_gateway.builtin.sandbox.system_calls import machine_problem
 
 _VERDICT_BYTES = 64 * 1024
+_COMPILE_S = 10.0
+_COMPILE_BYTES = 1024**3
 
 
 def main() -> None:
@@ -37,10 +47,14 @@ def main() -> None:
         score.write("1000")  # where memory runs short, a grader goes before the trainer
     has_file_rules = setup["has_file_rules"] and allow_libraries_only()
     warnings.simplefilter("ignore")
+    limits = Limits(timeout_s=setup["timeout_s"], memory_bytes=setup["memory_bytes"])
+    preload_always()
+    if problem := _compile_problem(setup["source"], requests, limits):
+        _reply(replies, problem)
+        return
     tree = ast.parse(setup["source"], SOURCE_NAME)
     preload(tree)
     code = compile(tree, SOURCE_NAME, "exec", dont_inherit=True)
-    limits = Limits(timeout_s=setup["timeout_s"], memory_bytes=setup["memory_bytes"])
     del tree
     gc.freeze()  # the children share these pages
     _reply(replies, {"ready": True})
@@ -64,23 +78,42 @@ def _reply(replies: BinaryIO, reply: dict[str, object]) -> None:
     replies.flush()
 
 
+def _compile_problem(source: str, requests: BinaryIO, limits: Limits) -> dict[str, object] | None:
+    """Why the source cannot be compiled: a few lines can take gigabytes, so a locked-up child tries first."""
+    trial = Limits(timeout_s=_COMPILE_S, memory_bytes=min(limits.memory_bytes, _COMPILE_BYTES))
+    said, end = _told(lambda write_end: compile_and_exit(source, write_end, trial), requests, trial)
+    if said == LOCKED + COMPILED:
+        return None
+    return _refusal(said, end) or _checked(said) or {"error": f"cannot be compiled: it {end}"}
+
+
 def _grade(
     code: types.CodeType, request: bytes, requests: BinaryIO, limits: Limits, *, has_file_rules: bool
 ) -> dict[str, object]:
+    said, end = _told(
+        lambda write_end: grade_and_exit(code, request, write_end, limits, has_file_rules=has_file_rules),
+        requests,
+        limits,
+    )
+    return _refusal(said, end) or _checked(said) or {"error": end}
+
+
+def _told(work: Callable[[int], NoReturn], requests: BinaryIO, limits: Limits) -> tuple[bytes, str]:
+    """What a child said that was forked for this work, and how it ended."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        grade_and_exit(code, request, write_end, limits, has_file_rules=has_file_rules)
+        work(write_end)
     os.close(write_end)
     try:
-        verdict = _read_verdict(read_end, requests, time.monotonic() + limits.timeout_s)
+        said = _read_verdict(read_end, requests, time.monotonic() + limits.timeout_s)
     finally:
         os.close(read_end)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    if verdict is None:
-        return {"error": f"took longer than {limits.timeout_s:g} s"}
-    return _checked(verdict) or {"error": _end(status, limits)}
+    if said is None:
+        return LOCKED, f"took longer than {limits.timeout_s:g} s"
+    return said, _end(status, limits)
 
 
 def _read_verdict(read_end: int, requests: BinaryIO, deadline_s: float) -> bytes | None:
@@ -101,10 +134,19 @@ def _read_verdict(read_end: int, requests: BinaryIO, deadline_s: float) -> bytes
     return None
 
 
-def _checked(verdict: bytes) -> dict[str, object] | None:
+def _refusal(said: bytes, end: str) -> dict[str, object] | None:
+    """Why this machine cannot hold the code. Only the word of a child that had not begun to run it is believed."""
+    if said.startswith(LOCKED):
+        return None
+    with suppress(ValueError):
+        return {"refused": str(json.loads(said)["refused"])[:1000]}
+    return {"refused": f"the grader's process {end} before it was locked up"}
+
+
+def _checked(said: bytes) -> dict[str, object] | None:
     """The verdict when it is one: it was written by a process that runs foreign code."""
     try:
-        read = json.loads(verdict)
+        read = json.loads(said.removeprefix(LOCKED))
     except (ValueError, RecursionError):
         return None
     match read:
@@ -112,8 +154,6 @@ def _checked(verdict: bytes) -> dict[str, object] | None:
             return {"score": score} if math.isfinite(score) else {"error": f"returned {score}, which is not finite"}
         case {"error": str() as words}:
             return {"error": words[:1000]}
-        case {"refused": str() as words}:
-            return {"refused": words[:1000]}
         case _:
             return None
 

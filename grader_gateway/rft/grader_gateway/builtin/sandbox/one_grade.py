@@ -10,11 +10,15 @@ import resource
 import signal
 import sys
 import types
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from rft.grader_gateway.builtin.sandbox.system_calls import forbid_all_but_computing
 
 SOURCE_NAME = "<grader>"
+LOCKED = b"locked\n"
+"""Written before foreign code runs: what this machine refuses can only be said before it, a verdict only after it."""
+COMPILED = b"compiled"
 _SHOWN_CHARS = 300
 _PR_SET_PDEATHSIG = 1
 
@@ -30,16 +34,41 @@ def grade_and_exit(
     code: types.CodeType, request: bytes, verdict_to: int, limits: Limits, *, has_file_rules: bool
 ) -> NoReturn:
     """Never returns: the process ends here."""
+    _say_and_exit(verdict_to, limits, lambda: _told(_run(code, request)), has_file_rules=has_file_rules)
+
+
+def compile_and_exit(source: str, verdict_to: int, limits: Limits) -> NoReturn:
+    """Whether the source can be compiled within the limits; never returns."""
+    _say_and_exit(verdict_to, limits, lambda: _tried(source), has_file_rules=False)
+
+
+def _say_and_exit(verdict_to: int, limits: Limits, verdict: Callable[[], bytes], *, has_file_rules: bool) -> NoReturn:
     try:
-        _lock_up(verdict_to, limits, has_file_rules=has_file_rules)
-    except BaseException as error:
-        verdict: dict[str, object] = {"refused": f"the grader's process could not be locked up ({error})"}
-    else:
-        verdict = _run(code, request)
-    try:
-        os.write(verdict_to, json.dumps(verdict).encode())
+        try:
+            _lock_up(verdict_to, limits, has_file_rules=has_file_rules)
+        except BaseException as error:
+            os.write(verdict_to, _told({"refused": f"the grader's process could not be locked up ({error})"}))
+        else:
+            os.write(verdict_to, LOCKED)
+            os.write(verdict_to, verdict())
     finally:
         os._exit(0)
+
+
+def _told(verdict: dict[str, object]) -> bytes:
+    return json.dumps(verdict).encode()
+
+
+def _tried(source: str) -> bytes:
+    try:
+        compile(source, SOURCE_NAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return _told({"error": f"is not Python: {error.msg} (line {error.lineno})"})
+    except MemoryError:
+        return _told({"error": "needs too much memory to be compiled"})
+    except (ValueError, RecursionError, OverflowError) as error:
+        return _told({"error": f"cannot be compiled: {error}"})
+    return COMPILED
 
 
 def _lock_up(verdict_to: int, limits: Limits, *, has_file_rules: bool) -> None:

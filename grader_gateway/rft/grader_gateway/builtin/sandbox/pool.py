@@ -1,5 +1,6 @@
 """The sandbox processes of one grader: started when needed, used again, replaced when lost."""
 
+import os
 import threading
 import time
 import weakref
@@ -10,6 +11,11 @@ from contextlib import contextmanager
 from pydantic import JsonValue
 
 from rft.grader_gateway.builtin.sandbox.process import SandboxLost, SandboxProcess, SandboxSetup
+
+AT_ONCE = max(4, os.cpu_count() or 1)
+"""Grades under way in one process of ours, of all graders together: each may take gigabytes."""
+_SEATS = threading.BoundedSemaphore(AT_ONCE)
+_LOOK_UP_S = 0.1
 
 
 class Ticket:
@@ -49,7 +55,7 @@ class Ticket:
 
 
 class SandboxPool:
-    """At most `processes` grades at once; the others wait for a thread."""
+    """At most `processes` grades at once, `AT_ONCE` with those of other pools; the others wait."""
 
     def __init__(self, setup: SandboxSetup, *, processes: int) -> None:
         self._setup = setup
@@ -58,6 +64,8 @@ class SandboxPool:
         self._tickets: set[Ticket] = set()
         self._lock = threading.Lock()
         self._is_closed = False
+        self._never: dict[str, JsonValue] | None = None
+        """What was said of the source, where no process of it will ever start."""
         # A pool that nobody closes takes its processes along when it is forgotten.
         self._forgotten = weakref.finalize(self, _close_all, self._idle)
 
@@ -68,18 +76,32 @@ class SandboxPool:
 
     def grade(self, request: dict[str, JsonValue], ticket: Ticket) -> dict[str, JsonValue]:
         """A sandbox's verdict. A process that ended instead of answering is replaced once, then raises SandboxLost."""
+        if self._never is not None:
+            return self._never
         with self._lock:
             self._tickets.add(ticket)
         try:
-            try:
-                return self._graded(self._taken(), request, ticket)
-            except SandboxLost:
-                if ticket.is_given_up or self._is_closed:
-                    raise
-                return self._graded(None, request, ticket)
+            with self._seat(ticket):
+                try:
+                    return self._graded(self._taken(), request, ticket)
+                except SandboxLost:
+                    if ticket.is_given_up or self._is_closed:
+                        raise
+                    return self._graded(None, request, ticket)
         finally:
             with self._lock:
                 self._tickets.discard(ticket)
+
+    @contextmanager
+    def _seat(self, ticket: Ticket) -> Generator[None]:
+        """A turn among all pools of this process. Raises SandboxLost where nobody waits for it any more."""
+        while not _SEATS.acquire(timeout=_LOOK_UP_S):
+            if ticket.is_given_up or self._is_closed:
+                raise SandboxLost("the grade was given up")
+        try:
+            yield
+        finally:
+            _SEATS.release()
 
     def _taken(self) -> SandboxProcess | None:
         with self._lock:
@@ -96,6 +118,7 @@ class SandboxPool:
         try:
             with ticket.using(process):
                 if is_new and "ready" not in (said := process.start()):
+                    self._never = said if "error" in said else None
                     return said
                 started_s = time.monotonic()
                 verdict = process.grade(request)

@@ -2,7 +2,9 @@
 
 import ast
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 
 PACKAGES = frozenset(
@@ -16,13 +18,20 @@ PACKAGES = frozenset(
 _WITH_SIDE_EFFECTS = frozenset(
     {"__main__", "antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle", "turtledemo", "webbrowser"}
 )
-_ALWAYS = ("_strptime",)
-"""What the standard library imports late, and cannot where no file can be opened."""
+_ALWAYS = ("_strptime", "unicodedata")
+"""What the standard library and the compiler import late, and cannot where no file can be opened."""
+
+
+def preload_always() -> None:
+    """What any source may need, even to be compiled."""
+    for name in _ALWAYS:
+        importlib.import_module(name)
 
 
 def preload(tree: ast.Module) -> None:
-    """Import them; what cannot be imported will fail in the grader, with its own words."""
-    for name in (*_ALWAYS, *_imported(tree)):
+    """Import what the source does; what cannot be imported will fail in the grader, with its own words."""
+    tempfile.tempdir = os.getcwd()  # some packages ask for it when they are imported, and nothing can be written
+    for name in _imported(tree):
         top = name.partition(".")[0]
         if top in PACKAGES or (top in sys.stdlib_module_names and top not in _WITH_SIDE_EFFECTS):
             try:
@@ -39,3 +48,5 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield node.module
             # `from scipy import stats` imports a module, `from math import pi` a name.
             yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module in PACKAGES)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in PACKAGES:
+            yield f"{node.value.id}.{node.attr}"  # `scipy.stats` is imported when it is first named

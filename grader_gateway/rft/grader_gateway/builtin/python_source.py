@@ -1,0 +1,97 @@
+"""What is wrong with the source of a python grader, found without compiling or running any of it.
+
+Compiling is left to the sandbox: a few nested lines of `try` and `finally` can make it take minutes and gigabytes.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+import unicodedata
+import warnings
+from collections.abc import Iterator
+
+MAX_SOURCE_BYTES = 256 * 1024
+_MAX_WORDS = 100_000
+_MAX_MARKS = 100
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def source_problem(source: str) -> str | None:
+    """What is wrong with a grader's source, in words; None when it can be handed to a sandbox."""
+    if problem := _size_problem(source):
+        return problem
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, "<grader>")
+    except SyntaxError as error:
+        return f"not Python: {error.msg} (line {error.lineno})"
+    except (ValueError, MemoryError, RecursionError, OverflowError) as error:
+        return f"not Python that can be read: {str(error) or 'nested too deeply'}"
+    if "grade" not in _names(tree):
+        return "it does not define `grade(sample, item)`"
+    missing = next((name for name in _imported(tree) if not _is_here(name)), None)
+    return f"it imports {missing!r}, which is not installed here" if missing else None
+
+
+def _size_problem(source: str) -> str | None:
+    """What would keep the parser busy for seconds."""
+    if len(source.encode(errors="surrogatepass")) > MAX_SOURCE_BYTES:
+        return f"longer than {MAX_SOURCE_BYTES // 1024} kB"
+    if sum(1 for _ in _WORD.finditer(source)) > _MAX_WORDS:
+        return f"more than {_MAX_WORDS:,} words and signs"
+    if not source.isascii() and _most_marks(source) > _MAX_MARKS:
+        return f"more than {_MAX_MARKS} accents on one letter"  # names are normalized in the square of their accents
+    return None
+
+
+def _most_marks(source: str) -> int:
+    most = run = 0
+    for character in source:
+        run = run + 1 if unicodedata.combining(character) else 0
+        most = max(most, run)
+    return most
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """What the module defines at its top, whatever statement it stands in."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        match waiting.pop():
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Lambda():
+                continue
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name.partition(".")[0])
+            case node:
+                waiting.extend(ast.iter_child_nodes(node))
+    return names
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Packages that it cannot do without: an import within `try` may fail."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        match waiting.pop():
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str() as module, level=0):
+                yield module.partition(".")[0]
+            case ast.Try() | ast.TryStar():
+                continue
+            case node:
+                waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_here(package: str) -> bool:
+    if package in sys.stdlib_module_names or package in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False

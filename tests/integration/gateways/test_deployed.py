@@ -1,0 +1,79 @@
+"""The unit that `deploy/` ships: its command starts, serves and ends within the time that it names."""
+
+import configparser
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rft.gateway_service.settings import ServiceSettings
+from tests.integration.gateways.conftest import TOKEN, Town
+
+DEPLOY = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "deploy"
+EXAMPLE = (DEPLOY / "gateways.env.example").read_text()
+
+
+@pytest.fixture
+def unit() -> configparser.ConfigParser:
+    """Its sections."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(DEPLOY / "systemd" / "rft-gateway@.service")
+    return parser
+
+
+def command(unit: configparser.ConfigParser, instance: str, environment: dict[str, str]) -> list[str]:
+    """The command as the unit's instance would start it, with this Python."""
+    words = unit["Service"]["ExecStart"].replace("%i", instance).split()
+    assert words[0].endswith("/bin/python")
+    filled = [re.sub(r"\$\{(\w+)\}", lambda name: environment[name[1]], word) for word in words[1:]]
+    return [sys.executable, *filled]
+
+
+@contextmanager
+def running(unit: configparser.ConfigParser, instance: str) -> Generator[str]:
+    """The address of the unit's instance, until it is stopped as the unit stops it."""
+    environment = dict(re.findall(r"^(RFT_\w+)=(.*)$", EXAMPLE, re.MULTILINE)) | {"RFT_GATEWAY_TOKEN": TOKEN}
+    process = subprocess.Popen(
+        [*command(unit, instance, environment), "--port", "0"],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        found = filter(None, (re.search(r"running on (http://[\d.:]+)", line) for line in process.stderr))
+        yield next(found)[1]
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+        assert process.wait(int(unit["Service"]["TimeoutStopSec"])) in (0, -signal.SIGTERM), said
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("instance", ["tool", "grader"])
+async def test_the_units_command_starts_serves_and_ends_in_time(
+    town: Town, unit: configparser.ConfigParser, instance: str
+) -> None:
+    with running(unit, instance) as url:
+        assert b'"status":"ok"' in (await town.ask("GET", f"{url}/health", token=None)).body
+        assert (await town.ask("GET", f"{url}/v1/jobs/a/breakers", token=None)).status == 401
+
+
+def test_wrong_settings_are_not_tried_again_and_again(unit: configparser.ConfigParser) -> None:
+    environment = {"RFT_GATEWAY_HOST": "0.0.0.0"}
+    without_token = {name: value for name, value in os.environ.items() if name != "RFT_GATEWAY_TOKEN"}
+    ended = subprocess.run(command(unit, "tool", environment), env=without_token, capture_output=True, check=False)
+    assert str(ended.returncode) in unit["Service"]["RestartPreventExitStatus"].split()
+
+
+def test_every_setting_of_the_services_is_in_their_example() -> None:
+    listed = set(re.findall(r"^#?\s?RFT_(\w+)=", EXAMPLE, re.MULTILINE)) - {"GATEWAY_HOST"}
+    assert listed == {name.upper() for name in ServiceSettings.model_fields}

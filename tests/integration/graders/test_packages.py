@@ -1,0 +1,45 @@
+"""What the hosted original's python graders may import, they may import here: every package, and it computes."""
+
+import pytest
+
+from rft.core.grade import Grade
+from rft.core.graders import PythonGrader
+from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.builtin.sandbox.preload import PACKAGES
+from rft.grader_gateway.grader import close_grader
+from tests.unit.grader_gateway.builtin.finished import finished
+
+USES = {
+    "ast_grep_py": "ast_grep_py.SgRoot('a = 1', 'python').root().find(pattern='a = $B')['B'].text() == '1'",
+    "deepdiff": "bool(deepdiff.DeepDiff({'a': 1}, {'a': 2}))",
+    "jsonschema": "jsonschema.Draft202012Validator({'type': 'string'}).is_valid('a')",
+    "nltk": "nltk.edit_distance('cat', 'cart') == 1",
+    "numpy": "numpy.linalg.det([[2.0, 0.0], [0.0, 2.0]]) > 3.9",
+    "pandas": "pandas.DataFrame({'a': [1, 2]})['a'].sum() == 3",
+    "pydantic": "pydantic.TypeAdapter(int).validate_python('4') == 4",
+    "rapidfuzz": "rapidfuzz.fuzz.ratio('a', 'a') == 100",
+    "rdkit": "rdkit.Chem.MolFromSmiles('CCO').GetNumAtoms() == 3",
+    "rouge_score": "rouge_score.rouge_scorer.RougeScorer(['rouge1']).score('a', 'a')",
+    "scipy": "scipy.stats.spearmanr([1, 2, 3], [1, 2, 3])[0] > 0.99",
+    "sklearn": "sklearn.metrics.f1_score([0, 1], [0, 1]) == 1",
+    "sqlparse": "sqlparse.parse('select 1')[0].get_type() == 'SELECT'",
+    "sympy": "sympy.simplify('x + x - 2 * x') == 0",
+    "yaml": "yaml.safe_load('a: [1, 2]') == {'a': [1, 2]}",
+}
+
+
+def test_no_package_is_forgotten_but_the_one_that_writes_files_when_it_is_imported() -> None:
+    assert set(USES) == PACKAGES - {"skbio"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", sorted(USES))
+async def test_a_package_of_the_contract_computes(package: str) -> None:
+    source = f"import {package}\ndef grade(sample, item):\n    return float(bool({USES[package]}))"
+    grader = PythonCode(PythonGrader(name="code", source=source), processes=1)
+    try:
+        grade = await grader.grade(finished("4"), item={}, trace_id="trace_1")
+    finally:
+        await close_grader(grader)
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 1.0
