@@ -39,6 +39,14 @@ class Received:
         return self.body["trace_id"]
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What takes an answer's place; nothing at all when there is no body."""
+
+    status: int = 200
+    body: bytes | None = None
+
+
 class Customer:
     """Answers tool calls with the query in capitals, and grades by a function of the last turn's text."""
 
@@ -47,6 +55,8 @@ class Customer:
         self.headers: list[dict[str, str]] = []
         self.received: list[Received] = []
         self.is_down: Callable[[str], bool] = lambda path: False
+        self.fault: Callable[[str, dict[str, Any]], Broken | None] = lambda path, body: None
+        """By path and body of a call."""
         customer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -57,13 +67,25 @@ class Customer:
                 customer.headers.append({name.lower(): value for name, value in self.headers.items()})
                 is_down = customer.is_down(self.path)
                 customer.received.append(Received(self.path, body, not is_down))
+                broken = customer.fault(self.path, body)
+                if broken is not None:
+                    self.break_off(broken)
+                    return
                 self.answer(503, {"error": "down"}) if is_down else self.answer(200, customer.reply(self.path, body))
 
             def do_GET(self) -> None:
                 self.answer(503 if customer.is_down(self.path) else 405, {"error": "POST only"})
 
+            def break_off(self, broken: Broken) -> None:
+                if broken.body is None:
+                    self.close_connection = True
+                else:
+                    self.send(broken.status, broken.body)
+
             def answer(self, status: int, body: dict[str, Any]) -> None:
-                reply = json.dumps(body).encode()
+                self.send(status, json.dumps(body).encode())
+
+            def send(self, status: int, reply: bytes) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(reply)))

@@ -15,11 +15,12 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.last_words import LAST_WORDS_S
 from rft.egress.signing import Signer, new_secret
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from rft.tool_gateway.callbacks import LAST_WORDS_S, RolloutCallbacks
+from rft.tool_gateway.callbacks import RolloutCallbacks
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
 SECRET = new_secret(b"n" * 32)
@@ -30,8 +31,11 @@ GRADE = Grade(reward=0.25, grader="g")
 class HostEndpoint(ScriptedEndpoint):
     """Answers callbacks as a host would: with whatever it likes."""
 
+    takes_s = 0.0
+
     async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
         fault = self.faults.next(call)
+        await asyncio.sleep(self.takes_s)
         return fault or HttpAnswer(202, b"all right", {"content-type": "text/plain"})
 
 
@@ -46,8 +50,9 @@ class Script:
 
 
 @asynccontextmanager
-async def host(faults: FaultPlan | None = None) -> AsyncGenerator["Host"]:
-    endpoint = HostEndpoint(faults=faults or NoFaults())
+async def host(faults: FaultPlan | None = None, *, takes_s: float = 0.0) -> AsyncGenerator["Host"]:
+    endpoint, book = HostEndpoint(faults=faults or NoFaults()), Book()
+    endpoint.takes_s = takes_s
     attempts: list[Attempt] = []
     async with (
         LoopbackEndpoint(endpoint) as server,
@@ -60,12 +65,28 @@ async def host(faults: FaultPlan | None = None) -> AsyncGenerator["Host"]:
             ToolServer(name="db", server_url=f"{server.base_url}/db", callback_url=f"{server.base_url}/db-host"),
         ]
         headers = {"shell": {"X-Key": "shell-secret"}, "db": {"X-Key": "db-secret"}}
-        yield Host(endpoint, RolloutCallbacks(client, tools, headers=headers, job_id="ftjob-1"), attempts)
+        callbacks = RolloutCallbacks(client, tools, headers=headers, job_id="ftjob-1", book=book)
+        yield Host(endpoint, callbacks, attempts, book)
+
+
+class Book:
+    """The open rollouts, in memory."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+
+    def begin(self, trace_id: str) -> None:
+        self.open.add(trace_id)
+
+    def close(self, trace_id: str) -> None:
+        self.open.discard(trace_id)
 
 
 class Host:
-    def __init__(self, endpoint: HostEndpoint, callbacks: RolloutCallbacks, attempts: list[Attempt]) -> None:
-        self.endpoint, self.callbacks, self.attempts = endpoint, callbacks, attempts
+    def __init__(
+        self, endpoint: HostEndpoint, callbacks: RolloutCallbacks, attempts: list[Attempt], book: Book
+    ) -> None:
+        self.endpoint, self.callbacks, self.attempts, self.book = endpoint, callbacks, attempts, book
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
@@ -155,12 +176,39 @@ async def test_closing_tells_what_was_not_told_yet() -> None:
         assert told == {(f"trace_{number}", path) for number in range(20) for path in ("/host", "/db-host")}
 
 
-async def test_closing_waits_only_seconds_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rft.tool_gateway.callbacks.LAST_WORDS_S", 0.05)
+async def test_closing_in_a_hurry_waits_only_seconds_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.egress.last_words.LAST_WORDS_S", 0.05)
     assert LAST_WORDS_S < 10.0
     async with host(Script(rollout_ended=Fault(FaultKind.HANG))) as it:
+        hurry = asyncio.Event()
+        await it.callbacks.started(item=ITEM, trace_id="trace_1")
         it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
-        await asyncio.wait_for(it.callbacks.aclose(), timeout=10)
+        closing = asyncio.create_task(it.callbacks.aclose(hurry))
+        await asyncio.wait_for(it.endpoint.until(lambda endpoint: endpoint.in_flight == 2), timeout=10)
+        assert not closing.done()
+        hurry.set()
+        await asyncio.wait_for(closing, timeout=10)
+        assert it.book.open == {"trace_1"}, "a successor may still tell it"
+
+
+async def test_closing_in_peace_waits_for_a_host_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rft.egress.last_words.LAST_WORDS_S", 0.0)
+    async with host(takes_s=0.3) as it:
+        for number in range(20):
+            it.callbacks.ended(trace_id=f"trace_{number}", outcome=GRADE)
+        await it.callbacks.aclose()
+        assert len({body["trace_id"] for body in it.bodies}) == 20
+        assert it.book.open == set()
+        assert it.endpoint.in_flight == 0
+
+
+async def test_the_book_knows_whose_end_was_not_told() -> None:
+    async with host() as it:
+        for number in range(3):
+            await it.callbacks.started(item=ITEM, trace_id=f"trace_{number}")
+        it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
+        await it.callbacks.aclose()
+        assert it.book.open == {"trace_0", "trace_2"}
 
 
 async def test_without_callback_urls_there_is_nobody_to_tell() -> None:

@@ -5,10 +5,11 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.attempt import Attempt
@@ -30,6 +31,7 @@ from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.setup import RolloutSetup
+from rft.testing.certificates import self_signed
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import BrokenRollouts, Fault, FaultKind, FaultPlan, FaultSequence, NoFaults
 from rft.testing.loopback import LoopbackEndpoint
@@ -39,6 +41,8 @@ from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.tool_gateway.gateway import HttpToolGateway
 
 GROUP_SIZE = 4
+PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
+ONLY_PUBLIC = AddressPolicy(allow_loopback=False, allow_cidrs=(f"{PUBLIC}/32",))
 CAP = 6
 QUICK = RetryBudget(max_retries=2, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
@@ -83,7 +87,7 @@ class Customer:
         self.ledger: list[Attempt] = []
         client.on_attempt = self.ledger.append
 
-    async def step(self, count: int, *, timeout_s: float = 0.25) -> StepRollouts:
+    async def step(self, count: int, *, timeout_s: float = 0.25, grader_url: str | None = None) -> StepRollouts:
         """One step of `count` rows: each rollout searches twice, then answers."""
         url = f"http://tools.example.com:{urlsplit(self.server.base_url).port}"
         chat_format = HermesChatFormat(ByteTokenizer())
@@ -100,7 +104,9 @@ class Customer:
                 job_id="ftjob-1",
             ),
             grader=HttpGraderGateway(
-                self.client, EndpointGrader(name="judge", url=f"{url}/grade", timeout_s=timeout_s), job_id="ftjob-1"
+                self.client,
+                EndpointGrader(name="judge", url=grader_url or f"{url}/grade", timeout_s=timeout_s),
+                job_id="ftjob-1",
             ),
             grader_name="judge",
             budgets=Budgets(),
@@ -121,7 +127,12 @@ class Customer:
 
 @asynccontextmanager
 async def customer(
-    faults: FaultPlan, limits: Limits, *, allow_loopback: bool = True, latency_s: float = 0.0
+    faults: FaultPlan,
+    limits: Limits,
+    *,
+    policy: AddressPolicy | None = None,
+    names: ScriptedNames | None = None,
+    latency_s: float = 0.0,
 ) -> AsyncGenerator[Customer]:
     endpoint = ScriptedEndpoint(
         ScriptedTools({"search": lambda arguments, item: "found"}),
@@ -129,13 +140,13 @@ async def customer(
         faults=faults,
         latency_s=latency_s,
     )
-    names = ScriptedNames("127.0.0.1")
-    http = HttpClient(AddressPolicy(allow_loopback=allow_loopback), make_resolver=lambda: names)
+    known = names or ScriptedNames(PUBLIC)
+    http = HttpClient(policy or AddressPolicy(), make_resolver=lambda: known)
     async with (
         LoopbackEndpoint(endpoint) as server,
         EndpointClient(http, limits=limits, retry=QUICK) as client,
     ):
-        yield Customer(server, names, client)
+        yield Customer(server, known, client)
 
 
 def all_rollouts(done: StepRollouts) -> list[Rollout]:
@@ -148,7 +159,7 @@ def adaptive() -> Limits:
 
 faults = st.none() | st.builds(
     Fault,
-    st.sampled_from([kind for kind in FaultKind if kind not in MODEL_CODES]),
+    st.sampled_from(FaultKind),
     status=st.sampled_from([302, 400, 404, 429, 500, 503]),
     retry_after=st.sampled_from([None, "0"]),
 )
@@ -175,13 +186,57 @@ async def test_whatever_happens_each_rollout_ends_once_within_budget_guard_and_l
     assert {(line.trace_id, line.call_id, line.attempt) for line in place.ledger} == {
         (*call.headers["idempotency-key"].split("/"), int(call.headers["x-rft-attempt"])) for call in calls
     }
-    # A probe of the breaker may come on top: it waits in no line, or an endpoint that is full could never be probed.
-    assert place.server.endpoint.max_in_flight <= 2 * CAP + (2 if is_adaptive else 0)
-    assert place.names.asked >= 1
+    assert set(place.server.endpoint.most_posts) <= {"/tool", "/grade"}
+    assert max(place.server.endpoint.most_posts.values()) <= CAP, "of the tool and of the grader, counted there"
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    answers=st.lists(st.sampled_from([PUBLIC, PRIVATE, (PUBLIC, PRIVATE), (PRIVATE, PUBLIC)]), min_size=1, max_size=12),
+    sequence=st.lists(faults, max_size=12),
+    is_adaptive=st.booleans(),
+)
+async def test_whatever_its_name_comes_to_mean_no_address_is_called_that_the_guard_refuses(
+    answers: list[str | tuple[str, str]], sequence: list[Fault | None], *, is_adaptive: bool
+) -> None:
+    """The name leads to a refused address now and then, also in the middle of the sequence."""
+    names = ScriptedNames(*answers)
+    limits = adaptive() if is_adaptive else Limits.fixed(CAP)
+    async with (
+        customer(FaultSequence(sequence), limits, names=names, policy=ONLY_PUBLIC) as place,
+        LoopbackEndpoint(ScriptedEndpoint(), port=place.server.port, address=PRIVATE) as private,
+    ):
+        ended = all_rollouts(await place.step(2))
+        assert private.connections == 0
+    assert names.asked >= 1
+    failures = [rollout.outcome for rollout in ended if isinstance(rollout.outcome, Failure)]
+    assert {failure.fault for failure in failures} <= {Blame.ENDPOINT}
+    if all(PUBLIC not in answer for answer in answers):
+        assert {failure.code for failure in failures} == {FailureCode.BLOCKED_ADDRESS}
+        assert place.server.connections == 0
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sequence=st.lists(faults, max_size=12), is_expired=st.booleans())
+async def test_a_grader_with_a_bad_certificate_never_grades_and_is_blamed_for_it(
+    tmp_path: Path, sequence: list[Fault | None], *, is_expired: bool
+) -> None:
+    tls = self_signed(tmp_path / "server.pem", is_expired=is_expired)
+    async with (
+        customer(FaultSequence(sequence), Limits.fixed(CAP)) as place,
+        LoopbackEndpoint(ScriptedEndpoint(), tls=tls) as grader,
+    ):
+        ended = all_rollouts(await place.step(2, grader_url=grader.grader_url, timeout_s=2.0))
+        assert grader.endpoint.calls == []
+    failures = [rollout.outcome for rollout in ended if isinstance(rollout.outcome, Failure)]
+    assert len(failures) == len(ended)
+    assert {failure.code for failure in failures if failure.stage is Stage.GRADER} <= {FailureCode.TLS_ERROR}
+    if not any(sequence):
+        assert {failure.stage for failure in failures} == {Stage.GRADER}
 
 
 async def test_without_the_guards_leave_nobody_is_called() -> None:
-    async with customer(NoFaults(), Limits.fixed(CAP), allow_loopback=False) as place:
+    async with customer(NoFaults(), Limits.fixed(CAP), policy=AddressPolicy(allow_loopback=False)) as place:
         ended = all_rollouts(await place.step(2))
         assert place.server.connections == 0
     failures = [rollout.outcome for rollout in ended if isinstance(rollout.outcome, Failure)]

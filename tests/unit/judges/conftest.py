@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from rft.core.graders import JudgeServer
-from rft.core.messages import Message, Role
+from rft.core.messages import Message, Role, ToolSchema
 from rft.core.spec import RetryBudget
 from rft.egress.endpoint_client import EndpointClient
 from rft.testing.judge import ScriptedJudge
@@ -31,6 +31,7 @@ class Trace:
     prompt_messages: int = 1
     finish_reason: str = "stop"
     model: str = "policy"
+    tools: tuple[ToolSchema, ...] = ()
 
 
 Court = Callable[[ScriptedJudge], AbstractAsyncContextManager[Courtroom]]

@@ -99,6 +99,7 @@ async def test_an_answer_without_a_number_is_asked_for_again_and_then_a_failure(
     assert (failed.code, failed.detail, failed.attempts) == (FailureCode.INVALID_SCORE, detail, 3)
     assert words in failed.message
     assert len(judge.calls) == 3
+    assert failed.usage == {"judge-1": TokenUsage(prompt_tokens=300, completion_tokens=60)}, "each answer was paid for"
 
 
 async def test_a_second_answer_that_can_be_read_counts_and_both_are_paid_for(court: Court) -> None:
@@ -116,6 +117,17 @@ async def test_a_judge_that_is_down_is_a_failure_and_not_a_zero(court: Court) ->
 
     assert isinstance(failed, Failure)
     assert (failed.code, failed.detail, failed.status) == (FailureCode.SERVER_ERROR, None, 503)
+    assert failed.usage == {}
+
+
+async def test_tokens_of_an_unreadable_answer_are_counted_when_the_judge_goes_down_after_it(court: Court) -> None:
+    down_later = FaultSequence([None, Fault(FaultKind.STATUS, status=503)], last_stays=True)
+
+    failed = await grade(court, ScriptedJudge("well...", faults=down_later))
+
+    assert isinstance(failed, Failure)
+    assert failed.code is FailureCode.SERVER_ERROR
+    assert failed.usage == {"judge-1": TokenUsage(prompt_tokens=100, completion_tokens=20)}
 
 
 async def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on(court: Court) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade
+from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import HoldRule
@@ -140,12 +140,14 @@ def test_where_nobody_finished_nobody_is_asked(rows: list[DatasetRow], make_setu
 def test_a_verdict_that_failed_excludes_the_whole_group_and_no_other(
     rows: list[DatasetRow], make_setup: MakeSetup
 ) -> None:
-    judge = FirstIsBest([DOWN])
+    spent = {"judge-1": TokenUsage(prompt_tokens=100)}
+    judge = FirstIsBest([DOWN.model_copy(update={"usage": spent})])
     setup = make_setup(TURNS, tools=failing_tools(), group_grader=judge)
     done = step(rows, setup, replacement_share=1.0)
     lost = [group for group in done.groups if group.rewards_G == [None] * 4]
     assert len(lost) == 1
-    assert [rollout.outcome for rollout in lost[0].rollouts] == [DOWN] * 4
+    first, *others = [rollout.outcome for rollout in lost[0].rollouts]
+    assert (first.usage, others) == (spent, [DOWN] * 3), "one call: its tokens are told once"
     assert done.replaced == [], "its retries are spent; running the rollouts again heals nothing"
 
 

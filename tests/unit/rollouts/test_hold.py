@@ -16,7 +16,8 @@ from rft.egress.breaker import BreakerState
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.hold import OPEN_FOR_S, Culprit, Hold, HoldExpired, culprit_of, is_worth_waiting, trial_waits
+from rft.rollouts.hold import OPEN_FOR_S, Culprit, Hold, HoldExpired, RoundHopeless, culprit_of, trial_waits
+from rft.rollouts.remedies import Remedy, remedy_of
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 
 RULE = HoldRule(max_s=100.0)
@@ -200,17 +201,27 @@ def failure(code: FailureCode, name: str | None = "search", stage: Stage = Stage
     return Failure(stage=stage, code=code, message=f"{name} is down", endpoint=name)
 
 
-HOPELESS = {
-    FailureCode.BLOCKED_ADDRESS,
-    FailureCode.OVERSIZE_REQUEST,
-    FailureCode.GRADER_ERROR,
-    FailureCode.INVALID_VARIABLE,
-}
+ORDER = {FailureCode.OVERSIZE_REQUEST, FailureCode.GRADER_ERROR, FailureCode.INVALID_VARIABLE}
 
 
-@pytest.mark.parametrize("code", list(FAULTS))
-def test_only_what_an_endpoint_can_heal_is_waited_for(code: FailureCode) -> None:
-    assert is_worth_waiting(failure(code)) is (FAULTS[code] is Fault.ENDPOINT and code not in HOPELESS)
+@pytest.mark.parametrize("code", list(FailureCode))
+def test_every_code_has_one_remedy_and_only_endpoints_are_waited_for(code: FailureCode) -> None:
+    ours = FAULTS[code] is Fault.PLATFORM
+    wanted = Remedy.MEND_PLATFORM if ours else Remedy.MEND_ORDER if code in ORDER else Remedy.WAIT
+    assert remedy_of(failure(code)) is wanted
+
+
+def test_a_hopeless_round_is_named_after_its_most_frequent_code_and_where_that_happened() -> None:
+    failures = [
+        failure(FailureCode.OVERSIZE_REQUEST),
+        failure(FailureCode.OVERSIZE_REQUEST, "lookup"),
+        failure(FailureCode.OVERSIZE_REQUEST),
+        *[failure(FailureCode.GRADER_ERROR, "judge", Stage.GRADER)] * 2,
+    ]
+    hopeless = RoundHopeless(failures, rollouts=8)
+    assert (hopeless.code, hopeless.culprit.endpoint) == (FailureCode.OVERSIZE_REQUEST, "tool 'search'")
+    assert "oversize_request" in str(hopeless)
+    assert hopeless.culprit.reason == "3 of 8 rollouts failed, for example: search is down"
 
 
 def test_the_culprit_is_where_most_rollouts_failed() -> None:

@@ -94,6 +94,11 @@ def test_each_kind_of_error_has_its_remedy(code: FailureCode, words: str) -> Non
     assert words in sentence
 
 
+def test_a_grader_that_answers_no_json_is_told_what_is_expected_of_a_grader() -> None:
+    (sentence,) = told(endpoint(errors_by_code={FailureCode.INVALID_REPLY: 100}, stage=Stage.GRADER))
+    assert '{"score": 0.5}' in sentence
+
+
 @pytest.mark.parametrize("code", list(FailureCode))
 def test_every_code_is_told_in_a_whole_sentence(code: FailureCode) -> None:
     (sentence,) = told(endpoint(errors_by_code={code: 100}))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rft.core.events import EventLine, RolloutStats
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade, TokenUsage
+from rft.core.grade import Grade, PartOutcome, TokenUsage
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, Split, StopReason
@@ -240,15 +240,64 @@ def test_failures_never_move_the_mean_reward(rewards: list[float], failures: lis
     assert clean.completion_tokens_mean == failing.completion_tokens_mean
 
 
-def test_what_judges_used_and_what_cost_scores_is_counted_over_graded_rollouts() -> None:
-    def judged(index: int, prompt_tokens: int, *errors: str) -> Rollout:
-        usage = {"judge-1": TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=2, cached_tokens=1)}
-        grade = Grade(reward=0.5, grader="g", usage=usage, model_errors=errors)
-        return replace(rollout(0.5, turn(), index=index), outcome=grade)
+def judged(outcome: Grade | Failure, index: int = 0) -> Rollout:
+    return replace(rollout(0.5, turn(), index=index), outcome=outcome)
 
-    group_of_three = Group(0, (judged(0, 10), judged(1, 20, "sample_parse_error"), rollout(FailureCode.TIMEOUT)))
+
+def grader_down(code: FailureCode = FailureCode.TIMEOUT, **more: object) -> Failure:
+    return Failure.model_validate({"stage": Stage.GRADER, "code": code, "message": "", "endpoint": "g", **more})
+
+
+def test_what_judges_used_and_what_cost_scores_is_counted() -> None:
+    def scored(index: int, prompt_tokens: int, *errors: str) -> Rollout:
+        usage = {"judge-1": TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=2, cached_tokens=1)}
+        return judged(Grade(reward=0.5, grader="g", usage=usage, model_errors=errors), index)
+
+    group_of_three = Group(0, (scored(0, 10), scored(1, 20, "sample_parse_error"), rollout(FailureCode.TIMEOUT)))
     stats = rollout_stats([group_of_three])
     assert stats.judge_usage == {"judge-1": TokenUsage(prompt_tokens=30, completion_tokens=4, cached_tokens=2)}
     assert stats.model_errors == {"sample_parse_error": 1}
+    assert stats.failures_by_stage == {"tool": 1}
     plain = rollout_stats([group(0.5, 1.0)])
     assert (plain.judge_usage, plain.model_errors) == ({}, {})
+
+
+def test_tokens_of_gradings_that_came_to_nothing_are_counted_replaced_rollouts_included() -> None:
+    spent = {"judge-1": TokenUsage(prompt_tokens=10)}
+    stats = rollout_stats([Group(0, (judged(grader_down(usage=spent)),))], [judged(grader_down(usage=spent))])
+    assert stats.judge_usage == {"judge-1": TokenUsage(prompt_tokens=20)}
+    (only,) = stats.graders
+    assert (only.name, only.gradings, only.latency_mean_s, only.errors_by_code) == ("g", 2, None, {"timeout": 2})
+    assert only.usage == stats.judge_usage
+
+
+def test_what_the_parts_of_a_multi_grader_did_is_told_apart_whatever_they_are_called() -> None:
+    spent = {"m": TokenUsage(prompt_tokens=5)}
+    good = PartOutcome(score=1.0, latency_s=2.0, usage=spent)
+    quick = PartOutcome(score=0.0, latency_s=1.0, model_errors=("sample_parse_error",))
+    bad = PartOutcome(failure_code="grader_error", latency_s=9.0)
+    outcomes: list[Grade | Failure] = [
+        Grade(reward=1.0, grader="a", latency_s=2.0, usage=spent, parts={"a": good, "b": quick}),
+        grader_down(FailureCode.GRADER_ERROR, usage=spent, endpoint="b", parts={"a": good, "b": bad}),
+        grader_down(FailureCode.GRADER_ERROR, endpoint="a", parts={"a": quick, "b": quick}),
+        grader_down(FailureCode.DEADLINE_EXCEEDED, endpoint="a"),
+    ]
+    stats = rollout_stats([Group(0, tuple(judged(outcome, index) for index, outcome in enumerate(outcomes)))])
+    a, b, whole = stats.graders
+    assert [(one.name, one.is_part, one.gradings) for one in stats.graders] == [
+        ("a", True, 3),
+        ("b", True, 3),
+        ("a", False, 3),
+    ]
+    assert (a.latency_mean_s, a.errors_by_code, a.usage) == (pytest.approx(5 / 3), {}, {"m": spent["m"] + spent["m"]})
+    assert (b.latency_mean_s, b.errors_by_code, b.usage) == (1.0, {"grader_error": 1}, {})
+    assert (b.model_errors, whole.model_errors) == ({"sample_parse_error": 2}, {})
+    assert whole.errors_by_code == {"grader_error": 1, "deadline_exceeded": 1}, "one was the second part's"
+    assert stats.judge_usage == {"m": spent["m"] + spent["m"]}
+    assert stats.failures_by_stage == {"grader": 3}
+
+
+def test_a_failure_shared_by_a_group_tells_its_tokens_once() -> None:
+    failure = grader_down(usage={"judge-1": TokenUsage(prompt_tokens=10)})
+    assert failure.shared_by(0) == []
+    assert [one.usage for one in failure.shared_by(3)] == [failure.usage, {}, {}]

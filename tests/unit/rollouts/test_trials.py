@@ -19,7 +19,8 @@ from rft.egress.limits import BreakerChange
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hold import Culprit, Hold, HoldExpired
+from rft.rollouts.hold import Culprit, Hold, HoldExpired, RoundHopeless
+from rft.rollouts.remedies import REMEDIES, Remedy
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
@@ -45,6 +46,20 @@ class Book:
 
     def hold(self, rule: HoldRule = RULE) -> Hold:
         return Hold(rule, tell=self.tell, blame=no_breaker, deadlines=Deadlines())
+
+    async def round(
+        self, rows: list[DatasetRow], setup: RolloutSetup, *, replacement_share: float = 0.0
+    ) -> StepRollouts:
+        return await run_step(
+            [StepRow(row, 0) for row in rows],
+            setup=setup,
+            job_id="ftjob-1",
+            job_seed=5,
+            step=2,
+            group_size=4,
+            replacement_share=replacement_share,
+            on_rollout=self.note,
+        )
 
     @property
     def kinds(self) -> list[tuple[float, str]]:
@@ -93,18 +108,7 @@ class Crowded(FunctionTools):
 
 
 def step(rows: list[DatasetRow], setup: RolloutSetup, book: Book, *, replacement_share: float = 0.0) -> StepRollouts:
-    return run_in_virtual_time(
-        run_step(
-            [StepRow(row, 0) for row in rows],
-            setup=setup,
-            job_id="ftjob-1",
-            job_seed=5,
-            step=2,
-            group_size=4,
-            replacement_share=replacement_share,
-            on_rollout=book.note,
-        )
-    )
+    return run_in_virtual_time(book.round(rows, setup, replacement_share=replacement_share))
 
 
 def outcomes(done: StepRollouts) -> list[float | None]:
@@ -153,14 +157,75 @@ def test_a_share_that_is_bearable_holds_nothing(rows: list[DatasetRow], make_set
     assert (book.told, done.replaced) == ([], [])
 
 
-@pytest.mark.parametrize("code", [FailureCode.BLOCKED_ADDRESS, FailureCode.INTERNAL_ERROR])
-def test_what_waiting_cannot_heal_holds_nothing(
+def test_our_own_failure_holds_nothing(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    book = Book()
+    done = step(rows, make_setup(TURNS, tools=DownUntil(1e9, FailureCode.INTERNAL_ERROR), hold=book.hold()), book)
+    assert outcomes(done) == [None] * 16
+    assert book.told == []
+
+
+def test_a_refused_address_is_waited_for_since_its_name_may_come_to_lead_elsewhere(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    book = Book()
+    done = step(rows, make_setup(TURNS, tools=DownUntil(20.0, FailureCode.BLOCKED_ADDRESS), hold=book.hold()), book)
+    assert outcomes(done) == [1.0] * 16
+    assert book.kinds == [(0.0, "hold_began"), (30.0, "hold_ended")]
+
+
+ORDER = [code for code, remedy in REMEDIES.items() if remedy is Remedy.MEND_ORDER]
+
+
+@pytest.mark.parametrize("code", ORDER)
+def test_what_no_waiting_heals_ends_the_step_at_once_with_its_rollouts_told(
     rows: list[DatasetRow], make_setup: MakeSetup, code: FailureCode
 ) -> None:
     book = Book()
-    done = step(rows, make_setup(TURNS, tools=DownUntil(1e9, code), hold=book.hold()), book)
-    assert outcomes(done) == [None] * 16
+    tools = DownUntil(0.0, code, is_unlucky=lambda number: number <= 5)
+    with pytest.raises(RoundHopeless, match=f"ended with {code}.*because of tool 'search': 5 of 16 rollouts") as error:
+        step(rows, make_setup(TURNS, tools=tools, hold=book.hold()), book)
+    assert (error.value.code, error.value.culprit.stage) == (code, Stage.TOOL)
     assert book.told == []
+    assert [at for at, _ in book.ended] == [0.0] * 16
+    assert [rollout.reward for _, rollout in book.ended].count(None) == 5
+
+
+def test_what_no_waiting_heals_below_the_threshold_is_excluded(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    book = Book()
+    tools = DownUntil(0.0, FailureCode.GRADER_ERROR, is_unlucky=lambda number: number <= 4)
+    done = step(rows, make_setup(TURNS, tools=tools, hold=book.hold()), book)
+    assert outcomes(done).count(None) == 4
+
+
+def test_an_evaluation_trains_nothing_and_is_used_as_it_came_out(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    book = Book()
+    done = run_in_virtual_time(
+        run_evaluation(
+            rows, setup=make_setup(TURNS, tools=DownUntil(1e9, FailureCode.GRADER_ERROR), hold=book.hold()),
+            job_id="j", job_seed=5, step=4, samples=1, on_rollout=book.note,
+        )
+    )  # fmt: skip
+    assert outcomes(done) == [None] * 4
+    assert book.told == []
+
+
+def test_what_may_heal_is_waited_for_before_what_cannot_ends_the_step(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    """Three rollouts break on the order and three on the endpoint: waiting heals enough of them."""
+    book = Book()
+
+    async def answer(call: ToolCall, trace_id: str) -> str | Failure:
+        number = len(tools.calls)
+        code = FailureCode.OVERSIZE_REQUEST if number <= 3 else FailureCode.TIMEOUT
+        if number <= 6:
+            return Failure(stage=Stage.TOOL, code=code, message="no", endpoint="search")
+        return "here"
+
+    tools = FunctionTools(answer)
+    done = step(rows, make_setup(TURNS, tools=tools, hold=book.hold()), book)
+    assert outcomes(done).count(None) == 3
+    assert [event.type for _, event in book.told] == ["hold_began", "hold_ended"]
 
 
 def test_a_hold_without_end_fails_the_round(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

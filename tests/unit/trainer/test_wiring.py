@@ -86,6 +86,11 @@ async def test_calls_are_signed_where_there_are_secrets() -> None:
     assert open_client(spec(), RunSecrets(signing_secrets=(new_secret(b"a" * 32),))).signer is not None
 
 
+def test_the_runs_size_caps_hold_for_its_calls() -> None:
+    caps = open_client(spec(max_call_bytes=2_000, max_reply_bytes=3_000), RunSecrets()).http.caps
+    assert (caps.request_bytes, caps.reply_bytes) == (2_000, 3_000)
+
+
 TOOL = Endpoint("search", Stage.TOOL, "http://127.0.0.1:9/tool")
 
 

@@ -230,6 +230,7 @@ def finished_trace(
         prompt_messages=len(row.messages),
         finish_reason=FinishReason.LENGTH if is_cut else FinishReason.STOP,
         model=model,
+        tools=row.tools,
     )
 
 

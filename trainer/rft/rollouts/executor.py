@@ -8,6 +8,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.rollouts.group import StepRow, group_keys
+from rft.rollouts.hold import HoldExpired, RoundHopeless
 from rft.rollouts.replacements import Replacements
 from rft.rollouts.seats import OnRollout, Table, Tables
 from rft.rollouts.setup import RolloutSetup
@@ -34,7 +35,10 @@ async def run_step(
     replacement_share: float,
     on_rollout: OnRollout,
 ) -> StepRollouts:
-    """Roll out every training row `group_size` times. Cancelling it cancels every rollout. Raises HoldExpired."""
+    """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
+
+    Raises HoldExpired, and RoundHopeless where too many failed in a way that waiting does not heal.
+    """
     keys = [
         group_keys(
             place.row.index,
@@ -48,7 +52,7 @@ async def run_step(
         for place in rows
     ]
     replacements = Replacements(rollouts=len(rows) * group_size, share=replacement_share)
-    return await _round([place.row for place in rows], keys, step, setup, replacements, on_rollout)
+    return await _round([place.row for place in rows], keys, step, setup, replacements, on_rollout, is_trained_on=True)
 
 
 async def run_evaluation(
@@ -72,7 +76,7 @@ async def run_evaluation(
         for row in rows
     ]
     none = Replacements(rollouts=len(rows) * samples, share=0.0)
-    return await _round(rows, keys, step, setup, none, on_rollout)
+    return await _round(rows, keys, step, setup, none, on_rollout, is_trained_on=False)
 
 
 async def _round(
@@ -82,13 +86,20 @@ async def _round(
     setup: RolloutSetup,
     replacements: Replacements,
     on_rollout: OnRollout,
+    *,
+    is_trained_on: bool,
 ) -> StepRollouts:
     tables = [Table.laid(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
-    round_of_tables = Tables(tables, setup, replacements, on_rollout)
+    round_of_tables = Tables(tables, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:
         async with setup.hold.round(step) if setup.hold is not None else nullcontext():
             await round_of_tables.fill()
+    except (HoldExpired, RoundHopeless):
+        round_of_tables.settle()  # These are told, although nothing is made of them.
+        raise
     except ExceptionGroup as errors:
         # Only `on_rollout` can raise here; the caller wants its exception, not our wrapping.
         raise errors.exceptions[0] from errors
+    finally:
+        round_of_tables.abandon()
     return StepRollouts([table.group() for table in tables], replacements.replaced)

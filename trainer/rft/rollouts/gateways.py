@@ -21,6 +21,8 @@ class FinishedTrace:
     finish_reason: str
     """`stop` or `length`."""
     model: str
+    tools: Sequence[ToolSchema] = ()
+    """What the model was told of its tools."""
 
 
 class ToolGateway(Protocol):

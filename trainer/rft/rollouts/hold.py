@@ -2,7 +2,8 @@
 
 Two things hold a run. A circuit breaker that stays open: its calls wait where they are, all other rollouts go on, and
 no rollout's deadline runs. Or a round of which too many rollouts failed: then failed ones are tried again, one at a
-time, until one is graded. Time held counts as time of the step and of its rollouts, wherever they waited.
+time, until one is graded; a conversation that only lacks its grade is only graded again. Time held counts as time of
+the step and of its rollouts, wherever they waited. What no waiting heals holds nothing: it ends the run.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from rft.core.errors import RftError
 from rft.core.events import HoldBegan, HoldEnded
-from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.failure import Failure, Stage
 from rft.core.spec import HoldRule
 from rft.egress.breaker import BreakerState
 from rft.egress.limits import BreakerChange
@@ -23,15 +24,6 @@ OPEN_FOR_S = 2.0
 """A breaker that closes again sooner than this says nothing."""
 _TRIALS = "trials"
 """The cause of a hold that is not an endpoint's key."""
-_HOPELESS = frozenset(
-    {
-        FailureCode.BLOCKED_ADDRESS,
-        FailureCode.OVERSIZE_REQUEST,
-        FailureCode.GRADER_ERROR,
-        FailureCode.INVALID_VARIABLE,
-    }
-)
-"""Comes out the same, however long one waits: the order itself is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +45,17 @@ class HoldExpired(RftError):
         self.culprit = culprit
 
 
-def is_worth_waiting(failure: Failure) -> bool:
-    """Whether an endpoint that recovers would have made the difference."""
-    return failure.fault is Fault.ENDPOINT and failure.code not in _HOPELESS
+class RoundHopeless(RftError):
+    """Too many rollouts of a round failed in a way that comes out the same, however long the run waits."""
+
+    def __init__(self, failures: Sequence[Failure], *, rollouts: int) -> None:
+        """Needs at least one failure."""
+        (self.code, _), *_ = Counter(failure.code for failure in failures).most_common(1)
+        self.culprit = culprit_of([failure for failure in failures if failure.code is self.code], rollouts=rollouts)
+        super().__init__(
+            f"Too many rollouts of a step ended with {self.code}, which waiting does not heal, because of"
+            f" {self.culprit.endpoint}: {self.culprit.reason}"
+        )
 
 
 def culprit_of(failures: Sequence[Failure], *, rollouts: int) -> Culprit:

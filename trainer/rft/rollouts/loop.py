@@ -1,14 +1,16 @@
 """One rollout: sample -> tool calls -> ... -> answer -> grade. Never raises but for cancellation; a failure is data."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade
+from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
 from rft.rollouts.conversation import Conversation, finished_trace
 from rft.rollouts.gateways import FinishedTrace
+from rft.rollouts.remedies import Remedy, remedy_of
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff
 
@@ -17,34 +19,44 @@ log = logging.getLogger(__name__)
 
 async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> Rollout:
     """One attempt at one row, graded or failed. The same key, policy and replies give the same trace."""
-    begun = _begin(row, key, setup)
-    outcome: Grade | Failure | None = None
-    try:
-        outcome = await _unless_broken(begun.conversation, is_grading=True)
-        assert outcome is not None
-        return begun.ended(outcome)
-    finally:
-        begun.conversation.farewell(outcome)
+    ended = await run_and_grade(row, key, setup)
+    return ended.give_up() if isinstance(ended, Ungraded) else ended
+
+
+async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
+    """As `run_rollout`, but a conversation that ended and only lacks its grade is kept: it can be graded again."""
+    return await _run(_begin(row, key, setup), is_grading=True)
 
 
 async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
     """One attempt at one row without the grade, for graders that judge whole groups; a failed one has ended."""
-    begun = _begin(row, key, setup)
-    outcome: Grade | Failure | None = None
-    is_finished = False
-    try:
-        outcome = await _unless_broken(begun.conversation, is_grading=False)
-        is_finished = outcome is None
-    finally:
-        if not is_finished:
-            begun.conversation.farewell(outcome)
-    if outcome is not None:
-        return begun.ended(outcome)
-    return Ungraded(begun, conversed_s=setup.clock() - begun.started_s)
+    return await _run(_begin(row, key, setup), is_grading=False)
 
 
 def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
     return _Begun(Conversation(row, key, setup, policy_version=setup.sampler.policy_version), setup.clock())
+
+
+async def _run(begun: "_Begun", *, is_grading: bool) -> "Ungraded | Rollout":
+    talk = begun.conversation
+
+    async def work() -> Grade | Failure | None:
+        await talk.tell_host()
+        talk.stop_reason = await talk.converse()
+        return await talk.grade() if is_grading else None
+
+    outcome: Grade | Failure | None = None
+    is_kept = False
+    try:
+        outcome = await _unless_broken(talk, work)
+        is_kept = outcome is None or begun.may_be_graded_again(outcome)
+    finally:
+        if not is_kept:
+            talk.farewell(outcome)
+    if outcome is None or is_kept:
+        conversed_s = talk.setup.clock() - begun.started_s - talk.spent_s[Stage.GRADER]
+        return Ungraded(begun, conversed_s, outcome if isinstance(outcome, Failure) else None)
+    return begun.ended(outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +64,19 @@ class _Begun:
     conversation: Conversation
     started_s: float
 
-    def ended(self, outcome: Grade | Failure, *, conversed_s: float | None = None, grading_s: float = 0.0) -> Rollout:
+    def may_be_graded_again(self, outcome: Grade | Failure) -> bool:
+        """Whether the conversation ended, and its grader failed in a way that may heal."""
+        return (
+            isinstance(outcome, Failure)
+            and outcome.stage is Stage.GRADER
+            and self.conversation.stop_reason is not None
+            and remedy_of(outcome) is Remedy.WAIT
+        )
+
+    def ended(self, outcome: Grade | Failure, *, conversed_s: float | None = None) -> Rollout:
         """The finished attempt; `conversed_s` where its time did not end just now."""
         talk = self.conversation
-        if conversed_s is None:
-            conversed_s = talk.setup.clock() - self.started_s
+        grading_s = talk.spent_s[Stage.GRADER]
         return Rollout(
             key=talk.key,
             policy_version=talk.policy_version,
@@ -64,19 +84,21 @@ class _Begun:
             stop_reason=talk.stop_reason,
             outcome=outcome,
             messages=tuple(talk.messages),
-            duration_s=conversed_s + grading_s,
+            duration_s=talk.setup.clock() - self.started_s if conversed_s is None else conversed_s + grading_s,
             sampling_s=talk.spent_s[Stage.SAMPLER],
             tools_s=talk.spent_s[Stage.TOOL],
-            grading_s=talk.spent_s[Stage.GRADER] + grading_s,
+            grading_s=grading_s,
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Ungraded:
-    """A rollout whose conversation ended; it waits for the verdict on its group. Needs one `grade` or `abandon`."""
+    """A rollout whose conversation ended and that has no grade yet. Ends by a verdict, `give_up` or `abandon`."""
 
     _begun: _Begun
     conversed_s: float
+    failure: Failure | None = None
+    """Why the last grading gave no grade; None before the first one."""
 
     @property
     def trace_id(self) -> str:
@@ -89,24 +111,48 @@ class Ungraded:
         talk = self._begun.conversation
         return finished_trace(talk.row, talk.messages, talk.stop_reason, model=talk.setup.model_name)
 
-    def grade(self, outcome: Grade | Failure, *, grading_s: float) -> Rollout:
-        """The rollout with its outcome. Waiting for the slower ones of the group is not part of its time."""
-        self._begun.conversation.farewell(outcome)
-        return self._begun.ended(outcome, conversed_s=self.conversed_s, grading_s=grading_s)
+    async def grade_again(self) -> "Ungraded | Rollout":
+        """The rollout with what its own grader says now; itself when that fails again in a way that may heal."""
+        talk = self._begun.conversation
+        outcome = await _unless_broken(talk, talk.grade)
+        assert outcome is not None
+        return self._judged(outcome)
+
+    def judged(self, outcome: Grade | Failure, *, grading_s: float) -> "Ungraded | Rollout":
+        """The same with the verdict on its group. Waiting for the slower ones of the group is not part of its time."""
+        self._begun.conversation.spent_s[Stage.GRADER] += grading_s
+        return self._judged(outcome)
+
+    def give_up(self) -> Rollout:
+        """The rollout with the failure of its last grading."""
+        assert self.failure is not None
+        return self._end(self.failure)
 
     def abandon(self) -> None:
         """The step was given up."""
         self._begun.conversation.farewell(None)
 
+    def _judged(self, outcome: Grade | Failure) -> "Ungraded | Rollout":
+        if self.failure is not None and self.failure.usage:  # What judges used in vain stays told.
+            outcome = outcome.model_copy(update={"usage": total_usage((self.failure.usage, outcome.usage))})
+        if isinstance(outcome, Failure) and self._begun.may_be_graded_again(outcome):
+            self.failure = outcome
+            return self
+        return self._end(outcome)
 
-async def _unless_broken(talk: Conversation, *, is_grading: bool) -> Grade | Failure | None:
+    def _end(self, outcome: Grade | Failure) -> Rollout:
+        self._begun.conversation.farewell(outcome)
+        return self._begun.ended(outcome, conversed_s=self.conversed_s)
+
+
+async def _unless_broken(
+    talk: Conversation, work: Callable[[], Awaitable[Grade | Failure | None]]
+) -> Grade | Failure | None:
     """Every way a rollout can end, each blamed once; None when it was to be graded by others."""
     deadline = None
     try:
         async with talk.setup.deadlines.within(talk.setup.budgets.deadline_s) as deadline:
-            await talk.tell_host()
-            talk.stop_reason = await talk.converse()
-            return await talk.grade() if is_grading else None
+            return await work()
     except BrokenOff as broken:
         return broken.failure
     except Exception as error:

@@ -16,13 +16,14 @@ from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader
-from rft.core.messages import Message, Role, ToolCall
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
+from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.rollouts.at_once import all_at_once
@@ -56,6 +57,8 @@ class RehearsalSpec(Record):
     grader: GraderSpec
     retry: RetryBudget = RetryBudget()
     max_calls_in_flight: int = 512
+    max_call_bytes: int = 1_000_000
+    max_reply_bytes: int = 1_000_000
     allow_loopback: bool = True
     allow_cidrs: tuple[str, ...] = ()
 
@@ -73,7 +76,7 @@ async def rehearse(
     attempts: list[Attempt] = []
     limits = Limits.adaptive(
         spec.max_calls_in_flight,
-        window=AdaptiveSettings(start=_FIRST_LIMIT),
+        window=AdaptiveSettings(start=_FIRST_LIMIT, largest=spec.max_calls_in_flight),
         breaker=BreakerSettings(max_open_s=_PATIENCE_S),
     )
     client = EndpointClient.open(
@@ -81,6 +84,7 @@ async def rehearse(
         allow_loopback=spec.allow_loopback,
         allow_cidrs=spec.allow_cidrs,
         limits=limits,
+        caps=SizeCaps(request_bytes=spec.max_call_bytes, reply_bytes=spec.max_reply_bytes),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=attempts.append,
     )
@@ -142,6 +146,11 @@ class _Burst:
     seen: Seen = field(default_factory=Seen)
     _checker: ArgumentChecker = field(default_factory=ArgumentChecker)
 
+    @property
+    def _described(self) -> tuple[ToolSchema, ...]:
+        """What the job says of its tools, for rows that say nothing."""
+        return tuple(tool.schema_of_job for tool in self.spec.tools if tool.schema_of_job)
+
     async def play(self, rows: Sequence[DatasetRow]) -> None:
         """Everything at once; what is not finished in time is cancelled."""
         plan = self.spec.plan
@@ -198,7 +207,7 @@ class _Burst:
     async def _converse(self, row: DatasetRow, material: Material, key: RolloutKey) -> Grade | Failure | None:
         """Tool calls, then the grade; None where nobody is asked for one."""
         rng = Random(key.seed)
-        tools = row.tools or tuple(tool.schema_of_job for tool in self.spec.tools if tool.schema_of_job)
+        tools = row.tools or self._described
         messages, first = list(row.messages), rng.randrange(max(1, len(tools)))
         for turn in range(self.spec.plan.calls_per_rollout if tools else 0):
             await self._think(rng)
@@ -225,6 +234,7 @@ class _Burst:
             prompt_messages=len(row.messages),
             finish_reason="stop",
             model=self.spec.model_name,
+            tools=row.tools or self._described,
         )
         verdicts = await all_at_once(
             grader.grade(trace, item=row.item, trace_id=key.trace_id) for grader in self.graders

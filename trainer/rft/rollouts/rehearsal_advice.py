@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rft.core.failure import FailureCode
+from rft.core.failure import FailureCode, Stage
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 
 _HELD_ABOVE = 0.25
@@ -20,7 +20,7 @@ _UNREACHABLE = {
     FailureCode.UNEXPECTED_STATUS: "did not answer but redirected: register its final URL",
     FailureCode.REJECTED: "rejected calls with a 4xx: check its URL, its headers and what it expects",
     FailureCode.OVERSIZE_REQUEST: "could not be sent some calls: the rows are too large for one request",
-    FailureCode.OVERSIZE_REPLY: "answered with more than 1 MB: shorten its replies",
+    FailureCode.OVERSIZE_REPLY: "answered with more than a call may carry: shorten its replies",
 }
 _UNDER_LOAD = {
     FailureCode.SERVER_ERROR: "answered 5xx",
@@ -83,8 +83,8 @@ def _about_errors(endpoint: EndpointReport) -> Iterator[str]:
             yield f"{name} {_UNREACHABLE[code]} ({_percent(share)} of calls)."
         elif code is FailureCode.INVALID_REPLY:
             yield (
-                f"{name} answered {_percent(share)} of calls with something else than JSON like {_EXPECTED_TOOL}:"
-                " mend its replies."
+                f"{name} answered {_percent(share)} of calls with something else than JSON like"
+                f" {_EXPECTED_GRADER if endpoint.stage is Stage.GRADER else _EXPECTED_TOOL}: mend its replies."
             )
         elif code is FailureCode.INVALID_SCORE:
             yield (

@@ -9,7 +9,7 @@ from rft.core.rollout import Rollout
 
 @dataclass(slots=True)
 class Replacements:
-    """How many failed rollouts of a step get another attempt.
+    """How many failed rollouts of a step get another attempt, or another grading where only the grade failed.
 
     At most `share` of the step's rollouts, and none any more once over half of them failed: an endpoint that is down
     is not hammered with attempts that fail too.
@@ -27,19 +27,13 @@ class Replacements:
         """Replacements at most; fractions round up, so that a small step may have one."""
         return ceil(self.share * self.rollouts - 1e-9)
 
-    def take(self, rollout: Rollout) -> bool:
-        """Count an ended rollout; True when another attempt is granted."""
-        if not isinstance(rollout.outcome, Failure):
-            return False
+    def grants(self, failure: Failure) -> bool:
+        """Count a failed rollout; True when another attempt is granted."""
         self.failed += 1
         is_granted = (
-            is_worth_another_attempt(rollout.outcome)
-            and self._granted < self.limit
-            and self.failed * 2 <= self.rollouts
+            is_worth_another_attempt(failure) and self._granted < self.limit and self.failed * 2 <= self.rollouts
         )
-        if is_granted:
-            self._granted += 1
-            self.replaced.append(rollout)
+        self._granted += is_granted
         return is_granted
 
 

@@ -1,13 +1,13 @@
 """What a step's rollouts did, in numbers. Pure. A mean over nothing is None, never 0."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, fsum, sqrt
 
-from rft.core.events import RolloutDone, RolloutStats, ToolStats
+from rft.core.events import GraderStats, RolloutDone, RolloutStats, ToolStats
 from rft.core.failure import Failure, Stage
-from rft.core.grade import Grade, TokenUsage
+from rft.core.grade import Grade, PartOutcome, TokenUsage, total_usage
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout
@@ -55,8 +55,10 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         rollout_latency_p95_s=percentile(durations, 0.95),
         grader_latency_mean_s=mean([grade.latency_s for _, grade in graded]),
         tools=_tool_stats(rollouts),
-        judge_usage=_judge_usage(grade for _, grade in graded),
+        judge_usage=total_usage(rollout.outcome.usage for rollout in rollouts),
         model_errors=Counter(error for _, grade in graded for error in grade.model_errors),
+        failures_by_stage=Counter(failure.stage.value for failure in failures),
+        graders=_grader_stats(rollout.outcome for rollout in rollouts),
     )
 
 
@@ -198,12 +200,57 @@ def _scores_mean(grades: Iterable[Grade]) -> dict[str, float]:
     return {name: fsum(values) / len(values) for name, values in sorted(scores.items())}
 
 
-def _judge_usage(grades: Iterable[Grade]) -> dict[str, TokenUsage]:
-    total: dict[str, TokenUsage] = {}
-    for grade in grades:
-        for model, usage in grade.usage.items():
-            total[model] = total.get(model, TokenUsage()) + usage
-    return dict(sorted(total.items()))
+@dataclass(slots=True)
+class _GraderTally:
+    gradings: int = 0
+    latencies_s: list[float] = field(default_factory=list[float])
+    errors: Counter[str] = field(default_factory=Counter[str])
+    model_errors: Counter[str] = field(default_factory=Counter[str])
+    spent: list[Mapping[str, TokenUsage]] = field(default_factory=list[Mapping[str, TokenUsage]])
+
+    def add(self, part: PartOutcome) -> None:
+        self.gradings += 1
+        self.model_errors.update(part.model_errors)
+        self.spent.append(part.usage)
+        if part.failure_code is None:
+            self.latencies_s.append(part.latency_s)
+        else:
+            self.errors[part.failure_code] += 1
+
+
+def _grader_stats(outcomes: Iterable[Grade | Failure]) -> tuple[GraderStats, ...]:
+    """A grader by itself, or a multi grader after its parts; in alphabetical order."""
+    tallies: dict[tuple[bool, str], _GraderTally] = {}
+    for outcome in outcomes:
+        for name, part in outcome.parts.items():
+            tallies.setdefault((True, name), _GraderTally()).add(part)
+        whole = _whole(outcome)
+        if whole is not None:
+            tallies.setdefault((False, whole[0]), _GraderTally()).add(whole[1])
+    return tuple(
+        GraderStats(
+            name=name,
+            is_part=is_part,
+            gradings=tally.gradings,
+            latency_mean_s=mean(tally.latencies_s),
+            errors_by_code=tally.errors,
+            model_errors=tally.model_errors,
+            usage=total_usage(tally.spent),
+        )
+        for (is_part, name), tally in sorted(tallies.items(), key=lambda entry: (not entry[0][0], entry[0][1]))
+    )
+
+
+def _whole(outcome: Grade | Failure) -> tuple[str, PartOutcome] | None:
+    """The name of the grader as a whole, and what it came to beyond its parts; None where it was never its turn."""
+    usage = {} if outcome.parts else outcome.usage
+    if isinstance(outcome, Grade):
+        model_errors = () if outcome.parts else outcome.model_errors
+        return outcome.grader, PartOutcome(latency_s=outcome.latency_s, usage=usage, model_errors=model_errors)
+    is_of_a_part = any(part.failure_code is not None for part in outcome.parts.values())
+    if outcome.stage is not Stage.GRADER or is_of_a_part:
+        return None
+    return outcome.endpoint or "", PartOutcome(failure_code=outcome.code.value, usage=usage)
 
 
 def mean(values: Sequence[float]) -> float | None:

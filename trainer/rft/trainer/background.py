@@ -23,6 +23,8 @@ class Background:
         self._works: set[asyncio.Task[Any]] = set()
         """What was called and has not ended in the loop, although its caller may have stopped waiting."""
         self.is_stopped = False
+        self.stopped = asyncio.Event()
+        """The same for who waits in the loop."""
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. Raises what it raises, RunAborted after `stop`."""
@@ -47,6 +49,8 @@ class Background:
     def stop(self) -> None:
         """Give up what is being waited for. Safe in a signal handler."""
         self.is_stopped = True
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.stopped.set)
         if self._current is not None:
             self._current.cancel()
 

@@ -12,6 +12,7 @@ from rft.core.events import EventLine, TrainEvent
 
 _SEQ = re.compile(rb'^\{"seq":(\d+),.*\}\n$', re.DOTALL)
 _STEP_DONE = b'"event":{"type":"step_done",'
+_RUN_STARTED = b'"event":{"type":"run_started",'
 
 
 class CorruptLog(RftError):
@@ -28,6 +29,8 @@ class EventWriter:
         self._clock, self._lock = clock, threading.Lock()
         self.completed_steps: set[int] = set()
         """Steps whose `StepDone` is in the log."""
+        self.launches = 0
+        """Processes that took the run over so far, this one included once it said so."""
         self._seq = 0
         path.touch()
         good_bytes = self._read_through(path)
@@ -38,10 +41,12 @@ class EventWriter:
         """One more line. It survives the death of this process at once, that of the machine after `sync`."""
         with self._lock:
             line = EventLine(seq=self._seq + 1, at=self._clock(), event=event).model_dump_json().encode() + b"\n"
-            _write_all(self._file.fileno(), line)
+            write_all(self._file.fileno(), line)
             self._seq += 1
             if event.type == "step_done":
                 self.completed_steps.add(event.step)
+            elif event.type == "run_started":
+                self.launches += 1
 
     def sync(self) -> None:
         """All lines are on the disk when this returns."""
@@ -69,6 +74,8 @@ class EventWriter:
         return good_bytes
 
     def _note_step(self, line: bytes) -> None:
+        if _RUN_STARTED in line[:200]:
+            self.launches += 1
         if _STEP_DONE not in line[:200]:
             return
         event = EventLine.model_validate_json(line).event
@@ -76,7 +83,8 @@ class EventWriter:
             self.completed_steps.add(event.step)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Everything, also where the system takes it in pieces."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

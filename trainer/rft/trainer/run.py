@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,11 +29,12 @@ from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit, too_long_notice
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.ledger import Ledger
+from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
 from rft.trainer.steps import Steps, Workplace, take_over
 from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
 from rft.trainer.watch import RunFailed, Watch
-from rft.trainer.wiring import open_hold, open_outside, rollout_setup
+from rft.trainer.wiring import occasion_of, open_hold, open_outside, rollout_setup
 
 log = logging.getLogger(__name__)
 _LOCK_PATIENCE_S = 20.0
@@ -126,14 +128,19 @@ def _train(
     background.check()
     engine = open_engine(spec, chat_format)
     ledger, deadlines = Ledger(events), Deadlines()
+    book = OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose]
     try:
         train = _fitting(train, "training_file", chat_format, engine, events)
         valid = _fitting(valid, "validation_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
-        outside = background.call(open_outside(spec, secrets, on_attempt=ledger.add, on_change=on_change))
-        last.insert(0, outside.aclose)
+        occasion = occasion_of(events.launches)
+        outside = background.call(
+            open_outside(spec, secrets, on_attempt=ledger.add, on_change=on_change, occasion=occasion, book=book)
+        )
+        last.insert(0, partial(outside.aclose, background.stopped))
+        background.call(outside.tell_left_open(book.left))
         setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
         place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
         steps = Steps(place, latest.watch if latest else Watch())
@@ -153,6 +160,7 @@ def _train(
         trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
     finally:
         background.finish(*(close() for close in last))
+        book.shut()
 
 
 def read_spec(run_dir: Path) -> RunSpec:

@@ -13,7 +13,7 @@ from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hold import HoldExpired
+from rft.rollouts.hold import HoldExpired, RoundHopeless
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.background import Background
@@ -23,7 +23,7 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
 from rft.trainer.samples import TrainingRow, training_rows
-from rft.trainer.watch import Verdict, Watch, endpoint_down, judge_evaluation, judge_step, judge_update
+from rft.trainer.watch import Verdict, Watch, endpoint_down, judge_evaluation, judge_step, judge_update, order_at_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Steps:
         return rollout_stats(done.groups, done.replaced)
 
     def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
-        """One round of rollouts. Raises RunFailed when it was held for too long."""
+        """One round of rollouts. Raises RunFailed when it was held for too long, or waiting would not help."""
         ledger = self._place.ledger
 
         async def with_ledger() -> StepRollouts:
@@ -169,6 +169,8 @@ class Steps:
             return self._place.background.call(with_ledger())
         except HoldExpired as error:
             raise endpoint_down(error) from error
+        except RoundHopeless as error:
+            raise order_at_fault(error) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
         del was_replaced

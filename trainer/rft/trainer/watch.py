@@ -11,7 +11,7 @@ from rft.core.events import Notice, Optimization
 from rft.core.failure import Failure, Fault, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
-from rft.rollouts.hold import HoldExpired
+from rft.rollouts.hold import HoldExpired, RoundHopeless
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
@@ -99,6 +99,11 @@ def judge_update(update: Optimization, *, step: int) -> None:
 def endpoint_down(expired: HoldExpired) -> RunFailed:
     """A hold that lasted too long, in words for the customer."""
     return RunFailed("endpoint_down", str(expired), _PARAMS.get(expired.culprit.stage))
+
+
+def order_at_fault(hopeless: RoundHopeless) -> RunFailed:
+    """A step of which too much failed because of the order itself, in words for the customer."""
+    return RunFailed(hopeless.code.value, str(hopeless), _PARAMS.get(hopeless.culprit.stage))
 
 
 def _judge_platform_failure(watch: Watch, ours: Sequence[Failure], step: int, *, is_hopeless: bool) -> Verdict:

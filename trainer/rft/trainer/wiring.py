@@ -1,6 +1,7 @@
 """From a run's specification to its ways out of the house: client, gateways, host, hold, and who is blamed for what."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +14,7 @@ from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint import endpoint_key, mask
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import BreakerChange, Limits
+from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_grader, open_group_grader
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
@@ -23,13 +25,15 @@ from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.hold import Culprit, Hold
 from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup
-from rft.tool_gateway.callbacks import RolloutCallbacks
+from rft.tool_gateway.callbacks import OpenRollouts, RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
 from rft.trainer.watch import RunFailed
 
 _MARGIN_S = 60.0
 """A hold gives up before the calls that wait for the same endpoint do."""
+_LEFT_OPEN_S = 60.0
+"""How long a run that was taken up again waits until what was left open is told."""
 
 OnAttempt = Callable[[Attempt], None]
 OnChange = Callable[[BreakerChange], None]
@@ -45,31 +49,49 @@ class Outside:
     group_grader: GroupGrader | None
     host: RolloutCallbacks | RemoteToolGateway | None
 
-    async def aclose(self) -> None:
-        """Tell the last ends of rollouts, then close everything."""
+    async def tell_left_open(self, trace_ids: Sequence[str]) -> None:
+        """Tell the ends that a process before this one left untold, before their rollouts begin anew."""
         if self.host is not None:
-            await self.host.aclose()
+            for trace_id in trace_ids:
+                self.host.ended(trace_id=trace_id, outcome=None)
+            await self.host.all_told(_LEFT_OPEN_S)
+
+    async def aclose(self, hurry: asyncio.Event | None = None) -> None:
+        """Tell the last ends of rollouts, then close everything. Once `hurry` is set, it takes only seconds."""
+        if self.host is not None:
+            await self.host.aclose(hurry)
         for grader in (self.grader, self.group_grader):
             if grader is not None:
                 await close_grader(grader)
         if isinstance(self.tools, RemoteToolGateway) and self.tools is not self.host:
-            await self.tools.aclose()
+            await self.tools.aclose(hurry)
         await self.client.aclose()
 
 
+def occasion_of(launch: int) -> str | None:
+    """Keeps idempotency keys of a redone step apart from its first try's; the first launch has the plain ones."""
+    return None if launch <= 1 else f"launch-{launch}"
+
+
 async def open_outside(
-    spec: RunSpec, secrets: RunSecrets, *, on_attempt: OnAttempt | None = None, on_change: OnChange | None = None
+    spec: RunSpec,
+    secrets: RunSecrets,
+    *,
+    on_attempt: OnAttempt | None = None,
+    on_change: OnChange | None = None,
+    occasion: str | None = None,
+    book: OpenRollouts | None = None,
 ) -> Outside:
     """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed."""
-    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change)
-    tools = _tools(spec, secrets, client, on_attempt, on_change)
+    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, occasion=occasion)
+    tools = _tools(spec, secrets, client, on_attempt, on_change, occasion, book)
     # Where a service makes the calls, it tells the beginnings and ends, too.
     host = (
         tools
         if isinstance(tools, RemoteToolGateway)
-        else RolloutCallbacks(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id)
+        else RolloutCallbacks(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, book=book)
     )
-    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change)
+    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, occasion)
     return Outside(
         client=client,
         tools=tools,
@@ -80,7 +102,12 @@ async def open_outside(
 
 
 def open_client(
-    spec: RunSpec, secrets: RunSecrets, *, on_attempt: OnAttempt | None = None, on_change: OnChange | None = None
+    spec: RunSpec,
+    secrets: RunSecrets,
+    *,
+    on_attempt: OnAttempt | None = None,
+    on_change: OnChange | None = None,
+    occasion: str | None = None,
 ) -> EndpointClient:
     """The run's own connections and limits."""
     return EndpointClient.open(
@@ -88,8 +115,10 @@ def open_client(
         allow_loopback=spec.allow_loopback,
         allow_cidrs=spec.allow_cidrs,
         limits=_limits(spec, on_change),
+        caps=SizeCaps(request_bytes=spec.max_call_bytes, reply_bytes=spec.max_reply_bytes),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
+        occasion=occasion,
     )
 
 
@@ -106,6 +135,8 @@ def _tools(
     client: EndpointClient,
     on_attempt: OnAttempt | None,
     on_change: OnChange | None,
+    occasion: str | None,
+    book: OpenRollouts | None,
 ) -> ToolGateway:
     if spec.tool_gateway_url is None:
         return HttpToolGateway(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id)
@@ -117,6 +148,8 @@ def _tools(
         retry=spec.retry,
         on_attempt=on_attempt,
         on_change=on_change,
+        occasion=occasion,
+        book=book,
     )
 
 
@@ -126,6 +159,7 @@ def _graders(
     client: EndpointClient,
     on_attempt: OnAttempt | None,
     on_change: OnChange | None,
+    occasion: str | None,
 ) -> tuple[Grader | None, GroupGrader | None]:
     """One of the two: who judges rollouts alone, or who judges whole groups."""
     if spec.grader_gateway_url is not None:
@@ -138,6 +172,7 @@ def _graders(
             retry=spec.retry,
             on_attempt=on_attempt,
             on_change=on_change,
+            occasion=occasion,
         )
         return (None, remote) if isinstance(spec.grader, RulerGrader) else (remote, None)
     try:

@@ -1,0 +1,43 @@
+"""A killed run taken up again: hosts free what the dead process left, and nobody takes new calls for old ones."""
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rft.core import run_layout
+from rft.core.spec import ToolServer
+from tests.e2e.trainer.harness import Customer, Trainer, write_run
+
+
+@pytest.mark.slow
+def test_a_successor_ends_what_a_killed_trainer_left_open_and_makes_its_calls_under_keys_of_its_own(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    tool = ToolServer(name="search", server_url=f"{customer.url}/tool", callback_url=f"{customer.url}/host")
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0, tools=(tool,))
+    first = Trainer.start(run_dir)
+    first.wait_for("rollout_done")
+    first.signal(signal.SIGKILL)
+    first.wait()
+    made_by_first = len(customer.received)
+    left = (run_dir / run_layout.OPEN_ROLLOUTS).read_text()
+    assert Trainer.start(run_dir).wait() == 0
+    hosted = [(one.body["trace_id"], one.body["type"]) for one in customer.received if one.path == "/host"]
+    open_now: Counter[str] = Counter()
+    for trace_id, kind in hosted[: sum(one.path == "/host" for one in customer.received[:made_by_first])]:
+        open_now[trace_id] += 1 if kind == "rollout.started" else -1
+    abandoned = {trace_id for trace_id, balance in open_now.items() if balance > 0}
+    assert all(trace_id in left for trace_id in abandoned)
+    began = {trace_id for trace_id, kind in hosted if kind == "rollout.started"}
+    last_word = dict(hosted)
+    assert {last_word[trace_id] for trace_id in began} == {"rollout.ended"}
+    second = customer.received[made_by_first:]
+    for trace_id in abandoned:
+        told = [one.body["type"] for one in second if one.path == "/host" and one.body["trace_id"] == trace_id]
+        assert told == ["rollout.ended", "rollout.started", "rollout.ended"]
+    keys = [headers["idempotency-key"] for headers in customer.headers]
+    assert not any("launch" in key for key in keys[:made_by_first])
+    assert all(key.endswith(".launch-2") for key in keys[made_by_first:])
+    assert (run_dir / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"

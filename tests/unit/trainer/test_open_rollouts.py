@@ -1,0 +1,63 @@
+"""The journal of open rollouts says the same whenever its process dies."""
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rft.core.ids import trace_id
+from rft.trainer.open_rollouts import OpenRolloutsFile
+
+IDS = [trace_id("ftjob-1", number) for number in range(5)]
+
+
+def test_what_was_begun_and_not_closed_is_left_for_the_next_process(tmp_path: Path) -> None:
+    path = tmp_path / "open.log"
+    first = OpenRolloutsFile(path)
+    assert first.left == []
+    for one in IDS:
+        first.begin(one)
+    first.close(IDS[1])
+    first.shut()
+    second = OpenRolloutsFile(path)
+    assert second.left == [IDS[0], IDS[2], IDS[3], IDS[4]]
+    for one in second.left:
+        second.close(one)
+    second.shut()
+    assert OpenRolloutsFile(path).left == []
+    assert path.stat().st_size == 0
+
+
+def test_a_run_without_hosts_has_no_journal(tmp_path: Path) -> None:
+    book = OpenRolloutsFile(tmp_path / "open.log")
+    book.shut()
+    assert not (tmp_path / "open.log").exists()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    lives=st.lists(
+        st.tuples(st.lists(st.tuples(st.booleans(), st.sampled_from(IDS)), max_size=12), st.integers(0, 60)), max_size=4
+    )
+)
+def test_whenever_a_process_dies_only_its_torn_last_line_is_lost(
+    tmp_path: Path, lives: list[tuple[list[tuple[bool, str]], int]]
+) -> None:
+    """Each life notes things, then dies with a beginning half written."""
+    path = tmp_path / "open.log"
+    path.unlink(missing_ok=True)
+    is_open: dict[str, None] = {}
+    for noted, torn in lives:
+        book = OpenRolloutsFile(path)
+        assert set(book.left) == set(is_open)
+        for is_beginning, one in noted:
+            if is_beginning:
+                book.begin(one)
+                is_open[one] = None
+            else:
+                book.close(one)
+                is_open.pop(one, None)
+        book.shut()
+        with path.open("ab") as log:
+            log.write(f"+{trace_id('torn')}\n".encode()[: min(torn, 42)])
+    assert set(OpenRolloutsFile(path).left) == set(is_open)
