@@ -19,6 +19,8 @@ from tests.bench.api_reads import measure
 from tests.bench.api_server import api, postgres
 from tests.bench.api_writes import Run, ingestion, sse
 
+ATTEMPTS_PER_ROLLOUT = 4
+"""Three tool calls and a grade."""
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 
 
@@ -33,7 +35,9 @@ async def run(
     async with api(url) as served:
         cases = await measure(served, stored, loads=loads)
         cases["sse"] = await sse(served, Run(stored), watchers=watchers, seconds=sse_s)
-    cases["ingestion"] = await ingestion(Run(stored), rollouts=ingested)
+    run = Run(stored)
+    cases["ingestion"] = await ingestion(run, rollouts=ingested)
+    cases["ingestion_with_ledger"] = await ingestion(run, rollouts=ingested, attempts=ATTEMPTS_PER_ROLLOUT)
     return {"cases": {name: figures for name, figures in cases.items()}, "machine": _machine(load_before, stored)}
 
 

@@ -22,6 +22,8 @@ VALID_ROLLOUTS = 16
 GROUP = 8
 FAILED_EVERY = 23
 TEMPLATES = 500
+NOTICE_EVERY = 10
+STEPS_WITH_ATTEMPTS = 20
 GRADERS = (GraderLabel("judge", "endpoint"),)
 OWNER = "bench/1/a"
 LEASE_TOKEN = 1
@@ -73,6 +75,7 @@ def fill(database_url: str, size: Size) -> Stored:
         _store_jobs(connection, size)
         _store_steps(connection, job_id_of(0), size.steps)
         _store_rollouts(connection, size)
+        _store_attempts(connection, job_id_of(0), size)
         connection.execute("vacuum (analyze)")
         connection.execute("checkpoint")
         rollouts = _one(connection, "select count(*) from rollouts")
@@ -157,6 +160,10 @@ def _store_steps(connection: Connection[Any], job_id: str, steps: int) -> None:
             event_id = public_id("ftevent-", digest(job_id, "bench", step.step))
             row = (event_id, job_id, "info", "metrics", event.message, json.dumps(event.data), step.step)
             copy.write_row(row)
+    with connection.cursor().copy("copy job_events (id, job_id, level, type, message, data) from stdin") as copy:
+        for number in range(1, steps + 1, NOTICE_EVERY):
+            event_id = public_id("ftevent-", digest(job_id, "notice", number))
+            copy.write_row((event_id, job_id, "warn", "message", f"2 rollouts of step {number} were excluded", None))
     with connection.cursor().copy("copy checkpoints (id, job_id, step, path, metrics, is_kept) from stdin") as copy:
         for step in _steps(steps):
             checkpoint_id = public_id("ftckpt_", digest(job_id, "checkpoint", step.step))
@@ -187,6 +194,20 @@ def _store_rollouts(connection: Connection[Any], size: Size) -> None:
         _insert(connection, job_id_of(number), 20, max(GROUP, left // others // 20 // GROUP * GROUP))
     for _name, definition in indexes:
         connection.execute(sql.SQL(definition))
+
+
+def _store_attempts(connection: Connection[Any], job_id: str, size: Size) -> None:
+    """The failure ledger of the large job's latest steps; its page looks no further back."""
+    connection.execute(
+        "insert into attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms,"
+        " queued_ms, sent_bytes, received_bytes, at)"
+        " select job_id, step, trace_id, case when n = 0 then 'grader' else 'tool' end,"
+        " case n when 0 then 'judge' when 1 then 'search' else 'cat' end, 'call_' || n, 0,"
+        " case when reward is null and n = 3 then 'timeout' end, case when reward is null and n = 3 then null else 200"
+        " end, 40 + (row_index * 7 + n * 13) %% 200, n, 300, 1200, now()"
+        " from rollouts cross join generate_series(0, 3) n where job_id = %s and step > %s",
+        (job_id, size.steps - STEPS_WITH_ATTEMPTS),
+    )
 
 
 _INSERT = """

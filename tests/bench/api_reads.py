@@ -18,7 +18,6 @@ BAR_MS = 50.0
 READERS = 1
 """Connections that ask at once, each as soon as it has its answer."""
 WARM_UP = 10
-STEPS_ON_A_PAGE = 200
 
 Questions = Iterator[tuple[str, ...]]
 """The paths of one page load; more than one are asked side by side, as a browser does."""
@@ -57,14 +56,15 @@ async def measure(served: Served, stored: Stored, *, loads: int) -> dict[str, Js
 
 def _cases(stored: Stored) -> dict[str, Questions]:
     job = f"{JOBS}/{stored.large_job}"
-    steps = f"{job}/steps?points={STEPS_ON_A_PAGE}"
-    rest = (job, f"{job}/checkpoints?limit=100", f"{job}/events?limit=100", f"{job}/rollouts?limit=25")
+    # What the dashboard asks for when somebody opens a job (`web/src/data/queries.ts`), but for the stream.
+    parts = ("curves?points=500", "checkpoints?limit=100", "events?type=message&limit=50", "endpoints")
+    page = (job, *(f"{job}/{part}" for part in (*parts, "rollouts?limit=25")))
     return {
         "floor": cycle([("/health",)]),
         "job_list": cycle(
             [(f"{JOBS}?limit=100",), (f"{JOBS}?limit=100&after={stored.job_ids[len(stored.job_ids) // 2]}",)]
         ),
-        "job_page": cycle([(steps, *rest)]),
+        "job_page": cycle([page]),
         "rollout_page": _pages(job, stored),
         "rollout_search": _searches(job, stored),
         "rollout_detail": _details(job, stored),

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import TupleRow
 
 from rft.core.base import JsonObject
-from rft.core.events import EventLine, Notice, TrainEvent
+from rft.core.events import AttemptsMade, EventLine, Notice, RolloutDone, TrainEvent
 from rft.core.spec import RunSecrets
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
@@ -22,11 +22,13 @@ from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease
+from rft.platform.worker.log_line import read_line
 from rft.platform.worker.trainer_run import TrainerRun
+from rft.trainer.ledger import BATCH
 from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, Stored, rollout_lines
 from tests.bench.api_reads import JOBS, Latencies
 from tests.bench.api_server import Served
-from tests.integration.worker.train_events import step_done
+from tests.integration.worker.train_events import attempts_made, step_done
 
 ROLLOUTS_PER_S_BAR = 5000.0
 SSE_BAR_MS = 500.0
@@ -52,22 +54,33 @@ class Run:
         self.seq += len(events)
         return [EventLine(seq=seq, at=time.time(), event=event) for seq, event in enumerate(events, start=first)]
 
-    def rollouts(self, count: int) -> list[EventLine]:
-        """The next step's rollouts as log lines, its end among them."""
+    def rollouts(self, count: int, attempts: int) -> list[EventLine]:
+        """The next step's rollouts as log lines, each with so many lines of the ledger, and the step's end."""
         self.step += 1
         lines = list(rollout_lines(self.stored.large_job, self.step, count, after=self.seq))
         self.seq += count
-        return [*lines, *self.lines(step_done(self.step, self.step + 1000, evaluated=False))]
+        traces = [line.event.trace_id for line in lines if isinstance(line.event, RolloutDone)]
+        tries = [
+            attempt
+            for trace_id in traces
+            for attempt in attempts_made(self.step, trace_id, *[None] * attempts).attempts
+        ]
+        batches = (tuple(tries[first : first + BATCH]) for first in range(0, len(tries), BATCH))
+        ledger = (AttemptsMade(step=self.step, attempts=batch) for batch in batches)
+        return [*lines, *self.lines(*ledger, step_done(self.step, self.step + 1000, evaluated=False))]
 
 
-async def ingestion(run: Run, *, rollouts: int) -> JsonObject:
-    """A trainer's log of so many rollouts, read and stored as the worker does, into the full table."""
+async def ingestion(run: Run, *, rollouts: int, attempts: int = 0) -> JsonObject:
+    """A trainer's log of so many rollouts, read and stored as the worker does, into the full table.
+
+    With so many `attempts` each, it is told how the ledger slows it down; the bar is on rollouts alone.
+    """
     await _continue(run)
     with tempfile.TemporaryDirectory(prefix="rft-bench-log-") as folder:
         path = Path(folder) / "events.jsonl"
         first_seq = run.seq
         per_step = min(rollouts, ROLLOUTS_PER_STEP)
-        _write(path, (line for _ in range(rollouts // per_step) for line in run.rollouts(per_step)))
+        _write(path, (line for _ in range(rollouts // per_step) for line in run.rollouts(per_step, attempts)))
         log_bytes = path.stat().st_size
         async with _worker(run, path, first_seq) as worker:
             began_s, began_cpu_s = time.perf_counter(), time.process_time()
@@ -75,15 +88,17 @@ async def ingestion(run: Run, *, rollouts: int) -> JsonObject:
             wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
         assert worker.last_seq == run.seq, "the whole log was stored"
     stored = rollouts // per_step * per_step
-    return {
+    bar: JsonObject = {} if attempts else {"rollouts_per_s": ROLLOUTS_PER_S_BAR}
+    judged: JsonObject = {"bar": bar, "passed": stored / wall_s >= ROLLOUTS_PER_S_BAR} if bar else {}
+    figures: JsonObject = {
         "rollouts_per_s": round(stored / wall_s, 1),
+        "attempts_per_rollout": attempts,
         "worker_cpu_us_per_rollout": round(cpu_s / stored * 1e6, 1),
         "rollouts": stored,
         "log_kilobytes_per_rollout": round(log_bytes / stored / 1e3, 2),
         "wall_s": round(wall_s, 3),
-        "bar": {"rollouts_per_s": ROLLOUTS_PER_S_BAR},
-        "passed": stored / wall_s >= ROLLOUTS_PER_S_BAR,
     }
+    return figures | judged
 
 
 async def sse(served: Served, run: Run, *, watchers: int, seconds: float) -> JsonObject:
@@ -184,7 +199,8 @@ async def _say_something(run: Run, connection: AsyncConnection[TupleRow], number
     else:
         run.step += 1
         mark, lines = f"step {run.step}", run.lines(step_done(run.step, run.step + 1000))
-    await _ingest(run).batch(connection, lines)
+    logged = [read_line(line.model_dump_json().encode() + b"\n") for line in lines]
+    await _ingest(run).batch(connection, logged)
     return mark.encode(), time.time()
 
 

@@ -23,7 +23,6 @@ from load import ITEM, ROOT, SEARCH, endpoint_process, tool_call
 from rft.core.base import JsonObject
 from rft.core.garbage import collect_rarely
 from rft.core.spec import ToolServer
-from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.signing import Signer, new_secret
@@ -87,7 +86,7 @@ async def full_stack(url: str, rollouts: int, *, max_in_flight: int) -> Measured
     with tempfile.TemporaryDirectory() as folder, closing(EventWriter(Path(folder) / "events.jsonl")) as events:
         ledger = Ledger(events)
         client = EndpointClient.open(
-            limits=Limits.adaptive(max_in_flight, window=AdaptiveSettings(largest=max_in_flight)),
+            limits=Limits.adaptive(max_in_flight),
             signer=Signer([new_secret(bytes(range(32)))]),
             on_attempt=ledger.add,
         )

@@ -113,7 +113,7 @@ async def saturating() -> JsonObject:
 async def two_jobs() -> JsonObject:
     """Two jobs on one endpoint, one with four times the callers of the other."""
     arguments = ("--latency", str(SERVICE_S), "--capacity", str(CAPACITY))
-    jobs = {"large": 160, "small": 80}
+    jobs = {"large": 160, "small": 40}
     async with endpoint_process(*arguments) as url, Callers(url, Limits.adaptive(CEILING), jobs) as callers:
         await asyncio.sleep(RAMP_UP_S)
         callers.reset()

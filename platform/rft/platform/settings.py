@@ -77,6 +77,10 @@ class Settings(BaseSettings):
     """Tokens the policy may sample in one rollout."""
     max_calls_in_flight: int = 512
     """Concurrent calls to one endpoint at most."""
+    max_call_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)
+    """A call to an endpoint beyond this is not made; traces for graders are shortened to it."""
+    max_reply_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)
+    """A reply beyond this is not read: a tool's is a 413 to the model, a grader's a failure."""
     has_adaptive_limits: bool = True
     """Let calls in flight follow what each endpoint bears, with a circuit breaker, below `max_calls_in_flight`."""
     hold_excluded_share: float = 0.25

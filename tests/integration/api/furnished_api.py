@@ -21,7 +21,7 @@ from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.api.running_api import EXACT, BellTower, Served, upload
-from tests.integration.worker.train_events import attempts_made, numbered, rollout_done, whole_run
+from tests.integration.worker.train_events import attempts_made, logged, rollout_done, whole_run
 from tests.integration.worker.workbench import Workbench
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ async def _trained_job(bench: Workbench) -> tuple[str, tuple[str, ...]]:
     traces = tuple(rollout_done(job_id, 1, index).trace_id for index in range(2))
     run = whole_run(job_id, steps=STEPS)
     async with bench.database.transaction() as connection:
-        await ingest.batch(connection, numbered([run[0], attempts_made(1, traces[0], None), *run[1:]]))
+        await ingest.batch(connection, logged([run[0], attempts_made(1, traces[0], None), *run[1:]]))
     return job_id, traces
 
 

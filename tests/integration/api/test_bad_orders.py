@@ -53,6 +53,7 @@ def dotted(path: Path) -> str:
 
 MISSING = "missing_required_parameter"
 INVALID = "invalid_value"
+NONSENSE = {"type": "json_schema", "name": "n", "schema": {"type": "nonsense"}}
 CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (drop(("model",)), ("model",), MISSING, "model"),
     (put(("model",), "gpt-5"), ("model",), "model_not_found", "lab/tiny, lost, starter, tiny"),
@@ -99,6 +100,13 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_R, "max_episode_steps"), "ten"), (*_R, "max_episode_steps"), INVALID, "1 to 10000"),
     (put((*_R, "response_format"), {"type": "xml"}), (*_R, "response_format"), INVALID, "json_schema"),
     (put((*_R, "response_format"), {"type": "json_schema"}), (*_R, "response_format"), INVALID, "schema"),
+    (put((*_R, "response_format"), NONSENSE), (*_R, "response_format", "schema"), INVALID, "not a JSON Schema"),
+    (
+        put((*_R, "response_format"), {"type": "json_schema", "json_schema": NONSENSE}),
+        (*_R, "response_format", "json_schema", "schema"),
+        INVALID,
+        "not a JSON Schema",
+    ),
     (put((*_R, "loss_type"), "magic"), (*_R, "loss_type"), INVALID, "dapo"),
     (put((*_R, "lora"), {"rank": 0}), (*_R, "lora", "rank"), INVALID, "1 to 512"),
     (put((*_R, "budgets"), {"max_tokens": 0}), (*_R, "budgets", "max_tokens"), INVALID, "from 1"),

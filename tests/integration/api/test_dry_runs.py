@@ -29,6 +29,7 @@ CODE = {
     "name": "code",
     "source": "def grade(sample, item):\n    return len(sample['output_text']) / 10\n",
 }
+RAISING = {**CODE, "source": "def grade(sample, item):\n    raise ValueError\n"}
 SCORE = {
     "type": "score_model",
     "name": "score",
@@ -143,13 +144,23 @@ async def test_a_ruler_ranks_a_group_of_one(client: AsyncOpenAI, judge: Scripted
             {"formula_parse_error"},
         ),
         (
+            {"type": "multi", "name": "code", "graders": {"code": CODE}, "calculate_output": "log(code - code)"},
+            {"formula_parse_error"},
+        ),
+        (
+            {"type": "multi", "name": "exact",
+             "graders": {"code": RAISING, "exact": EXACT},
+             "calculate_output": "code + exact"},
+            {"python_grader_runtime_error"},
+        ),
+        (
             {"type": "multi", "graders": {"part": {**CODE, "source": "def grade(sample, item):\n    return 'x'\n"}},
              "calculate_output": "part"},
             {"python_grader_runtime_error"},
         ),
         ({"type": "endpoint", "url": "http://10.1.2.3/grade"}, {"endpoint_grader_safety_check_error"}),
     ],
-    ids=["variable", "exception", "formula", "part", "address"],
+    ids=["variable", "exception", "formula", "namesake", "part", "namesake-part", "address"],
 )  # fmt: skip
 async def test_a_grader_without_a_score_says_why_under_the_contracts_name(
     client: AsyncOpenAI, grader: dict[str, Any], flags: set[str]
@@ -188,6 +199,18 @@ async def test_what_went_wrong_with_the_judge_is_named(
     errors = json.loads(reply.to_json(use_api_names=True))["metadata"]["errors"]
     assert {name for name, value in errors.items() if value is True} == {flag}
     assert "sk-judge-secret" not in reply.to_json()
+    tokens = None if said is None else 2 * (said.prompt_tokens + said.completion_tokens)
+    assert reply.metadata.token_usage == tokens, "both answers were paid for"
+
+
+async def test_what_the_parts_came_to_is_told_when_another_part_fails(client: AsyncOpenAI) -> None:
+    multi = {"type": "multi", "graders": {"code": RAISING, "score": SCORE}, "calculate_output": "code + score"}
+
+    reply = await run(client, multi)
+
+    assert (reply.sub_rewards, reply.metadata.scores) == ({"score": 0.75}, {"score": 0.75})
+    assert reply.metadata.token_usage == 120
+    assert reply.metadata.errors.python_grader_runtime_error is True
 
 
 async def test_an_answer_that_lacks_a_variable_is_a_grade_of_zero_with_a_flag(client: AsyncOpenAI) -> None:
@@ -299,3 +322,32 @@ async def test_a_graders_own_number_of_the_endpoint_may_be_anything_finite(clien
         reply = await run(client, {"type": "endpoint", "url": customer.grader_url})
 
     assert reply.reward == -17.5
+
+
+async def test_a_tools_address_has_two_names(client: AsyncOpenAI) -> None:
+    path = "/fine_tuning/alpha/tool/run"
+    async with LoopbackEndpoint(ScriptedEndpoint(ScriptedTools({"echo": lambda _arguments, _item: "hi"}))) as customer:
+        for address in ({"url": customer.tool_url}, {"url": customer.tool_url, "server_url": None}):
+            reply: Any = await client.post(path, body={"name": "echo", **address}, cast_to=object)
+            assert reply["output"] == "hi"
+    for address, param in (({}, "server_url"), ({"url": "http://a/", "server_url": "http://b/"}, None)):
+        with pytest.raises(BadRequestError) as raised:
+            await client.post(path, body={"name": "echo", **address}, cast_to=object)
+        assert raised.value.param == param
+
+
+async def test_a_registered_grader_is_run_and_checked_by_its_id(
+    client: AsyncOpenAI, customer: LoopbackEndpoint
+) -> None:
+    remote = {"type": "endpoint", "name": "remote", "url": customer.grader_url, "headers": {"X-Key": "grader-secret"}}
+    made: Any = await client.post("/graders", body={"grader": remote}, cast_to=object)
+    by_id: Any = {"id": made["id"]}
+    graded = await run(client, by_id)
+    assert (graded.metadata.name, graded.to_dict()["failure"]) == ("remote", None)
+    assert customer.endpoint.calls[-1].headers["x-key"] == "grader-secret"
+    checked = await client.fine_tuning.alpha.graders.validate(grader=by_id)
+    assert checked.to_dict(warnings=False)["grader"] == {**made["grader"], **by_id}
+    for grader, param in (({"id": "grader_none"}, "grader.id"), (made["grader"], "grader.headers")):
+        with pytest.raises(BadRequestError) as raised:
+            await run(client, grader)
+        assert raised.value.param == param

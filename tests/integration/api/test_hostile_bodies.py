@@ -95,6 +95,22 @@ async def test_nothing_breaks_the_server(api: Api, order: dict[str, Any], place:
             assert (await client.get(listed)).status_code == 200, "whatever was taken can be shown"
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+async def test_what_json_has_no_number_for_is_refused_where_it_lies(
+    api: Api, order: dict[str, Any], place: str, number: str
+) -> None:
+    path, field = PLACES[place]
+    body = good_bodies(order)[path]
+    headers = {"authorization": f"Bearer {api.key}", "content-type": "application/json"}
+    async with httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client:
+        if place == "a change of a tool":
+            path = f"/tools/{(await client.post('/tools', json=body)).json()['id']}"
+        for value, suffix in ((number, ""), (f'{{"deep": [1, {number}]}}', ".deep[1]")):
+            reply = await client.post(path, content=with_field(body, field, value))
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}{suffix}")
+
+
 async def test_an_answer_that_is_no_text_is_the_tools_failure(api: Api) -> None:
     tools = ScriptedTools({"odd": lambda _arguments, _item: "half \ud800 and \x00"})
     headers = {"authorization": f"Bearer {api.key}"}

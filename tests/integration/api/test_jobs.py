@@ -117,6 +117,9 @@ async def test_jobs_are_listed_newest_first_and_filtered(client: AsyncOpenAI, or
     assert [job.id for job in await collect(jobs.list(limit=1, metadata={"team": "a"}))] == [ids[3], ids[0]]
     assert [job.id for job in await collect(jobs.list(metadata={"team": "a", "n": "1"}))] == [ids[0]]
     assert await collect(jobs.list(metadata={"team": "c"})) == []
+    with pytest.raises(BadRequestError) as raised:
+        await client.get("/fine_tuning/jobs", options={"params": {"metadata": "foo"}}, cast_to=object)
+    assert raised.value.param == "metadata"
     unmarked = await client.get("/fine_tuning/jobs", options={"params": {"metadata": "null"}}, cast_to=object)
     assert [job["id"] for job in unmarked["data"]] == [ids[2]]  # pyright: ignore[reportIndexIssue]
     with pytest.raises(BadRequestError) as raised:

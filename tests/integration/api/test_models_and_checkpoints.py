@@ -157,6 +157,19 @@ async def test_checkpoint_permissions_make_the_round_trip(client: AsyncOpenAI, j
     assert await collect(permissions.list(final)) == [], "each name has permissions of its own"
 
 
+@pytest.mark.parametrize("age", ["ascending", "descending"])
+async def test_all_permissions_can_be_deleted_while_they_are_listed(client: AsyncOpenAI, job_id: str, age: Any) -> None:
+    name = f"ft:tiny:local:my-run:{job_id[-8:]}"
+    permissions = client.fine_tuning.checkpoints.permissions
+    await collect(permissions.create(name, project_ids=[f"proj_{letter}" for letter in "abcde"]))
+    seen = 0
+    async for permission in permissions.list(name, limit=2, order=age):
+        await permissions.delete(permission.id, fine_tuned_model_checkpoint=name)
+        seen += 1
+    assert seen == 5
+    assert await collect(permissions.list(name)) == []
+
+
 async def test_only_checkpoints_have_permissions(client: AsyncOpenAI, job_id: str) -> None:
     permissions = client.fine_tuning.checkpoints.permissions
     for name in ("lab/tiny", f"ft:tiny:local:my-run:{job_id[-8:]}:ckpt-step-4"):

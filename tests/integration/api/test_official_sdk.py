@@ -44,6 +44,7 @@ async def test_a_jobs_life(client: AsyncOpenAI, plain_order: dict[str, Any], mig
     job = await jobs.create(**plain_order)
     assert (job.status, job.seed, job.metadata, job.error) == ("validating_files", 7, {"team": "a"}, None)
     assert (job.fine_tuned_model, job.finished_at, job.estimated_finish, job.result_files) == (None, None, None, [])
+    assert (getattr(job, "eval_id", "?"), getattr(job, "shared_with_openai", "?")) == (None, False)
     assert job.method is not None
     assert job.method.type == "reinforcement"
     assert job.method.reinforcement is not None

@@ -81,6 +81,71 @@ async def test_unknown_fields_are_echoed_and_named_in_an_event(client: AsyncOpen
     }
 
 
+async def test_fields_that_have_no_effect_here_are_named_in_an_event(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    reinforcement = order["method"]["reinforcement"]
+    del reinforcement["hyperparameters"]["future_knob"], reinforcement["tools"][1]["our_note"]
+    reinforcement["hyperparameters"]["reasoning_effort"] = "default"
+    quiet = await client.fine_tuning.jobs.create(**order)
+    assert [
+        event for event in (await client.fine_tuning.jobs.list_events(quiet.id)).data if event.level == "warn"
+    ] == []
+
+    code = {"type": "python", "source": "def grade(sample, item): return 1.0\n", "image_tag": "2025-05-08"}
+    reinforcement["grader"] = {
+        "type": "multi",
+        "id": "mine",
+        "graders": {"judge": {**reinforcement["grader"], "pass_threshold": 0.5}, "code": {**code, "image_tag": "new"}},
+        "calculate_output": "judge + code",
+        "pass_threshold": 1,
+    }
+    reinforcement["hyperparameters"]["reasoning_effort"] = "high"
+    reinforcement["tools"][1]["id"] = "mine"
+    job = await client.fine_tuning.jobs.create(**order)
+    events = (await client.fine_tuning.jobs.list_events(job.id)).data
+    told: Any = {event.data["code"]: event.data["fields"] for event in events if event.level == "warn"}  # pyright: ignore[reportIndexIssue, reportUnknownMemberType, reportUnknownVariableType, reportOptionalSubscript]
+    within = "method.reinforcement."
+    assert told == {
+        "fields_without_effect": [
+            f"{within}grader.graders.code.image_tag",
+            f"{within}grader.graders.judge.pass_threshold",
+            f"{within}grader.pass_threshold",
+            f"{within}hyperparameters.reasoning_effort",
+        ],
+        "unknown_fields": [f"{within}grader.id", f"{within}tools[1].id"],
+    }
+
+
+async def test_a_secret_under_a_misspelt_name_is_kept_from_everybody(
+    client: AsyncOpenAI, order: dict[str, Any], migrated_url: str
+) -> None:
+    order["method"]["reinforcement"]["tools"][0]["Headers"] = {"Authorization": "Bearer mistyped-secret"}
+    order["method"]["reinforcement"]["grader"]["api_key"] = "mistyped-secret"
+    job = await client.fine_tuning.jobs.create(**order, extra_body={"token": "mistyped-secret"})
+    shown: Any = job.to_dict(warnings=False)
+    assert "mistyped-secret" not in json.dumps(shown)
+    assert shown["method"]["reinforcement"]["tools"][0]["Headers"] == {"Authorization": "**********"}
+    async with await psycopg.AsyncConnection.connect(migrated_url) as connection:
+        cursor = await connection.execute(
+            "select jobs::text, (select string_agg(e::text, '') from job_events e) from jobs"
+        )
+        assert "mistyped-secret" not in str(await cursor.fetchall())
+
+
+@pytest.mark.parametrize("param", ["training_file", "validation_file"])
+async def test_a_rows_tool_that_is_described_wrongly_is_refused_with_its_line(
+    client: AsyncOpenAI, order: dict[str, Any], param: str
+) -> None:
+    tool = {"type": "function", "function": {"name": "cat", "parameters": {"type": "nonsense"}}}
+    bad = json.dumps({"messages": [USER], "tools": [tool]}).encode()
+    order[param] = (await upload(client, rows_describing("search", "cat") + bad + b"\n")).id
+    with pytest.raises(BadRequestError, match=r"line 2 at tools\[0\].function.parameters: not a JSON Schema") as raised:
+        await client.fine_tuning.jobs.create(**order)
+    assert (raised.value.param, raised.value.code) == (param, f"invalid_{param}")
+    assert await collect(client.fine_tuning.jobs.list()) == []
+
+
 def keyed(key: str) -> dict[str, Any]:
     """As the SDK sends a header of the caller's."""
     return {"extra_headers": {"Idempotency-Key": key}}

@@ -116,6 +116,28 @@ async def test_a_bad_tool_is_not_registered(
     assert (await get(client, "/tools"))["data"] == []
 
 
+async def test_the_health_of_a_registered_multi_grader_is_that_of_its_parts_in_the_last_job(
+    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint, migrated_url: str
+) -> None:
+    parts = [a_grader(customer, name=name) for name in ("first", "second")]
+    multi = {"type": "multi", "name": "both", "graders": parts, "calculate_output": "first + second"}
+    made = await post(client, "/graders", {"grader": multi})
+    order["method"]["reinforcement"]["grader"] = {"id": made["id"]}
+    job = await client.fine_tuning.jobs.create(**order)
+    with psycopg.connect(migrated_url) as connection:
+        connection.execute("update jobs set started_at = now(), current_step = 0 where id = %s", (job.id,))
+        for name, code in (("first", None), ("second", "timeout"), ("other", "timeout")):
+            connection.execute(
+                "insert into attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, latency_ms,"
+                " queued_ms, sent_bytes, received_bytes, at)"
+                " values (%s, 0, 'trace_1', 'grader', %s, 'grade', 1, %s, 5, 0, 1, 1, now())",
+                (job.id, name, code),
+            )
+    health = (await get(client, f"/graders/{made['id']}"))["health"]
+    assert (health["status"], health["attempts"], health["error_share"]) == ("degraded", 2, 0.5)
+    assert health["last_failure"] == "timeout"
+
+
 @pytest.mark.parametrize("path", ["/tools", "/graders"])
 @pytest.mark.parametrize("escape", ["\\ud800", "\\u0000"])
 async def test_text_that_no_database_holds_is_refused(client: AsyncOpenAI, path: str, escape: str) -> None:
@@ -153,7 +175,12 @@ async def test_one_call_to_a_tool(client: AsyncOpenAI, customer: LoopbackEndpoin
     health = (await get(client, path))["health"]
     assert (health["status"], "500" in health["last_failure"]) == ("failing", True)
 
-    gone = await post(client, path, {"server_url": refused_url})
+    for changes in ({"server_url": refused_url}, {"callback_url": refused_url}, {"headers": {"Authorization": MASK}}):
+        with pytest.raises(BadRequestError, match="give the headers again") as raised:
+            await post(client, path, {"server_url": refused_url, **changes})
+        assert raised.value.param == "headers"
+    assert (await get(client, path))["server_url"] == customer.tool_url
+    gone = await post(client, path, {"server_url": refused_url, "headers": {"Authorization": "another"}})
     assert gone["health"]["status"] == "unknown", "another server has another health"
 
 
@@ -167,6 +194,9 @@ async def test_a_graders_life(client: AsyncOpenAI, customer: LoopbackEndpoint) -
     assert (tested["is_ok"], tested["reward"], len(tested["attempts"])) == (True, 5.0, 1)
     assert customer.endpoint.calls[-1].headers["x-key"] == "grader-secret"
 
+    with pytest.raises(BadRequestError, match="give the headers again") as raised:
+        await post(client, path, {"grader": {**made["grader"], "url": "http://127.0.0.1:1/"}})
+    assert raised.value.param == "grader.headers"
     changed = await post(client, path, {"grader": {**made["grader"], "rate_limit": 3}})
     assert (changed["grader"]["rate_limit"], changed["name"]) == (3, made["name"])
     await post(client, f"{path}/test")

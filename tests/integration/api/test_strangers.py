@@ -1,5 +1,6 @@
 """Who has no key learns nothing: every route of the document answers 401 before it looks at anything."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -7,10 +8,18 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
+from rft.platform.files.uploading import MAX_FILE_BYTES
 from tests.integration.api.running_api import Api
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
+_JSON = {"content-type": "application/json"}
 OPEN = {"/health"}
+BODIES: dict[str, tuple[bytes, dict[str, str]]] = {
+    "no JSON": (b"{oops", _JSON),
+    "no text": (b"\xff\xfe", _JSON),
+    "no form": (b"--", {"content-type": "multipart/form-data; boundary=x"}),
+}
+"""Nothing of what a route might find wrong may be found before the key is."""
 
 
 @pytest.mark.parametrize("key", [None, "wrong", "rft_abcdefabcdef_guess"])
@@ -21,11 +30,8 @@ async def test_every_route_refuses_strangers_whatever_exists(
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     asked = 0
     async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as stranger:
-        document = (await stranger.get("/openapi.json")).json()
-        for path, operations in document["paths"].items():
-            if path in OPEN:
-                continue
-            for method in operations:
+        for path, methods in (await routes(stranger)).items():
+            for method in methods:
                 replies: set[tuple[int, str]] = set()
                 for known in (job.id, job.training_file, "nothing"):
                     reply = await stranger.request(method, _PARAMETER.sub(known, path), json={})
@@ -33,3 +39,38 @@ async def test_every_route_refuses_strangers_whatever_exists(
                 assert [status for status, _ in replies] == [401], f"{method} {path}: {replies}"
                 asked += 1
     assert asked > 20
+
+
+@pytest.mark.parametrize("key", [None, "rft_abcdefabcdef_guess"])
+async def test_a_stranger_is_refused_before_the_body_is_read(api: Api, key: str | None) -> None:
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=api.url, headers=headers, timeout=60) as stranger:
+        for path, methods in (await routes(stranger)).items():
+            for method in methods:
+                for name, (content, says) in BODIES.items():
+                    url = f"{_PARAMETER.sub('nothing', path)}?limit=many"
+                    reply = await stranger.request(method, url, content=content, headers=says)
+                    assert reply.status_code == 401, f"{method} {path} with a body that is {name}: {reply.text}"
+
+
+async def test_a_stranger_is_refused_without_the_bytes_that_he_announces(api: Api) -> None:
+    address = httpx.URL(api.url)
+    for path in ("/v1/files", "/v1/fine_tuning/jobs"):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        head = f"POST {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {2 * MAX_FILE_BYTES}\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 401 " in await asyncio.wait_for(reader.readline(), 30)
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_stranger_does_not_learn_which_routes_there_are(api: Api) -> None:
+    async with httpx.AsyncClient(base_url=api.url) as stranger:
+        for method, path in (("GET", "/v1"), ("GET", "/v1/nothing"), ("PATCH", "/v1/files"), ("OPTIONS", "/v1/files")):
+            assert (await stranger.request(method, path)).status_code == 401, f"{method} {path}"
+
+
+async def routes(caller: httpx.AsyncClient) -> dict[str, list[str]]:
+    """The paths of the document that want a key, with their methods."""
+    document = (await caller.get("/openapi.json")).json()
+    return {path: list(operations) for path, operations in document["paths"].items() if path not in OPEN}

@@ -2,41 +2,20 @@
 
 import io
 import json
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import psutil
 import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, NotFoundError
 
-from rft.platform.api.keys import create_key
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_expired
-from rft.platform.settings import Settings
 from rft.platform.store.database import Database
-from tests.integration.api.running_api import ROW, Api, BellTower, upload
-
-BOUNDARY = "the-boundary"
-_MIB = 1 << 20
-
-
-def part(name: str, content: bytes, *, filename: str | None = None) -> bytes:
-    """One part of a form, written by hand."""
-    file = f'; filename="{filename}"' if filename is not None else ""
-    head = f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"{file}\r\n\r\n'
-    return head.encode() + content + b"\r\n"
-
-
-FORM = f"multipart/form-data; boundary={BOUNDARY}"
-END = f"--{BOUNDARY}--\r\n".encode()
+from tests.integration.api.form import END, FORM, part
+from tests.integration.api.running_api import ROW, Api, upload
 
 
 async def send(api: Api, body: bytes | AsyncIterator[bytes], *, content_type: str = FORM) -> httpx.Response:
@@ -91,6 +70,19 @@ async def test_the_file_may_come_before_its_purpose(client: AsyncOpenAI, api: Ap
             part("purpose", b"evals") + part("expires_after[seconds]", b"60") + part("file", ROW, filename="a") + END,
             "expires_after[seconds]",
             "invalid_value",
+        ),
+        (
+            part("purpose", b"evals") + part("expires_after[seconds]", b"3600") + part("file", ROW, filename="a") + END,
+            "expires_after[anchor]",
+            "missing_required_parameter",
+        ),
+        (
+            part("purpose", b"evals")
+            + part("expires_after[anchor]", b"created_at")
+            + part("file", ROW, filename="a")
+            + END,
+            "expires_after[seconds]",
+            "missing_required_parameter",
         ),
     ],
 )
@@ -149,62 +141,25 @@ async def test_a_file_of_our_own_making_is_served_from_the_database(client: Asyn
         await client.files.content("file-own")
 
 
-@contextmanager
-def api_process(home: Path, database_url: str) -> Generator[tuple[psutil.Process, str]]:
-    """The API in a process of its own, so that its memory can be told from ours; and its address."""
-    command = [
-        *(sys.executable, "-m", "uvicorn", "--factory", "rft.platform.api.app:create_app"),
-        *("--port", "0", "--log-level", "info"),
-    ]
-    log = home / "api.log"
-    environment = {
-        "DATABASE_URL": database_url,
-        "RFT_HOME": str(home),
-        "PATH": "/usr/bin:/bin",
-        "PYTHONUNBUFFERED": "1",
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    try:
-        deadline = time.monotonic() + 60
-        while "running on http" not in (said := log.read_text()):
-            assert process.poll() is None, said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.05)
-        yield psutil.Process(process.pid), said.split("running on ")[1].split()[0]
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("purpose", ["fine-tune", "user_data"])
-async def test_a_large_upload_does_not_pass_through_memory(migrated_url: str, tmp_path: Path, purpose: str) -> None:
-    size = 200 * _MIB
-    row = json.dumps({"messages": [{"role": "user", "content": "x" * 100_000}]}).encode() + b"\n"
-
-    async def body() -> AsyncIterator[bytes]:
-        yield part("purpose", purpose.encode())
-        yield part("file", b"", filename="large.jsonl").removesuffix(b"\r\n")
-        for _ in range(size // len(row)):
-            yield row
-        yield b"\r\n" + END
-
-    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with api_process(tmp_path, migrated_url) as (process, url):
-        api = Api(url=url, key=key, settings=Settings.model_validate({"home": tmp_path}), bells=BellTower())
-        async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
-            await upload(client, ROW * 20_000)
-        before = peak = process.memory_info().rss
-
-        async def watched() -> AsyncIterator[bytes]:
-            nonlocal peak
-            async for chunk in body():
-                peak = max(peak, process.memory_info().rss)
-                yield chunk
-
-        shown = (await send(api, watched())).json()
-        peak = max(peak, process.memory_info().rss)
-    assert shown["bytes"] == size // len(row) * len(row)
-    assert (peak - before) / _MIB < 60
+async def test_every_bad_line_can_be_listed(client: AsyncOpenAI, api: Api) -> None:
+    lines = [ROW.strip() if line % 3 == 0 else b"{oops" for line in range(1, 91)]
+    file_id = (await upload(client, b"\n".join(lines))).id
+    path, told, after = f"/files/{file_id}/problems", list[Any](), ""
+    while True:
+        page: Any = await client.get(f"{path}?limit=25{after}", cast_to=object)
+        told += page["data"]
+        if not page["has_more"]:
+            break
+        after = f"&after={page['last_id']}"
+    assert [problem["line"] for problem in told] == [line for line in range(1, 91) if line % 3]
+    assert {problem["reason"][:8] for problem in told} == {"not JSON"}
+    assert told[0] == {"id": "line-1", "object": "file.problem", "line": 1, "path": "", "reason": told[0]["reason"]}
+    good: Any = await client.get(f"/files/{(await upload(client)).id}/problems", cast_to=object)
+    assert (good["data"], good["has_more"]) == ([], False)
+    notes = await client.files.create(file=("notes.txt", b"{oops"), purpose="user_data")
+    for bad, param in ((f"{path}?after=line-x", "after"), (f"/files/{notes.id}/problems", "id")):
+        with pytest.raises(APIStatusError) as raised:
+            await client.get(bad, cast_to=object)
+        assert (raised.value.status_code, raised.value.param) == (400, param)
+    with pytest.raises(NotFoundError):
+        await client.get("/files/file-none/problems", cast_to=object)

@@ -26,7 +26,7 @@ from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.api.running_api import BellTower, Served
-from tests.integration.worker.train_events import numbered
+from tests.integration.worker.train_events import logged
 from tests.integration.worker.workbench import Workbench
 
 
@@ -96,7 +96,7 @@ async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
     async with Database(database_url) as database:
         changed: dict[str, object] = {
             "base_models": {"tiny": str(tmp_path / "tiny")},
-            "probe_timeout_s": 2.0,
+            "probe_timeout_s": 20.0,
             "max_retries": 0,
         }
         yield Workbench(tmp_path, database_url, database, changed_settings=changed)
@@ -137,7 +137,7 @@ class Run:
     async def tell(self, *events: TrainEvent) -> None:
         """Store what a trainer would have written."""
         async with self._bench.database.transaction() as connection:
-            stored = await self._ingest.batch(connection, numbered(events, after=self._seq))
+            stored = await self._ingest.batch(connection, logged(events, after=self._seq))
         self._seq = stored.last_seq
 
 

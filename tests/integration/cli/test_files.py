@@ -47,6 +47,16 @@ async def test_a_file_goes_up_is_shown_comes_down_and_goes_away(shell: Shell, ro
     assert (await shell.ok("files", "list")).err == "no files\n"
 
 
+async def test_every_bad_line_is_shown(shell: Shell, rows: str) -> None:
+    bad = shell.put("bad.jsonl", b"".join(b"{oops\n" for _ in range(130)))
+    file_id = (await shell.ok("files", "upload", bad, "--json")).json["id"]
+    told = (await shell.ok("files", "problems", file_id, "--limit", 125, "--json")).json
+    assert [problem["line"] for problem in told] == list(range(1, 126))
+    assert "not JSON" in (await shell.ok("files", "problems", file_id, "--after", "line-129")).out
+    good = (await shell.ok("files", "upload", rows, "--json")).json["id"]
+    assert (await shell.ok("files", "problems", good)).err == "no problems\n"
+
+
 async def test_a_download_overwrites_nothing_unless_told_to(shell: Shell, rows: str) -> None:
     file_id = (await shell.ok("files", "upload", rows, "--json")).json["id"]
     refused = await shell.rft("files", "download", file_id)

@@ -133,3 +133,5 @@ async def test_another_grader_looks_at_stored_rollouts(shell: Shell, run: Run) -
     raw = (await shell.ok("regrade", run.job_id, body, "--split", "train", "--limit", 4, "--json")).json
     assert raw["report"]["n"] <= 4
     assert raw["id"] in (await shell.ok("jobs", "regrades", run.job_id)).out
+    assert "rank correlation" in (await shell.ok("jobs", "regrades", run.job_id, raw["id"])).out
+    assert (await shell.ok("jobs", "regrades", run.job_id, raw["id"], "--json")).json == raw

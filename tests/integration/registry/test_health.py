@@ -18,7 +18,7 @@ JOB: LiteralString = (
 )
 ATTEMPT: LiteralString = (
     "insert into attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, latency_ms, queued_ms,"
-    " sent_bytes, received_bytes, at) values (%s, %s, 'trace_1', 'tool', %s, 'call_1', 1, %s, 5, 0, 1, 1,"
+    " sent_bytes, received_bytes, at) values (%s, %s, 'trace_1', %s, %s, 'call_1', 1, %s, 5, 0, 1, 1,"
     " to_timestamp(%s))"
 )
 
@@ -44,8 +44,8 @@ async def with_job(
     await connection.execute(JOB, (job_id, started_at, step))
     await RegistrationRepository(connection).add_uses(job_id, [Use(registration_id="tool_1", endpoint="search")])
     for number, (at_step, code) in enumerate(calls):
-        await connection.execute(ATTEMPT, (job_id, at_step, "search", code, started_at + number))
-        await connection.execute(ATTEMPT, (job_id, at_step, "other", "timeout", started_at + number))
+        await connection.execute(ATTEMPT, (job_id, at_step, "tool", "search", code, started_at + number))
+        await connection.execute(ATTEMPT, (job_id, at_step, "tool", "other", "timeout", started_at + number))
 
 
 async def test_only_the_newest_steps_of_the_last_job_count(connection: AsyncConnection[TupleRow]) -> None:
@@ -62,6 +62,18 @@ async def test_only_the_newest_steps_of_the_last_job_count(connection: AsyncConn
     health = to_health(row, seen)
     assert (health.status, health.error_share, health.last_seen) == ("degraded", 0.25, 2004)
     assert await stored.seen("grader", ["tool_1"]) == {}, "another stage"
+
+
+async def test_a_multi_grader_answers_for_all_of_its_parts(connection: AsyncConnection[TupleRow]) -> None:
+    stored = RegistrationRepository(connection)
+    await stored.insert("grader", "grader_1", {"name": "both", "type": "multi"}, b"")
+    await connection.execute(JOB, ("ftjob-a", 1000.0, 0))
+    parts = [Use(registration_id="grader_1", endpoint=name) for name in ("close", "remote", "exact")]
+    await stored.add_uses("ftjob-a", [*parts, *parts])
+    for endpoint, code in (("close", None), ("close", "timeout"), ("remote", None), ("both", "timeout")):
+        await connection.execute(ATTEMPT, ("ftjob-a", 0, "grader", endpoint, code, 1000.0))
+    (seen,) = (await stored.seen("grader", ["grader_1"])).values()
+    assert (seen.attempts, seen.failures, seen.last_failure) == (3, 1, "timeout")
 
 
 @pytest.mark.parametrize(

@@ -204,23 +204,88 @@ async def test_a_bell_that_was_not_heard_is_rung_again(platform: Platform, order
         assert await reconcile_rehearsals(connection, unheard_s=0.0) == [Bell(REHEARSE, first)]
 
 
+async def create_slow(platform: Platform, order: dict[str, Any], tool_url: str) -> str:
+    """With a tool that is too slow for the check of new orders."""
+    made = (await create(platform, order))["id"]
+    async with platform.database.transaction() as connection:
+        await connection.execute(
+            "update rehearsals set method = jsonb_set(method, '{reinforcement,tools,0,server_url}', to_jsonb(%s::text))"
+            " where id = %s",
+            (tool_url, made),
+        )
+    return made
+
+
 async def test_a_worker_that_shuts_down_breaks_off_and_says_so(platform: Platform, order: dict[str, Any]) -> None:
-    endpoint = Customer(latency_s=30.0)
+    endpoint = Customer(latency_s=5.0)
     async with LoopbackEndpoint(endpoint) as slow:
-        made = (await create(platform, order))["id"]
-        async with platform.database.transaction() as connection:
-            await connection.execute(
-                "update rehearsals set method ="
-                " jsonb_set(method, '{reinforcement,tools,0,server_url}', to_jsonb(%s::text))"
-                " where id = %s",
-                (slow.tool_url, made),
-            )
+        made = await create_slow(platform, order, slow.tool_url)
         stopping = False
         work = asyncio.create_task(run_rehearsal(made, replace(platform.place, is_stopping=lambda: stopping)))
         await endpoint.until(_has_calls)
         stopping = True
         assert await work == "failed: interrupted"
     assert (await shown(platform, made))["error"]["code"] == "interrupted"
+
+
+async def cancel(platform: Platform, rehearsal_id: str) -> dict[str, Any]:
+    reply = await platform.http.post(f"/rehearsals/{rehearsal_id}/cancel")
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+async def test_a_rehearsal_that_waits_is_cancelled_at_once(platform: Platform, order: dict[str, Any]) -> None:
+    made = (await create(platform, order))["id"]
+    cancelled = await cancel(platform, made)
+    assert (cancelled["status"], cancelled["is_cancel_requested"]) == ("cancelled", True)
+    assert cancelled["finished_at"] is not None
+    assert await run_rehearsal(made, platform.place) == "not to be run now"
+    assert "tool-secret" not in await stored(platform, made)
+    async with platform.database.transaction() as connection:
+        row = await RehearsalRepository(connection).get(made)
+    assert row is not None
+    assert row.secrets is None
+
+
+async def test_a_rehearsal_that_is_played_is_broken_off_and_rings_for_the_next(
+    platform: Platform, order: dict[str, Any]
+) -> None:
+    endpoint = Customer(latency_s=5.0)
+    async with LoopbackEndpoint(endpoint) as slow:
+        made = await create_slow(platform, order, slow.tool_url)
+        following = (await create(platform, order))["id"]
+        work = asyncio.create_task(run_rehearsal(made, platform.place))
+        await endpoint.until(_has_calls)
+        platform.bells.heard.clear()
+        asked = await cancel(platform, made)
+        assert (asked["status"], asked["is_cancel_requested"]) == ("running", True)
+        assert await asyncio.wait_for(work, 20) == "cancelled"
+    done = await shown(platform, made)
+    assert (done["status"], done["report"], done["error"]) == ("cancelled", None, None)
+    assert platform.bells.heard == [Bell(REHEARSE, following)]
+
+
+async def test_a_cancelled_rehearsal_whose_worker_is_gone_has_not_failed(
+    platform: Platform, order: dict[str, Any]
+) -> None:
+    made = (await create(platform, order))["id"]
+    async with platform.database.transaction() as connection:
+        await RehearsalRepository(connection).take(made, owner="elsewhere/1/m-1", ttl_s=-1.0)
+    await cancel(platform, made)
+    async with platform.database.transaction() as connection:
+        await reconcile_rehearsals(connection, unheard_s=60.0)
+    lost = await shown(platform, made)
+    assert (lost["status"], lost["error"]) == ("cancelled", None)
+
+
+async def test_what_is_over_cannot_be_cancelled(platform: Platform, order: dict[str, Any]) -> None:
+    made = (await create(platform, order))["id"]
+    await cancel(platform, made)
+    again = await platform.http.post(f"/rehearsals/{made}/cancel")
+    assert (again.status_code, again.json()["error"]["code"]) == (400, "invalid_state")
+    assert "is cancelled and can no longer be cancelled" in again.json()["error"]["message"]
+    nobody = await platform.http.post("/rehearsals/rehearsal-none/cancel")
+    assert (nobody.status_code, nobody.json()["error"]["code"]) == (404, "rehearsal_not_found")
 
 
 def _has_calls(endpoint: ScriptedEndpoint) -> bool:

@@ -1,8 +1,7 @@
 """A real worker hears the bell and plays the rehearsal; a worker killed in the middle is noticed."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.store.bell import REHEARSE
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform
+from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.workbench import Workbench
 from tests.integration.worker.worker_process import WorkerProcess
 
-PATIENCE_S = 120.0
 pytestmark = pytest.mark.slow
 
 
@@ -27,13 +26,6 @@ def worker(platform: Platform, database_url: str, broker_url: str, tmp_path: Pat
     process = WorkerProcess(bench, broker_url, tmp_path / "worker.log")
     yield process
     process.end()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not await condition():
-        assert time.monotonic() < deadline_s, f"waited too long for {what}"
-        await asyncio.sleep(0.05)
 
 
 async def status(platform: Platform, rehearsal_id: str) -> str:

@@ -19,7 +19,7 @@ from rft.platform.worker.run_job import run_job
 from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.test_ingest import leased, store
-from tests.integration.worker.train_events import hold_began, hold_ended, numbered
+from tests.integration.worker.train_events import hold_began, hold_ended, logged
 from tests.integration.worker.workbench import Workbench
 
 
@@ -121,20 +121,20 @@ async def test_a_trainer_that_dies_while_held_is_started_again(bench: Workbench)
 async def test_a_new_trainer_waits_for_nobody(bench: Workbench) -> None:
     ingest = await leased(bench)
     events = [RunStarted(resumed_from_step=None, total_steps=3, pid=1), hold_began(1)]
-    assert (await store(bench, ingest, numbered(events))).is_held is True
+    assert (await store(bench, ingest, logged(events))).is_held is True
     assert await has_status(bench, ingest.lease.job_id, "paused")
     again = [RunStarted(resumed_from_step=None, total_steps=3, pid=2)]
-    assert (await store(bench, ingest, numbered(again, after=2))).is_held is False
+    assert (await store(bench, ingest, logged(again, after=2))).is_held is False
     job = await bench.job(ingest.lease.job_id)
     assert (job["status"], job["hold"]) == ("running", None)
-    assert (await store(bench, ingest, numbered([hold_began(1), hold_ended(1)], after=3))).is_held is False
+    assert (await store(bench, ingest, logged([hold_began(1), hold_ended(1)], after=3))).is_held is False
     assert await has_status(bench, ingest.lease.job_id, "running")
 
 
 async def test_a_held_job_whose_worker_fell_silent_is_queued_again_or_taken(bench: Workbench) -> None:
     queued, taken = await leased(bench), await leased(bench)
     for ingest in (queued, taken):
-        await store(bench, ingest, numbered([hold_began(0)]))
+        await store(bench, ingest, logged([hold_began(0)]))
         await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.job_id)
     async with bench.database.connection() as connection:
         lease = await take(connection, taken.lease.job_id, owner="other/1/x", ttl_s=60, slots=1)

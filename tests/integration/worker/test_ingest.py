@@ -6,11 +6,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
+from rft.core.events import RunEnded, RunStarted, TrainEvent
 from rft.platform.worker.ingest import Ingest, Ingested, LogGap
 from rft.platform.worker.lease import Lease, LeaseLost, take
+from rft.platform.worker.log_line import CorruptLog, LogLine, read_line
 from rft.platform.worker.metrics_event import GraderLabel
-from tests.integration.worker.train_events import START, numbered, one_step, whole_run
+from tests.integration.worker.train_events import (
+    START,
+    TRAINED_TOKENS,
+    logged,
+    numbered,
+    one_step,
+    rollout_done,
+    step_done,
+    whole_run,
+)
 from tests.integration.worker.workbench import Workbench
 
 TABLES = ("steps", "rollouts", "checkpoints")
@@ -24,7 +34,7 @@ async def leased(bench: Workbench) -> Ingest:
     return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
 
 
-async def store(bench: Workbench, ingest: Ingest, lines: list[EventLine]) -> Ingested:
+async def store(bench: Workbench, ingest: Ingest, lines: list[LogLine]) -> Ingested:
     async with bench.database.transaction() as connection:
         return await ingest.batch(connection, lines)
 
@@ -58,7 +68,7 @@ def without_ids(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[s
 async def test_a_run_becomes_rows(bench: Workbench) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
-    done = await store(bench, ingest, numbered(whole_run(job_id, steps=3)))
+    done = await store(bench, ingest, logged(whole_run(job_id, steps=3)))
     assert done.highest_step == 3
     await bench.assert_every_step_once(job_id, steps=3)
     rollouts = await bench.all("select * from rollouts where job_id = %s and step = 1 order by trace_id", job_id)
@@ -84,23 +94,70 @@ async def test_a_resumed_run_voids_what_came_after_its_checkpoint(bench: Workben
     again: list[TrainEvent] = [RunStarted(resumed_from_step=1, total_steps=3, pid=2)]
     for step in (2, 3):
         again.extend(one_step(job_id, step, 3, rollouts=3))
-    await store(bench, ingest, numbered(first))
-    await store(bench, ingest, numbered(again[:1], after=len(first)))
+    await store(bench, ingest, logged(first))
+    await store(bench, ingest, logged(again[:1], after=len(first)))
     assert [row["step"] for row in await bench.all("select step from steps where job_id = %s", job_id)] == [0, 1]
     job = await bench.job(job_id)
     assert (job["current_step"], job["trained_tokens"]) == (1, 100)
-    await store(bench, ingest, numbered(first + again))
+    await store(bench, ingest, logged(first + again))
     await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_rollout_that_is_told_again_is_stored_as_told_last(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    first, other = rollout_done(job_id, 1, 0), rollout_done(job_id, 1, 1)
+    again = first.model_copy(update={"turns": 7, "tool_calls": {"search": 9}})
+    await store(bench, ingest, logged([first, other]))
+    await store(bench, ingest, logged([first, other, rollout_done(job_id, 1, 2), again]))
+    rows = await bench.all("select tool_calls, record from rollouts where job_id = %s order by group_index", job_id)
+    found = {row["record"]["trace_id"]: (row["tool_calls"], row["record"]["turns"]) for row in rows}
+    assert len(rows) == 3
+    assert (found[first.trace_id], found[other.trace_id]) == ((9, 7), (3, 2))
+
+
+async def test_tokens_of_a_step_that_is_told_again_count_once(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    first = step_done(1, 3)
+    assert first.optimization is not None
+    longer = first.optimization.model_copy(update={"trained_tokens": TRAINED_TOKENS + 11})
+    events: list[TrainEvent] = [step_done(0, 3), first, first.model_copy(update={"optimization": longer})]
+    for end, tokens in ((1, 0), (2, TRAINED_TOKENS), (3, TRAINED_TOKENS + 11)):
+        await store(bench, ingest, logged(events[:end]))
+        assert (await bench.job(ingest.lease.job_id))["trained_tokens"] == tokens
+
+
+async def test_the_checkpoints_that_a_step_names_are_the_ones_kept(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    job_id, events = ingest.lease.job_id, list[TrainEvent]()
+    for step, kept in enumerate([(0,), (1, 0), (2, 1), (2, 0)]):
+        events.append(step_done(step, 3, kept=kept))
+        await store(bench, ingest, logged(events))
+        rows = await bench.all("select step from checkpoints where job_id = %s and is_kept", job_id)
+        assert {row["step"] for row in rows} == set(kept)
 
 
 async def test_a_gap_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbench) -> None:
     ingest = await leased(bench)
-    lines = numbered(whole_run(ingest.lease.job_id, steps=1))
+    lines = logged(whole_run(ingest.lease.job_id, steps=1))
     del lines[3]
     with pytest.raises(LogGap, match="jumps from 3 to 5"):
         await store(bench, ingest, lines)
     assert await bench.all("select 1 from rollouts") == []
     assert (await bench.job(ingest.lease.job_id))["last_event_seq"] == 0
+
+
+async def test_a_broken_rollout_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbench) -> None:
+    ingest = await leased(bench)
+    events = whole_run(ingest.lease.job_id, steps=1)
+    lines = [line.model_dump_json().encode() + b"\n" for line in numbered(events)]
+    lines[7] = lines[7].replace(b'"turns":2', b'"turns":"?"')
+    with pytest.raises(CorruptLog, match="cannot be read"):
+        await store(bench, ingest, [read_line(line) for line in lines])
+    assert await bench.all("select 1 from rollouts") == await bench.all("select 1 from steps") == []
+    assert (await bench.job(ingest.lease.job_id))["last_event_seq"] == 0
+    await store(bench, ingest, logged(events))
+    await bench.assert_every_step_once(ingest.lease.job_id, steps=1)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +170,7 @@ async def test_a_gap_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbenc
 )
 async def test_a_stale_token_writes_nothing(bench: Workbench, change: Any) -> None:
     ingest = await leased(bench)
-    lines = numbered(whole_run(ingest.lease.job_id, steps=2))
+    lines = logged(whole_run(ingest.lease.job_id, steps=2))
     await store(bench, ingest, lines[:7])
     await bench.do(change, ingest.lease.job_id)
     before = await state(bench, ingest)
@@ -128,7 +185,7 @@ async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
         *whole_run(ingest.lease.job_id, steps=2)[:-1],
         RunEnded(outcome="stopped", best_step=None),
     ]
-    done = await store(bench, ingest, numbered(events))
+    done = await store(bench, ingest, logged(events))
     assert done.ended is not None
     assert (await bench.job(ingest.lease.job_id))["status"] == "running"
 
@@ -138,9 +195,9 @@ async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
 async def test_any_replay_gives_the_same_rows(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
     """Batches as a worker could read them after any number of restarts: each begins at or before what is stored."""
     plain, replayed = await leased(bench), await leased(bench)
-    expected_lines = numbered(disturbed_run(plain.lease.job_id))
+    expected_lines = logged(disturbed_run(plain.lease.job_id))
     await store(bench, plain, expected_lines)
-    lines = numbered(disturbed_run(replayed.lease.job_id))
+    lines = logged(disturbed_run(replayed.lease.job_id))
     stored = 0
     for back, length in cuts:
         start = max(0, stored - back)

@@ -20,7 +20,7 @@ from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.train_events import (
     START,
     attempts_made,
-    numbered,
+    logged,
     one_step,
     rollout_done,
     step_done,
@@ -63,7 +63,7 @@ def a_run(job_id: str) -> list[TrainEvent]:
 async def test_a_rollouts_attempts_are_told_in_order(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
-    await store(bench, ingest, numbered(a_run(job_id)))
+    await store(bench, ingest, logged(a_run(job_id)))
     trace_id = rollout_done(job_id, 2, 0).trace_id
     url = f"/{job_id}/rollouts/{trace_id}/attempts"
     page = (await http.get(url)).json()
@@ -97,7 +97,7 @@ async def test_a_rollouts_attempts_are_told_in_order(bench: Workbench, http: htt
 async def test_what_cannot_be_found_is_said(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
-    await store(bench, ingest, numbered([attempts_made(1, "trace_running", None), rollout_done(job_id, 1, 0)]))
+    await store(bench, ingest, logged([attempts_made(1, "trace_running", None), rollout_done(job_id, 1, 0)]))
     assert len((await http.get(f"/{job_id}/rollouts/trace_running/attempts")).json()["data"]) == 1
     called_nobody = rollout_done(job_id, 1, 0).trace_id
     assert (await http.get(f"/{job_id}/rollouts/{called_nobody}/attempts")).json()["data"] == []
@@ -109,11 +109,23 @@ async def test_what_cannot_be_found_is_said(bench: Workbench, http: httpx.AsyncC
         assert (reply.status_code, reply.json()["error"]["param"]) == (400, "after")
 
 
+async def test_what_we_gave_up_ourselves_is_listed_but_no_error_of_the_endpoint(
+    bench: Workbench, http: httpx.AsyncClient
+) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    await store(bench, ingest, logged([attempts_made(1, "trace_late", None, BUSY, None, FailureCode.CANCELLED)]))
+    [tool] = (await http.get(f"/{job_id}/endpoints")).json()["data"]
+    assert (tool["attempts"], tool["errors"], tool["error_share"]) == (4, 1, 1 / 4)
+    assert tool["errors_by_code"]["cancelled"] == {"count": 1, "share": 1 / 4}
+    assert tool["last_failure"]["code"] == "server_error"
+
+
 async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
     assert (await http.get(f"/{job_id}/endpoints")).json()["data"] == []
-    await store(bench, ingest, numbered(a_run(job_id)))
+    await store(bench, ingest, logged(a_run(job_id)))
     tool, grader = (await http.get(f"/{job_id}/endpoints")).json()["data"]
     assert (tool["id"], tool["from_step"], tool["to_step"]) == ("tool:search", 0, 2)
     assert (tool["attempts"], tool["errors"], tool["error_share"]) == (7, 4, 4 / 7)
@@ -142,7 +154,7 @@ async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, 
 async def test_a_resumed_run_voids_the_attempts_of_later_steps(bench: Workbench) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
-    await store(bench, ingest, numbered(a_run(job_id)))
+    await store(bench, ingest, logged(a_run(job_id)))
     found = await stored(bench, ingest)
     assert ("trace_lost" in [trace_id for _, trace_id, _ in found]) is False
     assert [step for step, _, _ in found] == [0, 0, 1, 1, 2, 2, 2, 2]
@@ -152,7 +164,7 @@ async def test_a_resumed_run_voids_the_attempts_of_later_steps(bench: Workbench)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_replay_gives_every_attempt_once(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
     ingest = await leased(bench)
-    lines, last = numbered(a_run(ingest.lease.job_id)), 0
+    lines, last = logged(a_run(ingest.lease.job_id)), 0
     for back, length in cuts:
         start = max(0, last - back)
         last = (await store(bench, ingest, lines[start : start + length])).last_seq
@@ -164,7 +176,7 @@ async def test_a_stale_token_adds_no_line(bench: Workbench) -> None:
     ingest = await leased(bench)
     await bench.do("update jobs set lease_token = lease_token + 1 where id = %s", ingest.lease.job_id)
     with pytest.raises(LeaseLost):
-        await store(bench, ingest, numbered([attempts_made(0, "trace_1", None)]))
+        await store(bench, ingest, logged([attempts_made(0, "trace_1", None)]))
     assert await stored(bench, ingest) == []
 
 
@@ -172,7 +184,7 @@ async def test_strange_text_and_empty_events_are_taken(bench: Workbench, http: h
     ingest = await leased(bench)
     odd = attempts_made(0, "trace_odd", None).attempts[0]
     strange = AttemptsMade(step=0, attempts=(replace(odd, call_id="tab\t\\N nul\x00 \n"),))
-    done = await store(bench, ingest, numbered([AttemptsMade(step=0, attempts=()), strange, step_done(0, 2)]))
+    done = await store(bench, ingest, logged([AttemptsMade(step=0, attempts=()), strange, step_done(0, 2)]))
     assert done.last_seq == 3
     page: Any = (await http.get(f"/{ingest.lease.job_id}/rollouts/trace_odd/attempts")).json()
     assert page["data"][0]["call_id"] == "tab\t\\N nul\ufffd \n"

@@ -24,7 +24,7 @@ from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.api.running_api import BellTower, Served
 from tests.integration.waiting import until
-from tests.integration.worker.train_events import numbered, rollout_done, step_done
+from tests.integration.worker.train_events import logged, rollout_done, step_done
 from tests.integration.worker.workbench import Workbench
 
 STEPS = 2
@@ -94,7 +94,7 @@ async def store_run(bench: Workbench) -> str:
         events.append(step_done(step, STEPS))
     ingest = Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
     async with bench.database.transaction() as connection:
-        await ingest.batch(connection, numbered(events))
+        await ingest.batch(connection, logged(events))
     return job_id
 
 
@@ -152,6 +152,15 @@ async def test_steps_and_limits_choose_whole_groups_from_the_newest(scene: Scene
     assert ([one["id"] for one in rest["data"]], rest["has_more"]) == ([one_step["id"]], False)
 
 
+async def test_a_registered_grader_is_named_by_its_id(scene: Scene) -> None:
+    registry = scene.http.base_url.copy_with(path="/v1/graders")
+    made = (await scene.http.post(registry, json={"grader": SCORE})).json()
+    regrade = await scene.finished(grader={"id": made["id"]}, limit=4)
+    assert (regrade["status"], regrade["grader"]) == ("succeeded", {**SCORE, "id": made["id"]})
+    unknown = await scene.order(grader={"id": "grader_none"})
+    assert (unknown.status_code, unknown.json()["error"]["param"]) == (400, "grader.id")
+
+
 async def test_a_ruler_is_asked_once_per_group(scene: Scene) -> None:
     scene.judge.says('{"scores": [{"trajectory_id": "1", "score": 0.2}, {"trajectory_id": "2", "score": 0.8}]}')
 
@@ -160,6 +169,19 @@ async def test_a_ruler_is_asked_once_per_group(scene: Scene) -> None:
     report = ended["report"]
     assert (report["n"], report["rank_correlation"], report["best_changed_share"]) == (8, 1.0, 0.0)
     assert len(scene.judge.calls) == 4
+    assert report["judge_usage"]["judge-1"]["prompt_tokens"] == 4 * 100
+
+
+async def test_tokens_are_told_once_where_a_judge_gave_whole_groups_no_score(scene: Scene) -> None:
+    scene.judge.says("I would rather not say.")
+
+    ended = await scene.finished(grader={"type": "ruler", "model": "judge-1"})
+
+    report = ended["report"]
+    assert (report["failures"], len(scene.judge.calls)) == (8, 8), "each of four groups is asked about twice"
+    assert report["judge_usage"]["judge-1"] == {
+        "prompt_tokens": 8 * 100, "completion_tokens": 8 * 20, "cached_tokens": 0
+    }  # fmt: skip
 
 
 async def test_a_grader_without_scores_is_reported_and_no_zero_appears(scene: Scene) -> None:

@@ -2,12 +2,14 @@
 
 import csv
 import io
+import time
 from typing import Any
 
 import pytest
 
 from rft.core.events import RunEnded, TrainEvent
 from rft.core.job import JobStatus
+from rft.platform.jobs.objects import to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.transitions import cancel
 from rft.platform.worker.ending import cancel_unheld
@@ -15,7 +17,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, hold_row, release, take
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.platform.worker.result_file import write_results
-from tests.integration.worker.train_events import numbered, one_step, whole_run
+from tests.integration.worker.train_events import START, logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
 
 
@@ -29,7 +31,7 @@ async def leased(bench: Workbench) -> Ingest:
 
 async def store(bench: Workbench, ingest: Ingest, events: list[TrainEvent]) -> None:
     async with bench.database.transaction() as connection:
-        await ingest.batch(connection, numbered(events))
+        await ingest.batch(connection, logged(events))
 
 
 async def result(bench: Workbench, job_id: str) -> list[dict[str, str]] | None:
@@ -140,12 +142,17 @@ async def test_an_ending_that_is_rolled_back_leaves_no_file_and_a_second_one_no_
 async def test_a_running_job_knows_when_it_will_be_done(bench: Workbench) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id
-    assert (await found(bench, job_id)).estimated_finish is None
+    assert (await found(bench, job_id)).estimated_finish(START) is None
     events: list[Any] = whole_run(job_id, steps=5)
     await store(bench, ingest, events[: 1 + 3 * 5])
     job = await found(bench, job_id)
     assert (job.current_step, job.recent_step_s) == (2, 4.0)
     assert job.last_step_at is not None
-    assert job.estimated_finish == job.last_step_at.timestamp() + 3 * 4.0
+    last_s = job.last_step_at.timestamp()
+    assert job.estimated_finish(last_s + 1) == last_s + 3 * 4.0
+    assert job.estimated_finish(last_s + 9) == last_s + 5 * 4.0, "the step that runs takes longer than usual"
+    shown = to_job_object(job, bench.settings)
+    assert shown.estimated_finish is not None
+    assert shown.estimated_finish >= time.time(), "that step ended long ago"
     await bench.do("update jobs set status = 'paused', lease_owner = null where id = %s", job_id)
-    assert (await found(bench, job_id)).estimated_finish is None
+    assert (await found(bench, job_id)).estimated_finish(START) is None

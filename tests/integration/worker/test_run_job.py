@@ -52,6 +52,26 @@ async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
     assert [row["step"] for row in kept] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"train_slots": 1}, None),
+        ({"train_slots": 3}, "for calls to tools and graders"),
+        ({"train_slots": 3, "tool_gateway_url": "http://h"}, "for calls to graders"),
+        ({"train_slots": 3, "tool_gateway_url": "http://h", "grader_gateway_url": "http://h"}, None),
+    ],
+)
+async def test_jobs_beside_each_other_without_gateway_services_are_warned(
+    bench: Workbench, changes: dict[str, object], words: str | None
+) -> None:
+    job_id = await bench.queued_job()
+    bench.changed_settings |= changes
+    assert await run_job(job_id, bench.place()) == "over"
+    told = await bench.all("select message from job_events where job_id = %s and data->>'code' = 'own_limits'", job_id)
+    assert [words in row["message"] for row in told if words] == ([True] if words else [])
+    assert len(told) == (words is not None)
+
+
 async def test_the_trainer_is_handed_spec_and_rows(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     await run_job(job_id, bench.place())

@@ -15,7 +15,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.api.running_api import BellTower, Served
-from tests.integration.worker.train_events import numbered, one_step, step_done, whole_run
+from tests.integration.worker.train_events import logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
 
 STEPS = 3
@@ -45,7 +45,7 @@ async def ingest(bench: Workbench) -> Ingest:
 
 async def store(bench: Workbench, ingest: Ingest, events: list[TrainEvent], *, after: int = 0) -> int:
     async with bench.database.transaction() as connection:
-        return (await ingest.batch(connection, numbered(events, after=after))).last_seq
+        return (await ingest.batch(connection, logged(events, after=after))).last_seq
 
 
 class Messages:
@@ -225,23 +225,6 @@ async def test_a_page_may_begin_behind_a_rollout_that_the_filter_leaves_out(
         params = {"limit": 1000, "split": "valid", "after": rollout["id"]}
         behind = (await http.get(f"/{job_id}/rollouts", params=params)).json()["data"]
         assert behind == [other for other in everything[place + 1 :] if other["split"] == "valid"]
-
-
-async def test_a_sample_of_steps_spans_the_job_and_keeps_what_was_validated(
-    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
-) -> None:
-    job_id = ingest.lease.job_id
-    steps = [step_done(step, 100, evaluated=step % 10 == 0) for step in range(101)]
-    await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=100, pid=1), *steps])
-    page = (await http.get(f"/{job_id}/steps", params={"points": 11})).json()
-    assert [entry["step"] for entry in page["data"]] == list(range(0, 101, 10))
-    assert page["has_more"] is False
-    sampled = [entry["step"] for entry in (await http.get(f"/{job_id}/steps", params={"points": 7})).json()["data"]]
-    assert (sampled[0], sampled[-1]) == (0, 100)
-    assert len(sampled) <= 8
-    assert all(step % 10 == 0 for step in sampled)
-    every = (await http.get(f"/{job_id}/steps", params={"points": 1000})).json()["data"]
-    assert [entry["step"] for entry in every] == list(range(101))
 
 
 async def test_rollouts_are_filtered(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:

@@ -8,6 +8,7 @@ from tests.integration.worker.workbench import ROW, Workbench, jsonl
 
 
 async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> None:
+    (bench.folder / "config.json").write_text('{"max_position_embeddings": 500}')
     job_id = await bench.new_job(valid=jsonl(ROW, {**ROW, "n": -1}))
     assert await validate_job(job_id, bench.place()) == "queued"
     job = await bench.job(job_id)
@@ -108,6 +109,16 @@ async def test_a_validation_file_may_have_a_thousand_rows(bench: Workbench) -> N
     assert await validate_job(job_id, bench.place()) == "failed"
     error = (await bench.job(job_id))["error"]
     assert (error["param"], "line 1001: more than 1,000 rows" in error["message"]) == ("validation_file", True)
+
+
+async def test_where_the_models_context_is_unknown_an_event_says_so(bench: Workbench) -> None:
+    job_id = await bench.new_job()
+    assert await validate_job(job_id, bench.place()) == "queued"
+    [said] = await bench.all(
+        "select level, message from job_events where job_id = %s and data ->> 'code' = 'context_unknown'", job_id
+    )
+    assert said["level"] == "info"
+    assert "no row was measured" in said["message"]
 
 
 async def test_repeated_shared_and_long_rows_are_warnings(bench: Workbench) -> None:

@@ -7,6 +7,7 @@ from rft.core.events import (
     AttemptsMade,
     CheckpointInfo,
     EventLine,
+    GraderStats,
     HoldBegan,
     HoldEnded,
     Notice,
@@ -24,6 +25,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import Message, Role
 from rft.core.rollout import RolloutKey, Split, StopReason
+from rft.platform.worker.log_line import LogLine, read_line
 
 START = 1_790_000_000.0
 TRAINED_TOKENS = 100
@@ -132,6 +134,8 @@ def stats(reward: float, *, rollouts: int = 4, excluded: int = 1) -> RolloutStat
                 errors_by_code={"timeout": 1, "bad_arguments": 2},
             ),
         ),
+        failures_by_stage={"tool": excluded},
+        graders=(GraderStats(name="judge", gradings=rollouts - excluded, latency_mean_s=0.1, errors_by_code={}),),
     )
 
 
@@ -178,6 +182,11 @@ def whole_run(job_id: str, *, steps: int, rollouts: int = 3) -> list[TrainEvent]
     events.append(Notice(level="warn", message="the last\x00notice", code="no_signal", data={"groups": 3}))
     events.append(RunEnded(outcome="succeeded", best_step=steps))
     return events
+
+
+def logged(events: Sequence[TrainEvent], *, after: int = 0) -> list[LogLine]:
+    """The events as the worker reads them out of the log."""
+    return [read_line(line.model_dump_json().encode() + b"\n") for line in numbered(events, after=after)]
 
 
 def numbered(events: Sequence[TrainEvent], *, after: int = 0) -> list[EventLine]:

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest
-from rft.platform.registry.masks import refuse_masks, shown_body, unmasked
+from rft.platform.registry.masks import refuse_masks, refuse_moved_secrets, shown_body, unmasked
 from rft.platform.tools.fields import MASK
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 HEADERS = st.dictionaries(st.text(max_size=5), st.text(max_size=5).map(lambda text: f"s3cret-{text}"), max_size=3)
 BODIES = st.dictionaries(
-    st.sampled_from(["name", "graders", "part", "headers"]),
+    st.sampled_from(["name", "graders", "part", "headers", "Headers", "api_key"]),
     st.recursive(
         VALUES,
         lambda inner: (
             st.lists(inner, max_size=3)
-            | st.dictionaries(st.sampled_from(["a", "b", "graders"]), inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["a", "b", "graders", "token", "type"]), inner, max_size=3)
             | st.fixed_dictionaries({"headers": HEADERS, "url": VALUES})
         ),
         max_leaves=8,
@@ -56,3 +56,49 @@ def test_the_schema_of_a_tool_is_shown_as_it_is() -> None:
         "parameters": parameters,
         "headers": {"A": MASK},
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["Headers", "HEADERS", "Authorization", "api_key", "apiKey", "X-API-Key", "token", "Secret", "PassWord"]
+)
+@pytest.mark.parametrize("secret", ["s3cret", {"Authorization": "s3cret"}, [["Authorization", "s3cret"]]])
+def test_what_its_name_calls_a_secret_is_shown_masked_in_whatever_shape(name: str, secret: Any) -> None:
+    whole: JsonObject = {"name": "search", "deep": [{name: secret}], name: secret, "note": "fine"}
+    shown = shown_body(whole)
+    assert "s3cret" not in str(shown)
+    assert (shown["name"], shown["note"]) == ("search", "fine")
+    assert unmasked(shown, whole) == whole
+    with pytest.raises(BadRequest):
+        refuse_masks(shown)
+
+
+def test_the_parts_of_a_multi_grader_may_have_any_name() -> None:
+    part: JsonObject = {"type": "endpoint", "url": "http://host/", "headers": {"A": "s3cret"}}
+    shown: Any = shown_body({"type": "multi", "graders": {"token": part, "password": "s3cret"}})
+    assert shown["graders"] == {"token": {**part, "headers": {"A": MASK}}, "password": MASK}
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://evil/tool", "https://host:8443/tool", "http://host/tool", "https://host.evil/tool", "https://host@evil/"],
+)
+@pytest.mark.parametrize("field", ["server_url", "url", "callback_url"])
+def test_kept_header_values_do_not_move_to_another_server(address: str, field: str) -> None:
+    stored: JsonObject = {"part": {"server_url": "https://host/tool", "headers": {"A": "s3cret"}}}
+    moved: Any = {"part": {"server_url": "https://host/tool", "headers": {"A": MASK}, field: address}}
+    with pytest.raises(BadRequest, match="give the headers again") as raised:
+        refuse_moved_secrets(moved, stored, "grader")
+    assert raised.value.param == "grader.part.headers"
+    given_again: list[Any] = [{"part": {**moved["part"], "headers": headers}} for headers in ({"A": "new"}, None, {})]
+    for changed in given_again:
+        refuse_moved_secrets(changed, stored)
+
+
+@pytest.mark.parametrize("address", ["https://host/other", "https://HOST:443/tool?a=b", "https://calls:1/"])
+def test_kept_header_values_stay_with_the_servers_they_are_sent_to(address: str) -> None:
+    stored: JsonObject = {"server_url": "https://host/tool", "callback_url": "https://calls:1/", "headers": {"A": "x"}}
+    refuse_moved_secrets({"server_url": address, "headers": {"A": MASK}}, stored)
+
+
+def test_an_unknown_field_that_looks_like_an_address_is_no_crash() -> None:
+    refuse_moved_secrets({"note": {"url": "http://[oops:99999999"}}, {"note": {"url": "http://h:99999999/"}})

@@ -61,6 +61,15 @@ def test_what_a_step_does_not_have_is_empty_and_never_zero() -> None:
     assert first["scores/graders/endpoint/judge/valid_reward_mean"] == ""
 
 
+def test_grader_errors_are_the_rollouts_that_a_grader_left_without_a_score() -> None:
+    step = step_done(2, 3)
+    assert step.train is not None
+    failing = step.train.model_copy(update={"failures_by_stage": {"grader": 3, "tool": 2, "sampler": 1}})
+    data = metrics_event(step.model_copy(update={"train": failing}), GRADERS).data
+    assert result_row(data)["grader_error_count"] == 3
+    assert table(2)[0]["grader_error_count"] == "0", "a tool's failure is none of a grader's"
+
+
 def test_awkward_names_survive_the_file() -> None:
     name = 'a "quoted", name\nover two lines'
     data = metrics_event(step_done(1, 1), (GraderLabel(name, "python"),)).data

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from rft.platform.api import error_handlers
+from rft.platform.api.authentication import PREFIX, AuthenticationMiddleware
 from rft.platform.api.body_limit import BodyLimitMiddleware
 from rft.platform.api.dependencies import AppServices, Services, require_key
 from rft.platform.api.document import DocumentedApi
@@ -78,6 +79,7 @@ def create_app(
     )
     error_handlers.install(app)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
+    app.add_middleware(AuthenticationMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.add_api_route(
         "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}
@@ -90,7 +92,7 @@ def create_app(
 def _v1() -> APIRouter:
     # The ranges keep FastAPI from announcing its own 422, which we never send; the document names the statuses.
     responses: dict[int | str, dict[str, object]] = {"4XX": {"description": ""}, "5XX": {"description": ""}}
-    v1 = APIRouter(prefix="/v1", dependencies=[Depends(require_key)], responses=responses)
+    v1 = APIRouter(prefix=PREFIX, dependencies=[Depends(require_key)], responses=responses)
     for router in (
         files_router,
         jobs_router,

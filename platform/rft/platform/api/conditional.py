@@ -11,6 +11,18 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
     304: {"description": "Nothing has changed since the reply whose `ETag` was sent in `If-None-Match`."}
 }
 """For a route's `responses`."""
+STREAM_POSITION = "last-event-id"
+STREAM_GOES_ON: dict[int | str, dict[str, Any]] = NOT_MODIFIED | {
+    200: {
+        "headers": {
+            STREAM_POSITION: {
+                "description": "Sent as `Last-Event-ID`, it makes the job's stream go on where this reply ends.",
+                "schema": {"type": "string"},
+            }
+        }
+    }
+}
+"""The same for what a job's stream goes on from."""
 
 
 def etag_of(*version: object) -> str:
@@ -33,13 +45,12 @@ def not_modified(etag: str) -> Response:
     return Response(status_code=304, headers={"etag": etag, "cache-control": "private, no-cache"})
 
 
-def tagged(body: BaseModel, etag: str) -> Response:
-    """The answer with its tag."""
-    return Response(
-        body.model_dump_json(),
-        media_type="application/json",
-        headers={"etag": etag, "cache-control": "private, no-cache"},
-    )
+def tagged(content: str, etag: str, newest_seq: int | None = None) -> Response:
+    """The answer, a JSON document, with its tag; `newest_seq`: and with the event after which a stream goes on."""
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
+    if newest_seq is not None:
+        headers[STREAM_POSITION] = str(newest_seq)
+    return Response(content, media_type="application/json", headers=headers)
 
 
 def by_content(request: Request, body: BaseModel) -> Response:
@@ -48,6 +59,4 @@ def by_content(request: Request, body: BaseModel) -> Response:
     etag = etag_of(content)
     if has_newest(request, etag):
         return not_modified(etag)
-    return Response(
-        content, media_type="application/json", headers={"etag": etag, "cache-control": "private, no-cache"}
-    )
+    return tagged(content, etag)

@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from rft.platform.api.authentication import caller
 from rft.platform.api.background import Background
-from rft.platform.api.errors import Unauthorized
-from rft.platform.api.keys import verify_key
 from rft.platform.files.storage import FileStore
 from rft.platform.settings import Settings
 from rft.platform.store.bell import Ringer
@@ -31,45 +30,41 @@ class Services:
     background: Background = field(default_factory=Background)
 
 
-def get_services(request: Request) -> Services:
+# Not one of these waits for anything; but what is no coroutine would be called in a thread of its own.
+async def get_services(request: Request) -> Services:
     """The process's open services."""
-    return request.app.state.services
+    return _services(request)
 
 
-def get_settings(request: Request) -> Settings:
+async def get_settings(request: Request) -> Settings:
     """The settings the app was made with."""
-    return get_services(request).settings
+    return _services(request).settings
 
 
-def get_database(request: Request) -> Database:
+async def get_database(request: Request) -> Database:
     """The pool, for endpoints that need more than one transaction (streams)."""
-    return get_services(request).database
+    return _services(request).database
 
 
 async def get_uow(request: Request) -> AsyncIterator[UnitOfWork]:
     """One transaction for the request, committed before the reply is sent."""
-    services = get_services(request)
+    services = _services(request)
     async with unit_of_work(services.database, services.ringer) as uow:
         yield uow
+
+
+def _services(request: Request) -> Services:
+    return request.app.state.services
 
 
 _BEARER = HTTPBearer(auto_error=False, description="An API key: `rft_<id>_<random>`.")
 
 
 async def require_key(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+    request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 ) -> str:
-    """The id of the caller's API key. Raises Unauthorized."""
-    if credentials is None:
-        raise Unauthorized(
-            "You didn't provide an API key. Send it in an Authorization header: 'Authorization: Bearer YOUR_KEY'.",
-            code="missing_api_key",
-        )
-    async with get_database(request).connection() as connection:
-        key_id = await verify_key(connection, credentials.credentials)
-    if key_id is None:
-        raise Unauthorized("Incorrect API key provided.", code="invalid_api_key")
-    return key_id
+    """The id of the caller's API key, which the middleware has verified. Raises Unauthorized."""
+    return caller(request.scope["state"])
 
 
 AppServices = Annotated[Services, Depends(get_services)]

@@ -52,7 +52,7 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
                 continue
             responses[status] = {"description": description, "content": _ENVELOPE}
     for response in responses.values():
-        response["headers"] = {request_id.HEADER: _REQUEST_ID}
+        response.setdefault("headers", {})[request_id.HEADER] = _REQUEST_ID
     if "304" in responses:
         operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
         for status in ("200", "304"):

@@ -40,6 +40,11 @@ async def _on_api_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_database_down(_request: Request, error: Exception) -> JSONResponse:
+    return database_down(error)
+
+
+def database_down(error: Exception) -> JSONResponse:
+    """The reply while the database is away."""
     _LOG.error("the database does not answer: %r", error)
     return render(Unavailable("The database does not answer; try again.", code="database_unavailable"))
 

@@ -1,7 +1,8 @@
 """Base of request bodies, and constraints that say in words what they want."""
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
@@ -20,10 +21,15 @@ MAX_DEPTH = 100
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def shallow(value: Any) -> Any:
-    """The value, if it is not nested too deeply."""
-    if any(depth > MAX_DEPTH for _, depth in _parts(value)):
-        raise PydanticCustomError("invalid_value", "is nested more than {depth} levels deep", {"depth": MAX_DEPTH})
+def proper_json(value: Any) -> Any:
+    """The value, if it is not nested too deeply and holds only numbers that JSON has: our parser takes `NaN`, too."""
+    is_finite = True
+    for part, depth in _parts(value):
+        if depth > MAX_DEPTH:
+            raise PydanticCustomError("invalid_value", "is nested more than {depth} levels deep", {"depth": MAX_DEPTH})
+        is_finite = is_finite and not _is_infinite(part)
+    if not is_finite:
+        raise _refused_at(_place_of_infinite(value) or (), "must be a number that JSON has, not NaN or Infinity")
     return value
 
 
@@ -34,8 +40,8 @@ class OpenBody(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_shallow(cls, value: Any) -> Any:
-        return shallow(value)
+    def _is_proper_json(cls, value: Any) -> Any:
+        return proper_json(value)
 
 
 class TextBody(OpenBody):
@@ -78,6 +84,32 @@ def refuse_unless(problem: Callable[[str], str | None]) -> Callable[[str], str]:
 def holds_only_text(value: Any) -> bool:
     """Whether every string can be written as UTF-8 and stored."""
     return not any(isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)) for part, _ in _parts(value))
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _place_of_infinite(value: Any) -> tuple[int | str, ...] | None:
+    """Where in a document of bearable depth the first number lies that is none."""
+    inner: Iterable[tuple[int | str, Any]]
+    match value:
+        case dict():
+            inner = value.items()
+        case list():
+            inner = enumerate(value)
+        case _:
+            return () if _is_infinite(value) else None
+    places = ((key, _place_of_infinite(entry)) for key, entry in inner)
+    return next(((key, *place) for key, place in places if place is not None), None)
+
+
+def _refused_at(place: tuple[int | str, ...], words: str) -> Exception:
+    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
+    # Raised this way it carries its own place below the field.
+    return (
+        ValidationError.from_exception_data("body", [{"type": error, "loc": place, "input": None}]) if place else error
+    )
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, int]]:

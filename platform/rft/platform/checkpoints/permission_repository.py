@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
+from rft.platform.store.departed import has_departed
 
 Order = Literal["ascending", "descending"]
 _COLUMNS: LiteralString = "id, model, project_id, created_at"
@@ -52,17 +53,22 @@ class PermissionRepository:
         query = _NEWEST_FIRST if order == "descending" else _OLDEST_FIRST
         return await self._fetch(query, {"model": model, "after": after, "limit": limit, "project_id": project_id})
 
-    async def exists(self, model: str, permission_id: str) -> bool:
-        """Whether this checkpoint has such a permission."""
+    async def has_place(self, model: str, permission_id: str) -> bool:
+        """Whether a page can begin after this permission of the checkpoint, which may be taken back by now."""
         query: LiteralString = (
             "select " + _COLUMNS + " from checkpoint_permissions where model = %(model)s and id = %(id)s"
         )
-        return bool(await self._fetch(query, {"model": model, "id": permission_id}))
+        if await self._fetch(query, {"model": model, "id": permission_id}):
+            return True
+        return await has_departed(self._connection, _list_of(model), permission_id)
 
     async def delete(self, model: str, permission_id: str) -> bool:
         """False when there was no such permission."""
         cursor = await self._connection.execute(
-            "delete from checkpoint_permissions where model = %s and id = %s", (model, permission_id)
+            "with gone as ("
+            "delete from checkpoint_permissions where model = %s and id = %s returning id, created_at, seq)"
+            " insert into departed (id, list, created_at, seq) select id, %s, created_at, seq from gone",
+            (model, permission_id, _list_of(model)),
         )
         return cursor.rowcount > 0
 
@@ -72,15 +78,21 @@ class PermissionRepository:
             return await cursor.fetchall()
 
 
+def _list_of(model: str) -> str:
+    return f"permissions of {model}"
+
+
+_PLACE: LiteralString = (
+    "(select seq from checkpoint_permissions where id = %(after)s"
+    " union all select seq from departed where id = %(after)s)"
+)
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from checkpoint_permissions where model = %(model)s"
     " and (%(project_id)s::text is null or project_id = %(project_id)s)"
 )
 _NEWEST_FIRST: LiteralString = (
-    _PAGE + " and (%(after)s::text is null or seq < (select seq from checkpoint_permissions where id = %(after)s))"
-    " order by seq desc limit %(limit)s"
+    _PAGE + " and (%(after)s::text is null or seq < " + _PLACE + ") order by seq desc limit %(limit)s"
 )
 _OLDEST_FIRST: LiteralString = (
-    _PAGE + " and (%(after)s::text is null or seq > (select seq from checkpoint_permissions where id = %(after)s))"
-    " order by seq limit %(limit)s"
+    _PAGE + " and (%(after)s::text is null or seq > " + _PLACE + ") order by seq limit %(limit)s"
 )

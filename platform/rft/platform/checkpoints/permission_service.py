@@ -36,7 +36,7 @@ async def list_permissions(
     """One page of a checkpoint's permissions. Raises NotFound, BadRequest."""
     await _refuse_unknown(uow, settings, model)
     permissions = PermissionRepository(uow.connection)
-    if after is not None and not await permissions.exists(model, after):
+    if after is not None and not await permissions.has_place(model, after):
         raise unknown_cursor(after)
     rows = await permissions.page(model, after=after, limit=limit + 1, order=order, project_id=project_id)
     return to_page([_to_object(row) for row in rows], limit=limit)

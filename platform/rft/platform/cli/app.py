@@ -11,10 +11,13 @@ from rft.platform.cli.file_commands import files_app
 from rft.platform.cli.job_commands import jobs_app
 from rft.platform.cli.model_commands import models_app
 from rft.platform.cli.options import ApiKey, BaseUrl
+from rft.platform.cli.permission_commands import permissions_app
 from rft.platform.cli.registry_commands import graders_app, tools_app
 from rft.platform.cli.regrade_commands import regrade
+from rft.platform.cli.rehearsal_commands import rehearsals_app
 from rft.platform.cli.rollout_commands import rollouts_app
 from rft.platform.cli.secret_commands import secrets_app
+from rft.platform.cli.signing_commands import signing_app
 
 if TYPE_CHECKING:
     from rft.platform.cli.rehearse import Wanted
@@ -39,6 +42,9 @@ app.command("regrade", rich_help_panel=_WORK)(regrade)
 app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(models_app, name="models", rich_help_panel=_WORK)
+app.add_typer(permissions_app, name="permissions", rich_help_panel=_WORK)
+app.add_typer(rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
+app.add_typer(signing_app, name="signing-secrets", rich_help_panel=_WORK)
 app.add_typer(keys, name="key", rich_help_panel=_HOST)
 app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
 

@@ -73,6 +73,12 @@ class Listing:
     """Where the rest begins; None when this is all."""
 
 
+def to_listing(page: JsonObject) -> Listing:
+    """A page that is the whole list."""
+    data = page.get("data")
+    return Listing([entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else [], None)
+
+
 class Client:
     """Calls one platform with one key. Every method raises PlatformProblem."""
 
@@ -106,8 +112,7 @@ class Client:
         has_more = True
         while has_more and len(found) < limit:
             page = self.get(path, {**(query or {}), "limit": min(_PAGE, limit - len(found)), "after": after})
-            data = page.get("data")
-            new = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+            new = to_listing(page).found
             found.extend(new)
             has_more = bool(page.get("has_more")) and bool(new)
             after = str(found[-1].get("id")) if found else None

@@ -64,6 +64,26 @@ def get_file(file_id: FileId, base_url: BaseUrl = None, api_key: ApiKey = None, 
         here.show(here.client.get(f"/files/{part(file_id)}"), File, file_page)
 
 
+@files_app.command("problems")
+def list_problems(
+    file_id: FileId,
+    limit: Limit = 100,
+    after: After = None,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every line of a file that keeps jobs from using it."""
+    from rft.platform.cli.client import part
+    from rft.platform.cli.file_pages import problem_table
+    from rft.platform.cli.session import session
+    from rft.platform.cli.views import BadLine
+
+    with session(base_url, api_key, as_json=as_json) as here:
+        listing = here.client.listed(f"/files/{part(file_id)}/problems", {}, limit=limit, after=after)
+        here.show_all(listing, BadLine, problem_table, "no problems")
+
+
 @files_app.command("download")
 def download_file(
     file_id: FileId,

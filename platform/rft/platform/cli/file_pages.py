@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rft.platform.cli.pages import Fitted, add, facts, figure, ident, names, state, table
-from rft.platform.cli.views import File
+from rft.platform.cli.views import BadLine, File
 from rft.platform.cli.words import NOTHING, counted, date, one_line, size
 
 
@@ -25,6 +25,14 @@ def file_table(files: Sequence[File]) -> Fitted:
             date(file.created_at),
         )
     return Fitted(grid, spare=("purpose", "rows", "created", "size"))
+
+
+def problem_table(problems: Sequence[BadLine]) -> Fitted:
+    """One bad line of a file a line."""
+    grid = table(figure("line"), "where", "problem")
+    for problem in problems:
+        add(grid, f"{problem.line:,}", one_line(problem.path), one_line(problem.reason))
+    return Fitted(grid, spare=("where",))
 
 
 def file_page(file: File) -> RenderableType:

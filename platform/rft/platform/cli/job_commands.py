@@ -158,20 +158,27 @@ def list_endpoints(
 
 
 @jobs_app.command("regrades")
-def list_regrades(
+def show_regrades(
     job_id: JobId,
+    regrade_id: Annotated[
+        str | None, typer.Argument(metavar="[REGRADE]", help="Only this one, with its report.", show_default=False)
+    ] = None,
     limit: Limit = 20,
     after: After = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """A job's regrades, newest first."""
-    from rft.platform.cli.rollout_pages import regrade_table
+    """A job's regrades, newest first; or one of them."""
+    from rft.platform.cli.client import part
+    from rft.platform.cli.rollout_pages import regrade_page, regrade_table
     from rft.platform.cli.rollout_views import Regrade
     from rft.platform.cli.session import session
 
     with session(base_url, api_key, as_json=as_json) as here:
+        if regrade_id is not None:
+            here.show(here.client.get(_path(job_id, "regrade", part(regrade_id))), Regrade, regrade_page)
+            return
         listing = here.client.listed(_path(job_id, "regrade"), limit=limit, after=after)
         here.show_all(listing, Regrade, regrade_table, "no regrades")
 

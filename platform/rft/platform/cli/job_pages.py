@@ -108,6 +108,13 @@ def model_table(models: Sequence[Model]) -> Fitted:
     return Fitted(grid, spare=("created", "owner", "job"))
 
 
+def model_page(model: Model) -> RenderableType:
+    """One model."""
+    created = date(model.created) if model.created else None
+    head = [("model", model.id), ("owner", model.owned_by), ("created", created)]
+    return facts([*head, ("job", model.fine_tuning_job_id)])
+
+
 def _name(part: Named) -> str:
     return part.name or part.id or part.type or NOTHING
 

@@ -13,11 +13,14 @@ from rft.platform.cli.words import one_line
 _UNBOUNDED = 10_000
 STATES = {
     "succeeded": "green",
+    "completed": "green",
     "running": "cyan",
     "failed": "red",
     "cancelled": "dim",
     "paused": "yellow",
     "healthy": "green",
+    "active": "green",
+    "retired": "dim",
     "degraded": "yellow",
     "failing": "red",
     "processed": "green",

@@ -94,6 +94,7 @@ def regrade_page(regrade: Regrade) -> RenderableType:
 def _changes(report: RegradeReport) -> list[tuple[str, str | None]]:
     failed = ", ".join(f"{code} {count}" for code, count in report.failures_by_code.items())
     correlation = number(report.rank_correlation, 2)
+    tokens = [f"{model} {one.prompt_tokens + one.completion_tokens:,}" for model, one in report.judge_usage.items()]
     return [
         ("rollouts", f"{report.n:,} in {counted(report.groups, 'group')}"),
         ("without a score", f"{report.failures:,} ({failed})" if report.failures else None),
@@ -101,6 +102,7 @@ def _changes(report: RegradeReport) -> list[tuple[str, str | None]]:
         ("rank correlation", f"{correlation} (over {counted(report.groups_ranked, 'group')} that both tell apart)"),
         ("another best rollout", f"in {share(report.best_changed_share)} of groups"),
         ("groups with signal", f"{share(report.signal_share_before)} -> {share(report.signal_share_after)}"),
+        ("judge tokens", ", ".join(tokens) or None),
     ]
 
 

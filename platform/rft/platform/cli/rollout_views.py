@@ -106,6 +106,13 @@ class Step(View):
     record: StepRecord
 
 
+class JudgeTokens(View):
+    """What a judge model read and wrote."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class RegradeReport(View):
     """What another grader changes."""
 
@@ -120,6 +127,7 @@ class RegradeReport(View):
     best_changed_share: float | None
     signal_share_before: float | None
     signal_share_after: float | None
+    judge_usage: dict[str, JudgeTokens] = Field(default_factory=dict)
 
 
 class Regrade(View):

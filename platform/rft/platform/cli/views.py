@@ -42,6 +42,14 @@ class File(View):
     dataset: Dataset | None = None
 
 
+class BadLine(View):
+    """One bad line of a file."""
+
+    line: int
+    path: str
+    reason: str
+
+
 class Deleted(View):
     """Something is gone."""
 
@@ -168,6 +176,25 @@ class Checkpoint(View):
         """A number among the metrics."""
         value = self.metrics.get(name)
         return float(value) if isinstance(value, int | float) else None
+
+
+class Permission(View):
+    """A project that may use a checkpoint."""
+
+    id: str
+    created_at: int
+    project_id: str
+
+
+class SigningSecret(View):
+    """What calls are signed with."""
+
+    id: str
+    created_at: int
+    retired_at: int | None = None
+    status: str
+    secret: str | None = None
+    """Told once, when it is made."""
 
 
 class EndpointHealth(View):

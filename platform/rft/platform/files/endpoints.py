@@ -8,8 +8,8 @@ from fastapi.responses import StreamingResponse
 
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
-from rft.platform.files import service
-from rft.platform.files.schemas import FileDeleted, FileObject, UploadPurpose
+from rft.platform.files import problems, service
+from rft.platform.files.schemas import FileDeleted, FileObject, ProblemObject, UploadPurpose
 from rft.platform.files.uploading import receive_upload
 
 router = APIRouter(prefix="/files", tags=["files"])
@@ -69,6 +69,15 @@ async def list_files(
 async def retrieve_file(uow: Uow, file_id: str) -> FileObject:
     """One file."""
     return service.to_file_object(await service.find(uow, file_id))
+
+
+@router.get("/{file_id}/problems")
+async def list_file_problems(
+    services: AppServices, file_id: str, after: After = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> ListPage[ProblemObject]:
+    """Ours: every line of a file for fine-tuning that is no row, with its reason. What else keeps a job from using
+    the file depends on the job, and is in the job's error."""
+    return await problems.list_problems(services, file_id, after=after, limit=limit)
 
 
 @router.delete("/{file_id}")

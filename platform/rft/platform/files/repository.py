@@ -1,4 +1,4 @@
-"""Rows of `files`. A file past its expiry is gone for every reader."""
+"""Rows of `files`. A file past its expiry is gone for every reader but the unfinished jobs that were made with it."""
 
 from datetime import datetime
 from typing import Literal
@@ -8,12 +8,15 @@ from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
 from rft.core.dataset_report import DatasetReport
+from rft.platform.store.departed import has_departed
 from rft.platform.worker.storable import storable_json, storable_text
 
 IN_DATABASE = "database"
 """Storage key of files whose bytes lie in `file_contents`."""
 _COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at, report"
 _ALIVE = "(expires_at is null or expires_at > now())"
+_UNFINISHED = "status in ('validating_files', 'queued', 'running', 'paused')"
+_LIST = "files"
 
 
 class FileRow(Record):
@@ -93,10 +96,13 @@ class FileRepository:
         return None if row is None else row[0]
 
     async def lock_expired(self, *, limit: int) -> list[FileRow]:
-        """Files past their expiry that nobody else is removing."""
+        """Files past their expiry that no unfinished job needs, as far as one look can tell, and nobody is removing."""
         async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
             await cursor.execute(
                 "select " + _COLUMNS + " from files where expires_at <= now()"
+                " and not exists (select 1 from jobs where "
+                + _UNFINISHED
+                + " and files.id in (training_file, validation_file))"
                 " order by expires_at limit %s for update skip locked",
                 (limit,),
             )
@@ -110,6 +116,17 @@ class FileRepository:
             )
             return await cursor.fetchone()
 
+    async def get_for_job(self, file_id: str) -> FileRow | None:
+        """One file, past its expiry or not: an unfinished job keeps the files that it was made with."""
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute("select " + _COLUMNS + " from files where id = %s for key share", (file_id,))
+            return await cursor.fetchone()
+
+    async def has_place(self, file_id: str) -> bool:
+        """Whether a page can begin after this file, which may be gone by now."""
+        cursor = await self._connection.execute("select 1 from files where id = %s", (file_id,))
+        return await cursor.fetchone() is not None or await has_departed(self._connection, _LIST, file_id)
+
     async def page(
         self, *, after: str | None, limit: int, purpose: str | None, order: Literal["asc", "desc"]
     ) -> list[FileRow]:
@@ -121,7 +138,13 @@ class FileRepository:
 
     async def delete(self, file_id: str) -> bool:
         """False when there was no such file."""
-        return (await self._connection.execute("delete from files where id = %s", (file_id,))).rowcount > 0
+        cursor = await self._connection.execute(
+            "with gone as (delete from files where id = %s returning id, created_at)"
+            " insert into departed (id, list, created_at) select id, %s, created_at from gone"
+            " on conflict (id) do update set deleted_at = excluded.deleted_at",
+            (file_id, _LIST),
+        )
+        return cursor.rowcount > 0
 
     async def lock(self, file_id: str) -> bool:
         """Wait for jobs that are being created with this file, and keep new ones out. False: no such file."""
@@ -131,8 +154,7 @@ class FileRepository:
     async def unfinished_job_using(self, file_id: str) -> str | None:
         """A job that still needs this file."""
         cursor = await self._connection.execute(
-            "select id from jobs where status in ('validating_files', 'queued', 'running', 'paused')"
-            " and %s in (training_file, validation_file) limit 1",
+            "select id from jobs where " + _UNFINISHED + " and %s in (training_file, validation_file) limit 1",
             (file_id,),
         )
         row = await cursor.fetchone()
@@ -142,13 +164,15 @@ class FileRepository:
 _PAGE = (
     "select " + _COLUMNS + " from files where " + _ALIVE + " and (%(purpose)s::text is null or purpose = %(purpose)s)"
 )
+_PLACE = (
+    "(select created_at, id from files where id = %(after)s"
+    " union all select created_at, id from departed where id = %(after)s)"
+)
 _NEWEST_FIRST = (
-    _PAGE
-    + " and (%(after)s::text is null or (created_at, id) < (select created_at, id from files where id = %(after)s))"
+    _PAGE + " and (%(after)s::text is null or (created_at, id) < " + _PLACE + ")"
     " order by created_at desc, id desc limit %(limit)s"
 )
 _OLDEST_FIRST = (
-    _PAGE
-    + " and (%(after)s::text is null or (created_at, id) > (select created_at, id from files where id = %(after)s))"
+    _PAGE + " and (%(after)s::text is null or (created_at, id) > " + _PLACE + ")"
     " order by created_at, id limit %(limit)s"
 )

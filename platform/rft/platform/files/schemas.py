@@ -41,6 +41,17 @@ class FileObject(Listed):
     """None for files that are no datasets."""
 
 
+class ProblemObject(Listed):
+    """Ours: one bad line of a file for fine-tuning."""
+
+    object: Literal["file.problem"] = "file.problem"
+    line: int
+    """From 1."""
+    path: str
+    """Where in the line, e.g. `messages[0].role`; empty for the whole line."""
+    reason: str
+
+
 class FileDeleted(BaseModel):
     """The reply to a deletion."""
 

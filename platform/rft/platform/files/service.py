@@ -6,6 +6,7 @@ from typing import Literal
 from rft.core.dataset_report import DatasetReport
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
+from rft.platform.files.loose_bytes import LooseBytes
 from rft.platform.files.repository import IN_DATABASE, FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
 from rft.platform.files.storage import BytesMissing, FileStore
@@ -65,7 +66,7 @@ async def list_files(
 ) -> ListPage[FileObject]:
     """One page of files."""
     files = FileRepository(uow.connection)
-    if after is not None and await files.get(after) is None:
+    if after is not None and not await files.has_place(after):
         raise unknown_cursor(after)
     rows = await files.page(after=after, limit=limit + 1, purpose=purpose, order=order)
     return to_page([to_file_object(row) for row in rows], limit=limit)
@@ -83,4 +84,5 @@ async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
         )
     await files.delete(file_id)
     if row.storage_key != IN_DATABASE:
+        await LooseBytes(uow.connection).add(row.storage_key)
         uow.after_commit(lambda: store.delete(row.storage_key))

@@ -1,11 +1,15 @@
 """Bytes of files, by key. Small enough a protocol for any object storage."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import obstore
+from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import LocalStore
 
 from rft.core.dataset_lines import LineSplitter
@@ -23,11 +27,18 @@ class BytesMissing(RftError):
     """The row knows a file whose bytes are gone."""
 
 
+class BytesNotStored(RftError):
+    """The store did not take them: it is full, away, or somebody deleted them meanwhile."""
+
+
 class FileStore(Protocol):
     """Streams in, streams out; nothing is ever whole in memory."""
 
     async def put(self, key: str, chunks: AsyncIterator[bytes]) -> int:
-        """Store the chunks and count their bytes; when the iterator raises, nothing is left behind."""
+        """Store the chunks and count their bytes; when the iterator raises, nothing is left behind.
+
+        Raises BytesNotStored.
+        """
         ...
 
     async def open(self, key: str) -> AsyncIterator[bytes]:
@@ -35,7 +46,7 @@ class FileStore(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Forget the bytes; fine when there are none."""
+        """Forget the bytes, half-written ones too; fine when there are none."""
         ...
 
 
@@ -43,6 +54,7 @@ class LocalFileStore:
     """A directory."""
 
     def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._store = LocalStore(directory, mkdir=True)
 
     async def put(self, key: str, chunks: AsyncIterator[bytes]) -> int:
@@ -55,7 +67,12 @@ class LocalFileStore:
                 size += len(chunk)
                 yield chunk
 
-        await obstore.put_async(self._store, key, counted(), chunk_size=_CHUNK_BYTES, max_concurrency=_PARTS_IN_FLIGHT)
+        try:
+            await obstore.put_async(
+                self._store, key, counted(), chunk_size=_CHUNK_BYTES, max_concurrency=_PARTS_IN_FLIGHT
+            )
+        except ObstoreError as error:
+            raise BytesNotStored(f"the bytes of {key} were not stored: {error}") from error
         return size
 
     async def open(self, key: str) -> AsyncIterator[bytes]:
@@ -68,10 +85,15 @@ class LocalFileStore:
 
     async def delete(self, key: str) -> None:
         """See `FileStore.delete`."""
-        try:
+        with suppress(FileNotFoundError):
             await obstore.delete_async(self._store, key)
-        except FileNotFoundError:
-            return
+        await asyncio.to_thread(self._delete_unfinished, key)
+
+    def _delete_unfinished(self, key: str) -> None:
+        """What a `put` that was killed has left; the store itself neither lists nor deletes it."""
+        with suppress(FileNotFoundError):
+            for number in count(1):
+                (self._directory / f"{key}#{number}").unlink()
 
 
 async def _bytes_of(found: "GetResult") -> AsyncIterator[bytes]:

@@ -1,13 +1,15 @@
-"""Expired files: invisible at once, and swept away with their bytes soon after."""
+"""Expired files: invisible at once, and swept away with their bytes soon after. So are bytes that belong to no file."""
 
 import asyncio
 import logging
 
 import psycopg
 
+from rft.platform.files.loose_bytes import LooseBytes
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
+from rft.platform.store.departed import forget_departed
 
 _LOG = logging.getLogger(__name__)
 SWEEP_S = 60.0
@@ -18,13 +20,14 @@ async def sweep_forever(database: Database, store: FileStore) -> None:
     """Sweep every minute until cancelled. A database that is away is waited for."""
     while True:
         try:
-            while await sweep_expired(database, store) == _AT_ONCE:
-                continue
+            for sweep in (sweep_expired, sweep_loose, sweep_departed):
+                while await sweep(database, store) == _AT_ONCE:
+                    continue
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            _LOG.warning("expired files could not be swept: %s", error)
+            _LOG.warning("files could not be swept: %s", error)
         except Exception:
             # It must outlive any bug of its own: without it the disk fills.
-            _LOG.exception("the sweep of expired files stumbled")
+            _LOG.exception("the sweep of files stumbled")
         await asyncio.sleep(SWEEP_S)
 
 
@@ -32,9 +35,29 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
     """Remove up to a hundred expired files; returns how many. Several processes may sweep at once."""
     async with database.transaction() as connection:
         files = FileRepository(connection)
-        expired = await files.lock_expired(limit=_AT_ONCE)
-        for row in expired:
+        removed = 0
+        for row in await files.lock_expired(limit=_AT_ONCE):
+            if await files.unfinished_job_using(row.id) is not None:
+                continue  # A job that was made while we looked keeps it; the sweep after its end removes it.
             # The bytes first: whatever breaks in between, the row remembers that they are to go.
             await store.delete(row.storage_key)
-            await files.delete(row.id)
-    return len(expired)
+            removed += await files.delete(row.id)
+    return removed
+
+
+async def sweep_loose(database: Database, store: FileStore) -> int:
+    """Remove the bytes of up to a hundred uploads that were cut off, or of deleted files; returns how many."""
+    async with database.transaction() as connection:
+        loose = LooseBytes(connection)
+        due = await loose.lock_due(limit=_AT_ONCE)
+        for storage_key in due:
+            # An upload that is not as dead as it seemed waits here, and finds that its bytes are gone.
+            await store.delete(storage_key)
+            await loose.forget(storage_key)
+    return len(due)
+
+
+async def sweep_departed(database: Database, _store: FileStore) -> int:
+    """Forget up to a hundred places in lists where something stood long ago; returns how many."""
+    async with database.transaction() as connection:
+        return await forget_departed(connection, limit=_AT_ONCE)

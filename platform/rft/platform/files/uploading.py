@@ -1,24 +1,27 @@
 """An upload on its way in: from the socket to the store, chunk by chunk, the validator reading along."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from starlette.requests import ClientDisconnect
 
 from rft.core.dataset_report import DatasetCheck, DatasetReport
 from rft.core.ids import public_id
-from rft.platform.api.errors import BadRequest, TooLarge
+from rft.platform.api.errors import BadRequest, TooLarge, Unavailable
+from rft.platform.files.incoming import Incoming
 from rft.platform.files.multipart import PartBegan, PartBytes, PartEnded, PartEvent, read_parts
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import UploadPurpose
-from rft.platform.files.storage import FileStore
+from rft.platform.files.storage import BytesNotStored, FileStore
 from rft.platform.store.database import Database
 
+_LOG = logging.getLogger(__name__)
 MAX_FILE_BYTES = 512 << 20
 _BLOCK_BYTES = 1 << 20
 _MAX_FIELDS = 32
@@ -33,6 +36,13 @@ class UploadFields(BaseModel):
     expires_after_anchor: Annotated[Literal["created_at"] | None, Field(alias="expires_after[anchor]")] = None
     expires_after_s: Annotated[int | None, Field(alias="expires_after[seconds]", ge=3600, le=2_592_000)] = None
 
+    @model_validator(mode="after")
+    def _expires_by_both(self) -> Self:
+        if (self.expires_after_anchor is None) != (self.expires_after_s is None):
+            field = "expires_after[anchor]" if self.expires_after_anchor is None else "expires_after[seconds]"
+            raise ValidationError.from_exception_data("form", [{"type": "missing", "loc": (field,), "input": None}])
+        return self
+
 
 @dataclass(slots=True)
 class _Received:
@@ -46,29 +56,33 @@ class _Received:
 async def receive_upload(
     database: Database, store: FileStore, *, content_type: str, body: AsyncIterator[bytes]
 ) -> FileRow:
-    """Keep the file of a form. Raises BadRequest, TooLarge and RequestValidationError; then nothing is kept."""
+    """Keep the file of a form. Raises BadRequest, TooLarge, Unavailable, RequestValidationError: nothing is kept."""
     file_id = public_id("file-", secrets.token_bytes(22), length=22)
     fields: dict[str, str] = {}
     received: _Received | None = None
+    incoming = Incoming(database, store, file_id)
     try:
-        parts = read_parts(content_type, body)
+        parts = read_parts(content_type, incoming.watched(body))
         async for part in parts:
             assert isinstance(part, PartBegan), "the readers below take a part to its end"
             if part.name == "file" and part.filename is not None:
                 if received is not None:
                     raise BadRequest("One file per upload.", param="file", code="invalid_value")
                 received = _Received(part.filename.replace("\\", "/").rsplit("/", 1)[-1])
+                await incoming.begin()
                 await _receive_file(store, file_id, received, fields, parts)
             else:
                 fields[part.name] = await _receive_text(part.name, parts)
                 if len(fields) > _MAX_FIELDS:
                     raise BadRequest(f"A form may have {_MAX_FIELDS} fields at most.", code="invalid_form")
-        return await _insert(database, file_id, received, fields)
+        return await _insert(database, incoming, file_id, received, fields)
     except BaseException as error:
-        if received is not None:
-            await store.delete(file_id)
+        await incoming.drop()
         if isinstance(error, ClientDisconnect):
             raise BadRequest("The upload was broken off.", param="file", code="invalid_form") from error
+        if isinstance(error, BytesNotStored):
+            _LOG.error("an upload failed: %s", error)
+            raise Unavailable("The file could not be stored; try again.", code="storage_unavailable") from error
         raise
 
 
@@ -83,7 +97,9 @@ async def _receive_file(
     received.bytes = await store.put(file_id, _blocks(received, parts))
 
 
-async def _insert(database: Database, file_id: str, received: _Received | None, fields: dict[str, str]) -> FileRow:
+async def _insert(
+    database: Database, incoming: Incoming, file_id: str, received: _Received | None, fields: dict[str, str]
+) -> FileRow:
     if received is None:
         raise BadRequest("Missing required parameter: 'file'.", param="file", code="missing_required_parameter")
     wanted = _checked(fields)
@@ -94,6 +110,7 @@ async def _insert(database: Database, file_id: str, received: _Received | None, 
     if wanted.purpose == FINE_TUNE and received.check is not None:
         report = await asyncio.to_thread(received.check.end)
     async with database.transaction() as connection:
+        await incoming.keep(connection)
         return await FileRepository(connection).insert(
             id=file_id,
             filename=received.filename,

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from rft.platform.api.dependencies import AppServices, AppSettings
+from rft.platform.api.dependencies import AppServices
 from rft.platform.graders import service
 from rft.platform.graders.objects import (
     GraderRun,
@@ -23,9 +23,9 @@ async def run_grader(services: AppServices, order: GraderRun) -> GraderRunObject
 
 
 @router.post("/graders/validate")
-async def validate_grader(settings: AppSettings, order: GraderValidate) -> GraderValidated:
+async def validate_grader(services: AppServices, order: GraderValidate) -> GraderValidated:
     """Check a grader, without calling anybody."""
-    return service.validate_grader(settings, order)
+    return await service.validate_grader(services, order)
 
 
 @router.post("/tool/run")

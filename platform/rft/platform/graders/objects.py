@@ -1,16 +1,17 @@
 """Dry runs of graders and tools on the wire (contract sections 1.10 and 2.5)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
+from rft.grader_gateway.builtin.multi import FORMULA_ERROR
 from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
 from rft.platform.api.wire import TextBody, must_be
-from rft.platform.graders.schemas import Grader
-from rft.platform.tools.fields import EndpointUrl, Headers
+from rft.platform.registry.references import GraderOrReference
+from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
 
 TraceId = Annotated[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")],
@@ -21,7 +22,7 @@ TraceId = Annotated[
 class GraderRun(TextBody):
     """Grade one answer, without a job."""
 
-    grader: Grader
+    grader: GraderOrReference
     model_sample: Annotated[str, must_be("a text")]
     """What the model answered: `sample.output_text`, and `sample.output_json` where it is JSON."""
     item: Annotated[dict[str, JsonValue], must_be("an object")] | None = None
@@ -33,7 +34,7 @@ class GraderRun(TextBody):
 class GraderValidate(TextBody):
     """Check a grader, without calling anybody."""
 
-    grader: Grader
+    grader: GraderOrReference
 
 
 class GraderValidated(BaseModel):
@@ -102,7 +103,7 @@ class GraderRunObject(BaseModel):
     reward: float
     """0 where there is none: the contract has no word for that, `failure` has."""
     sub_rewards: dict[str, float]
-    """Scores of a multi grader's parts."""
+    """Scores of a multi grader's parts, also where it has none itself."""
     model_grader_token_usage_per_model: dict[str, JudgeTokens]
     metadata: GraderRunMetadata
     failure: Failure | None
@@ -112,18 +113,26 @@ class GraderRunObject(BaseModel):
 class ToolRun(TextBody):
     """Call one tool, without a job."""
 
+    model_config = ConfigDict(json_schema_extra=either_url)
+
     type: Literal["function_call"] = "function_call"
     name: Annotated[
         Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")],
         must_be("1 to 64 letters, digits, underscores and dashes"),
     ]
     server_url: EndpointUrl
+    """`url` is accepted as another name of this field."""
     headers: Headers | None = None
     arguments: Annotated[str, must_be("a text that holds a JSON object")] = "{}"
     item: Annotated[dict[str, JsonValue], must_be("an object")] | None = None
     trace_id: TraceId | None = None
     id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     call_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_url(cls, value: Any) -> Any:
+        return with_server_url(value)
 
 
 class ToolRunObject(BaseModel):
@@ -142,22 +151,29 @@ class ToolRunObject(BaseModel):
 def to_run_object(spec: GraderSpec, outcome: Grade | Failure, *, execution_s: float) -> GraderRunObject:
     """The outcome under the contract's names."""
     grade = outcome if isinstance(outcome, Grade) else None
-    usage = {} if grade is None else grade.usage
+    usage = outcome.usage
+    scores = _scores(outcome)
     return GraderRunObject(
         reward=0.0 if grade is None else grade.reward,
-        sub_rewards=dict(grade.scores) if grade is not None and isinstance(spec, MultiGrader) else {},
+        sub_rewards=scores if isinstance(spec, MultiGrader) else {},
         model_grader_token_usage_per_model={model: _to_tokens(tokens) for model, tokens in usage.items()},
         metadata=GraderRunMetadata(
             name=spec.name,
             type=spec.type,
             execution_time=execution_s,
-            scores={} if grade is None else dict(grade.scores),
+            scores=scores,
             token_usage=sum(_to_tokens(tokens).total_tokens for tokens in usage.values()) if usage else None,
             sampled_model_name=_only_judge(spec),
             errors=_errors(spec, outcome),
         ),
         failure=None if isinstance(outcome, Grade) else outcome,
     )
+
+
+def _scores(outcome: Grade | Failure) -> dict[str, float]:
+    if isinstance(outcome, Grade):
+        return dict(outcome.scores)
+    return {name: part.score for name, part in outcome.parts.items() if part.score is not None}
 
 
 def _to_tokens(usage: TokenUsage) -> JudgeTokens:
@@ -178,15 +194,16 @@ def _only_judge(spec: GraderSpec) -> str | None:
 def _errors(spec: GraderSpec, outcome: Grade | Failure) -> GraderErrors:
     if isinstance(outcome, Grade):
         return GraderErrors.model_validate(dict.fromkeys(outcome.model_errors, True))
-    return GraderErrors.model_validate(_named(_kind(spec, outcome.endpoint), outcome))
+    of_parts = dict.fromkeys((error for part in outcome.parts.values() for error in part.model_errors), True)
+    return GraderErrors.model_validate({**of_parts, **_named(_kind(spec, outcome), outcome)})
 
 
-def _kind(spec: GraderSpec, name: str | None) -> str:
-    """The type of the grader that failed."""
+def _kind(spec: GraderSpec, failure: Failure) -> str:
+    """The type of the grader that failed. Names do not tell: a multi grader may be called like one of its parts."""
     if not isinstance(spec, MultiGrader):
         return spec.type
-    failed = (part for variable, part in spec.graders.items() if name in (part.name, variable))
-    return next((part.type for part in failed), spec.type)
+    failed = (spec.graders[name].type for name, part in failure.parts.items() if part.failure_code is not None)
+    return next(failed, spec.type)
 
 
 def _named(kind: str, failure: Failure) -> dict[str, bool | str]:
@@ -197,8 +214,8 @@ def _named(kind: str, failure: Failure) -> dict[str, bool | str]:
         return _with_details("invalid_variable_error", failure)
     is_ours = failure.code is FailureCode.INTERNAL_ERROR
     match kind:
-        case "multi":
-            return {"formula_parse_error": True}
+        case "multi" if failure.detail == FORMULA_ERROR:
+            return {FORMULA_ERROR: True}
         case "python" if is_ours:
             return {"python_grader_server_error": True, "python_grader_server_error_type": str(failure.code)}
         case "python":

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     FiniteFloat,
@@ -18,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.builtin.formula import formula_problem
-from rft.grader_gateway.builtin.python_code import source_problem
+from rft.grader_gateway.builtin.python_source import source_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless
 from rft.platform.graders.judge_fields import Input, JudgeModel, SamplingWanted, Template
 from rft.platform.tools.fields import EndpointUrl, Headers
@@ -27,6 +28,8 @@ _Name: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")
 ]
 _MAX_PARTS = 64
+ONLY_IMAGE = "2025-05-08"
+"""The one image that `python` graders run in: the contract's."""
 
 
 class EndpointGrader(OpenBody):
@@ -141,7 +144,7 @@ class PythonGrader(OpenBody):
     name: _Name | None = None
     source: Annotated[str, must_be("a text"), AfterValidator(refuse_unless(source_problem))]
     image_tag: str | None = None
-    """Accepted; there is one image here."""
+    """Accepted; there is one image here, whatever is named."""
     pass_threshold: FiniteFloat | None = None
     timeout_s: (
         Annotated[
@@ -230,8 +233,18 @@ def _by_name(graders: Any) -> Any:
     return by_name
 
 
+def _dict_or_list(schema: dict[str, Any]) -> None:
+    """Tells the document of the list, too."""
+    by_name = schema["properties"]["graders"]
+    by_list = {"type": "array", "items": by_name["additionalProperties"], "minItems": 1, "maxItems": _MAX_PARTS}
+    about = {key: by_name.pop(key) for key in ("title", "description") if key in by_name}
+    schema["properties"]["graders"] = {"anyOf": [by_name, by_list], **about}
+
+
 class MultiGrader(OpenBody):
     """Several graders and a formula over their names."""
+
+    model_config = ConfigDict(json_schema_extra=_dict_or_list)
 
     type: Literal["multi"]
     name: _Name | None = None

@@ -17,6 +17,7 @@ from rft.core.graders import GraderSpec, RulerGrader
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_grader, open_group_grader
 from rft.grader_gateway.contract import GradedTrace
@@ -32,6 +33,7 @@ from rft.platform.graders.objects import (
     ToolRunObject,
     to_run_object,
 )
+from rft.platform.graders.schemas import Grader
 from rft.platform.graders.specification import (
     refuse_without_judge,
     secrets_of_grader,
@@ -40,6 +42,8 @@ from rft.platform.graders.specification import (
     with_name,
 )
 from rft.platform.jobs.masking import masked
+from rft.platform.registry.references import GraderReference
+from rft.platform.registry.resolution import resolve_grader
 from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.tool_gateway.contract import item_id
@@ -59,12 +63,13 @@ class StoredTrace:
     prompt_messages: int
     finish_reason: str
     model: str
+    tools: tuple[ToolSchema, ...] = ()
 
 
 async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
-    refuse_without_judge(order.grader, services.settings, param=_PARAM)
-    grader = with_name(order.grader, _invented_name())
+    grader = with_name(await _resolved(services, order.grader), _invented_name())
+    refuse_without_judge(grader, services.settings, param=_PARAM)
     spec = to_grader_spec(grader, services.settings)
     item = order.item or {}
     trace = trace_of(order.model_sample, item)
@@ -82,13 +87,18 @@ async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
 
 
-def validate_grader(settings: Settings, order: GraderValidate) -> GraderValidated:
+async def validate_grader(services: Services, order: GraderValidate) -> GraderValidated:
     """The grader with its name filled in. Raises BadRequest where no judge is configured."""
-    refuse_without_judge(order.grader, settings, param=_PARAM)
-    grader = with_name(order.grader, _invented_name())
+    grader = with_name(await _resolved(services, order.grader), _invented_name())
+    refuse_without_judge(grader, services.settings, param=_PARAM)
     shown = masked(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     return GraderValidated(grader=shown)
+
+
+async def _resolved(services: Services, grader: Grader | GraderReference) -> Grader:
+    async with services.database.transaction() as connection:
+        return await resolve_grader(connection, services.secret_box, grader, param=_PARAM)
 
 
 async def run_tool(services: Services, order: ToolRun) -> ToolRunObject:
@@ -142,6 +152,7 @@ async def open_client(
             first_wait_s=settings.retry_first_wait_s,
         ),
         max_calls_in_flight=settings.max_calls_in_flight,
+        caps=SizeCaps(request_bytes=settings.max_call_bytes, reply_bytes=settings.max_reply_bytes),
         allow_loopback=settings.allow_loopback,
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
@@ -180,7 +191,8 @@ def trace_of(answer: str, item: JsonObject) -> StoredTrace:
     row = parse_row(json.dumps(item), line_number=1, index=0)
     prompt = row.messages if isinstance(row, DatasetRow) else ()
     messages = (*prompt, Message(role=Role.ASSISTANT, content=answer))
-    return StoredTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN)
+    tools = row.tools if isinstance(row, DatasetRow) else ()
+    return StoredTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN, tools=tools)
 
 
 def _invented_name() -> str:

@@ -10,7 +10,12 @@ from rft.platform.api.idempotency import IdempotencyKey, claim, earlier_job, fin
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.graders.specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.jobs.masking import masked_method, masked_request, secrets_of
-from rft.platform.jobs.order_checks import refuse_undescribed_tools, unknown_fields
+from rft.platform.jobs.order_checks import (
+    fields_without_effect,
+    refuse_misdescribed_tools,
+    refuse_undescribed_tools,
+    unknown_fields,
+)
 from rft.platform.jobs.repository import JobRepository, JobRow, NewJob
 from rft.platform.jobs.schemas import JobCreate, JobOrder, Method
 from rft.platform.models.service import resolve_base
@@ -41,6 +46,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
         order = resolved.order
         files = await check_files(uow, order)
+    refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=_GRADER)
     # No transaction is held open while somebody else's server takes its time.
@@ -144,6 +150,16 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
             "response_format is kept with the job but does not constrain the policy's answers in this release",
             level="warn",
             key="response-format",
+        )
+    idle = fields_without_effect(order)
+    if idle:
+        await add_event(
+            uow.connection,
+            job_id,
+            f"These fields are kept with the job and have no effect here: {', '.join(idle)}",
+            level="warn",
+            data={"code": "fields_without_effect", "fields": [*idle]},
+            key="fields-without-effect",
         )
     unknown = unknown_fields(order)
     if unknown:

@@ -6,11 +6,21 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from rft.platform.api.conditional import NOT_MODIFIED, by_content, etag_of, has_newest, not_modified, tagged
+from rft.platform.api.conditional import (
+    NOT_MODIFIED,
+    STREAM_GOES_ON,
+    by_content,
+    etag_of,
+    has_newest,
+    not_modified,
+    tagged,
+)
 from rft.platform.api.dependencies import AppServices, AppSettings, Uow
+from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs import creation, service
+from rft.platform.jobs.event_repository import EventType
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
 from rft.platform.jobs.schemas import JobOrder
 
@@ -52,7 +62,7 @@ async def list_jobs(
         after=after,
         limit=limit,
         metadata=pairs or None,
-        is_metadata_null=request.query_params.get("metadata") == "null",
+        is_metadata_null=_is_null(request.query_params.get("metadata")),
     )
 
 
@@ -83,16 +93,26 @@ async def resume_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -
     return to_job_object(await service.resume_job(uow, fine_tuning_job_id), settings)
 
 
-@router.get("/{fine_tuning_job_id}/events", response_model=ListPage[EventObject], responses=NOT_MODIFIED)
+@router.get("/{fine_tuning_job_id}/events", response_model=ListPage[EventObject], responses=STREAM_GOES_ON)
 async def list_job_events(
     request: Request,
     uow: Uow,
     fine_tuning_job_id: str,
+    type_: Annotated[EventType | None, Query(alias="type")] = None,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
-    """A job's events, newest first. Answers `If-None-Match`."""
-    etag = etag_of(await service.history_version(uow, fine_tuning_job_id), after, limit)
+    """A job's events, newest first; ours: `type` leaves out the others. Answers `If-None-Match`."""
+    known = await service.history(uow, fine_tuning_job_id)
+    etag = etag_of(known.version, type_, after, limit)
     if has_newest(request, etag):
         return not_modified(etag)
-    return tagged(await service.list_events(uow, fine_tuning_job_id, after=after, limit=limit), etag)
+    page = await service.list_events(uow, fine_tuning_job_id, type_, after=after, limit=limit)
+    return tagged(page.model_dump_json(), etag, known.newest_seq)
+
+
+def _is_null(metadata: str | None) -> bool:
+    if metadata not in (None, "null"):
+        words = "Invalid 'metadata': must be null, or pairs written as metadata[key]=value."
+        raise BadRequest(words, param="metadata", code="invalid_value")
+    return metadata is not None

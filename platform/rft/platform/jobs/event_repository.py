@@ -1,7 +1,8 @@
 """Rows of `job_events`; runners write them, here they are read."""
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, TypeAlias
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
@@ -9,12 +10,26 @@ from psycopg.rows import TupleRow, class_row
 from rft.core.base import Record
 from rft.platform.store.stored_json import StoredJson
 
+EventType: TypeAlias = Literal["message", "metrics"]
+
 _COLUMNS: LiteralString = "id, seq, job_id, created_at, level, type, message, data"
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from job_events where job_id = %(job_id)s and (%(after)s::text is null"
     " or seq < (select seq from job_events where id = %(after)s and job_id = %(job_id)s))"
-    " order by seq desc limit %(limit)s"
 )
+_NEWEST: LiteralString = " order by seq desc limit %(limit)s"
+_OF_TYPE: dict[EventType, LiteralString] = {"message": " and type = 'message'", "metrics": " and type = 'metrics'"}
+"""Written out, so that the planner sees that the index `job_events_messages` fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How far a job's history goes."""
+
+    version: str
+    """Changes whenever events or steps are added or voided."""
+    newest_seq: int
+    """Of its events; 0 where there is none."""
 
 
 class EventRow(Record):
@@ -25,7 +40,7 @@ class EventRow(Record):
     job_id: str
     created_at: datetime
     level: Literal["info", "warn", "error"]
-    type: Literal["message", "metrics"]
+    type: EventType
     message: str
     data: StoredJson | None
 
@@ -36,24 +51,25 @@ class EventRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def page(self, job_id: str, *, after: str | None, limit: int) -> list[EventRow]:
-        """Up to `limit` events of a job, newest first."""
+    async def page(self, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> list[EventRow]:
+        """Up to `limit` events of a job, newest first; all of one type where one is named."""
+        query = _PAGE + ("" if type_ is None else _OF_TYPE[type_]) + _NEWEST
         async with self._connection.cursor(row_factory=class_row(EventRow)) as cursor:
-            await cursor.execute(_PAGE, {"job_id": job_id, "after": after, "limit": limit})
+            await cursor.execute(query, {"job_id": job_id, "after": after, "limit": limit})
             return await cursor.fetchall()
 
-    async def history_version(self, job_id: str) -> str | None:
-        """Changes whenever events or steps are added or voided; None when there is no such job.
+    async def history(self, job_id: str) -> History | None:
+        """How far it goes; None when there is no such job.
 
         Workers change them only with the number of the log's line they stand for, or by adding an event.
         """
         cursor = await self._connection.execute(
-            "select launches, last_event_seq, (select max(seq) from job_events where job_id = jobs.id)"
+            "select launches, last_event_seq, coalesce((select max(seq) from job_events where job_id = jobs.id), 0)"
             " from jobs where id = %s",
             (job_id,),
         )
         row = await cursor.fetchone()
-        return None if row is None else ":".join(map(str, row))
+        return None if row is None else History(":".join(map(str, row)), newest_seq=row[2])
 
     async def exists(self, job_id: str, event_id: str) -> bool:
         """Whether this job has such an event."""

@@ -1,5 +1,6 @@
-"""What of an order is stored in the clear: everything but header values."""
+"""What of an order is stored in the clear: everything but header values, and what its name calls a secret."""
 
+from collections.abc import Iterator
 from typing import cast
 
 from pydantic import JsonValue
@@ -10,20 +11,69 @@ from rft.platform.graders.specification import secrets_of_grader
 from rft.platform.jobs.schemas import JobCreate, Method
 from rft.platform.tools.fields import MASK
 
+_SECRET = frozenset({"headers", "authorization", "apikey", "xapikey", "token", "secret", "password"})
+"""Names in lower case, dashes and underscores left out. Only `headers` is a field we know; the others are kept and
+echoed as unknown ones, and whoever misspells a field still means its secret."""
 
-def masked(value: JsonValue) -> JsonValue:
-    """The same document with the values of every `headers` object blotted out, however deep it lies."""
+
+def is_secret(name: str, value: JsonValue, within: str = "") -> bool:
+    """Whether a field with this name is not to be shown. `within`: the field that holds it."""
+    if within == "graders" and isinstance(value, dict) and "type" in value:
+        return False  # A part of a multi grader has whatever name its formula calls it by.
+    return name.lower().replace("_", "").replace("-", "") in _SECRET
+
+
+def masked(value: JsonValue, within: str = "") -> JsonValue:
+    """The same document with every header value and every secret blotted out, however deep it lies."""
     match value:
         case dict():
-            return {key: _masked_headers(entry) if key == "headers" else masked(entry) for key, entry in value.items()}
+            return {
+                key: _blotted(entry) if is_secret(key, entry, within) else masked(entry, key)
+                for key, entry in value.items()
+            }
         case list():
             return [masked(entry) for entry in value]
         case _:
             return value
 
 
-def _masked_headers(headers: JsonValue) -> JsonValue:
-    return dict.fromkeys(headers, MASK) if isinstance(headers, dict) else masked(headers)
+def _blotted(value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {key: _blotted(entry) for key, entry in value.items()}
+        case list():
+            return [_blotted(entry) for entry in value]
+        case None:
+            return None
+        case _:
+            return MASK
+
+
+def masks(value: JsonValue, path: str = "", within: str = "") -> Iterator[str]:
+    """Paths of the secrets in whose place the mask stands."""
+    match value:
+        case dict():
+            for key, entry in value.items():
+                here = f"{path}.{key}" if path else key
+                if not is_secret(key, entry, within):
+                    yield from masks(entry, here, key)
+                elif _has_mask(entry):
+                    yield here
+        case list():
+            for index, entry in enumerate(value):
+                yield from masks(entry, f"{path}[{index}]")
+        case _:
+            return
+
+
+def _has_mask(value: JsonValue) -> bool:
+    match value:
+        case dict():
+            return any(_has_mask(entry) for entry in value.values())
+        case list():
+            return any(_has_mask(entry) for entry in value)
+        case _:
+            return value == MASK
 
 
 def masked_method(method: Method) -> JsonObject:

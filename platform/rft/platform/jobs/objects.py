@@ -1,6 +1,8 @@
 """Fine-tuning jobs and their events on the wire: what a customer is shown."""
 
+import time
 from datetime import datetime
+from math import ceil
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -62,7 +64,7 @@ class JobObject(Listed):
     started_at: int | None
     finished_at: int | None
     estimated_finish: int | None
-    """While it runs and a step is done: if it goes on as in its last steps."""
+    """While it runs and a step is done: if it goes on as in its last steps. Never in the past."""
     model: str
     fine_tuned_model: str | None
     organization_id: str
@@ -80,6 +82,10 @@ class JobObject(Listed):
     integrations: list[JsonValue] | None
     error: JobErrorObject | None
     user_provided_suffix: str | None
+    eval_id: str | None = None
+    """Always null: validation is a part of the job, not an eval beside it."""
+    shared_with_openai: bool = False
+    """Always false: data stay here."""
     resolved_hyperparameters: ResolvedObject | None
     current_step: int | None
     total_steps: int | None
@@ -108,12 +114,13 @@ _KNOWN = frozenset(JobObject.model_fields) | frozenset(JobCreate.model_fields)
 def to_job_object(job: JobRow, settings: Settings) -> JobObject:
     """The row as the contract shows it."""
     integrations = job.request.get("integrations")
+    finish_s = job.estimated_finish(time.time())
     known = JobObject(
         id=job.id,
         created_at=int(job.created_at.timestamp()),
         started_at=_unix(job.started_at),
         finished_at=_unix(job.finished_at),
-        estimated_finish=None if job.estimated_finish is None else int(job.estimated_finish),
+        estimated_finish=None if finish_s is None else ceil(finish_s),
         model=job.model,
         fine_tuned_model=job.fine_tuned_model,
         organization_id=settings.organization,

@@ -6,13 +6,18 @@ from pydantic import BaseModel
 
 from rft.platform.api.errors import BadRequest
 from rft.platform.files.repository import FileRow
+from rft.platform.graders.schemas import ONLY_IMAGE
+from rft.platform.graders.specification import leaves
 from rft.platform.jobs.schemas import JobCreate
+from rft.platform.registry.references import GRADER_PREFIX, TOOL_PREFIX
 from rft.platform.tools.schemas import Tool
 
 _ALIASES = {Tool: {"url"}}
 """Other names of fields that we do know."""
-_OURS = {"method.reinforcement.grader.id"}
-"""Says which registered grader this one is a copy of."""
+_GRADER_ID = "method.reinforcement.grader.id"
+_NO_EFFECT = frozenset({"pass_threshold", "image_tag", "reasoning_effort"})
+"""Fields that we know, where a job has no use for them."""
+_NOTHING_WANTED = (None, "default", ONLY_IMAGE)
 
 
 def refuse_undescribed_tools(tools: Sequence[Tool], files: Sequence[FileRow]) -> None:
@@ -35,9 +40,42 @@ def refuse_undescribed_tools(tools: Sequence[Tool], files: Sequence[FileRow]) ->
             )
 
 
+def refuse_misdescribed_tools(files: Sequence[FileRow]) -> None:
+    """A tool's schema that is none is known before the job is; other bad lines are the job's error, as the contract
+    has it. Raises BadRequest naming the first line."""
+    for param, file in zip(("training_file", "validation_file"), files, strict=False):
+        problems = () if file.report is None else file.report.shown_problems
+        found = next((problem for problem in problems if problem.path.startswith("tools")), None)
+        if found is not None:
+            raise BadRequest(
+                f"The file '{file.id}' describes a tool wrongly: {found}.", param=param, code=f"invalid_{param}"
+            )
+
+
 def unknown_fields(order: JobCreate) -> list[str]:
     """Paths of the fields that mean nothing here: they are kept and echoed, and have no effect."""
-    return sorted(set(_unknown(order, "")) - _OURS)
+    reinforcement = order.method.reinforcement
+    found = set(_unknown(order, ""))
+    if str((reinforcement.grader.model_extra or {}).get("id", "")).startswith(GRADER_PREFIX):
+        found.discard(_GRADER_ID)  # Says which registered grader this one is a copy of.
+    for index, tool in enumerate(reinforcement.tools or []):
+        if tool.id is not None and not tool.id.startswith(TOOL_PREFIX):
+            found.add(f"method.reinforcement.tools[{index}].id")
+    return sorted(found)
+
+
+def fields_without_effect(order: JobCreate) -> list[str]:
+    """Paths of the fields that the contract has and a job here has no use for."""
+    reinforcement = order.method.reinforcement
+    hyperparameters = [f"hyperparameters.{name}" for name in _unused(reinforcement.hyperparameters)]
+    graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
+    whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
+    return sorted({f"method.reinforcement.{path}" for path in (*hyperparameters, *graders, *whole)})
+
+
+def _unused(body: BaseModel) -> Iterator[str]:
+    fields = body.model_fields_set & type(body).model_fields.keys() & _NO_EFFECT
+    yield from (name for name in fields if getattr(body, name) not in _NOTHING_WANTED)
 
 
 def _unknown(body: BaseModel, path: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from math import ceil
 from typing import LiteralString
 
 from psycopg import AsyncConnection
@@ -20,8 +21,9 @@ _COLUMNS: LiteralString = (
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold,"
     " model_deleted_at, usage_metrics,"
-    " (select avg((recent.record->'timing'->>'full_step_s')::double precision) from"
-    " (select record from steps where job_id = jobs.id and jobs.status = 'running' order by step desc limit 20) recent)"
+    " (select avg(duration_s) from"
+    " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
+    " order by step desc limit 20) recent)"
     " as recent_step_s,"
     " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at"
 )
@@ -93,13 +95,18 @@ class JobRow(NewJob):
     """Mean wall time of the last steps, evaluations included; only while it runs."""
     last_step_at: datetime | None = None
 
-    @property
-    def estimated_finish(self) -> float | None:
-        """Unix time at which a running job will be over if it goes on as it did last."""
+    def estimated_finish(self, now_s: float) -> float | None:
+        """Unix time at which a running job will be over if it goes on as it did last; never before `now_s`.
+
+        A step that takes longer than they do on average counts for as many as it has begun: so the answer does not
+        change with every second, and what is the same again need not be sent again.
+        """
         if self.recent_step_s is None or self.last_step_at is None or self.total_steps is None:
             return None
-        left = max(0, self.total_steps - (self.current_step or 0))
-        return self.last_step_at.timestamp() + left * self.recent_step_s
+        last_s, mean_s = self.last_step_at.timestamp(), self.recent_step_s
+        begun = max(1, ceil((now_s - last_s) / mean_s)) if mean_s > 0 else 1
+        later = max(0, self.total_steps - (self.current_step or 0) - 1)
+        return max(now_s, last_s + (begun + later) * mean_s)
 
 
 class JobRepository:
@@ -122,6 +129,11 @@ class JobRepository:
         """One job."""
         rows = await self._fetch("select " + _COLUMNS + " from jobs where id = %(id)s", {"id": job_id})
         return rows[0] if rows else None
+
+    async def exists(self, job_id: str) -> bool:
+        """Whether there is such a job."""
+        cursor = await self._connection.execute("select 1 from jobs where id = %s", (job_id,))
+        return await cursor.fetchone() is not None
 
     async def lock(self, job_id: str) -> JobRow | None:
         """One job, which nobody else changes until the caller's transaction ends."""

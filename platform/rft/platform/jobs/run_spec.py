@@ -36,6 +36,8 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         loss_type=order.loss_type or "dapo",
         engine=settings.engine,
         max_calls_in_flight=settings.max_calls_in_flight,
+        max_call_bytes=settings.max_call_bytes,
+        max_reply_bytes=settings.max_reply_bytes,
         allow_loopback=settings.allow_loopback,
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         has_adaptive_limits=settings.has_adaptive_limits,
@@ -45,6 +47,13 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
     )
+
+
+def described_tools(job: JobRow, settings: Settings) -> tuple[ToolSchema, ...]:
+    """What the model was told of its tools where a row says nothing of any."""
+    order = Method.model_validate(job.method).reinforcement
+    servers = (to_tool_server(tool, settings) for tool in order.tools or [])
+    return tuple(server.schema_of_job for server in servers if server.schema_of_job is not None)
 
 
 def to_tool_server(tool: Tool, settings: Settings) -> ToolServer:

@@ -14,6 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from rft.core.json_schema import schema_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be
 from rft.platform.graders.schemas import Grader
 from rft.platform.registry.references import GraderOrReference, ToolOrReference
@@ -69,15 +70,30 @@ class LoraWanted(OpenBody):
     """What learning_rate_multiplier 1 means."""
 
 
+def _refuse_at(problem: str, *place: str) -> NoReturn:
+    error = PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
+    raise ValidationError.from_exception_data("order", [{"type": error, "loc": place, "input": None}])
+
+
 def _known_response_format(value: Any) -> Any:
     if value is None:
         return value
     if not isinstance(value, dict) or value.get("type") not in ("text", "json_schema"):
         raise PydanticCustomError("invalid_value", "must be null, or an object of type 'text' or 'json_schema'")
-    nested = value.get("json_schema", value)
-    if value["type"] == "json_schema" and not (isinstance(nested, dict) and isinstance(nested.get("schema"), dict)):
-        raise PydanticCustomError("invalid_value", "of type 'json_schema' needs a schema")
+    if value["type"] == "json_schema":
+        _refuse_bad_schema(value)
     return value
+
+
+def _refuse_bad_schema(response_format: dict[str, Any]) -> None:
+    """The schema lies under `json_schema`, as chat completions have it, or flat, as responses have it."""
+    nested = response_format.get("json_schema", response_format)
+    schema = nested.get("schema") if isinstance(nested, dict) else None
+    if not isinstance(schema, dict):
+        raise PydanticCustomError("invalid_value", "of type 'json_schema' needs a schema")
+    problem = schema_problem(schema)
+    if problem is not None:
+        _refuse_at(problem, *(() if nested is response_format else ("json_schema",)), "schema")
 
 
 class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
@@ -157,11 +173,6 @@ Metadata: TypeAlias = Annotated[
 ]
 
 
-def _refuse_at(field: str, problem: str) -> NoReturn:
-    error = PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
-    raise ValidationError.from_exception_data("order", [{"type": error, "loc": (field,), "input": None}])
-
-
 class JobCreateOf(OpenBody, Generic[MethodT]):
     """The order of a fine-tuning job."""
 
@@ -186,10 +197,10 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
     def _is_storable(cls, value: Any) -> Any:
         if isinstance(value, dict):
             if value.get("hyperparameters") is not None:
-                _refuse_at("hyperparameters", "belongs to other methods; use method.reinforcement.hyperparameters")
+                _refuse_at("belongs to other methods; use method.reinforcement.hyperparameters", "hyperparameters")
             for key, entry in value.items():
                 if not holds_only_text(key) or not holds_only_text(entry):
-                    _refuse_at(str(key), "contains a NUL or half a surrogate pair, which cannot be stored")
+                    _refuse_at("contains a NUL or half a surrogate pair, which cannot be stored", str(key))
         return value
 
     @field_validator("integrations", mode="after")

@@ -9,7 +9,7 @@ from rft.core.errors import IllegalTransition
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.jobs import transitions
-from rft.platform.jobs.event_repository import EventRepository, EventRow
+from rft.platform.jobs.event_repository import EventRepository, EventRow, EventType, History
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.settings import Settings
@@ -68,21 +68,28 @@ async def _move(
     return _found(await jobs.get(job_id), job_id)
 
 
-async def history_version(uow: UnitOfWork, job_id: str) -> str:
-    """Changes whenever the job's events or steps do; costs next to nothing. Raises NotFound."""
-    version = await EventRepository(uow.connection).history_version(job_id)
-    if version is None:
+async def history(uow: UnitOfWork, job_id: str) -> History:
+    """How far the job's events and steps go; costs next to nothing. Raises NotFound."""
+    found = await EventRepository(uow.connection).history(job_id)
+    if found is None:
         raise _unknown(job_id)
-    return version
+    return found
 
 
-async def list_events(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[EventObject]:
-    """One page of a job's events, newest first."""
-    await find_job(uow, job_id)
+async def expect_job(uow: UnitOfWork, job_id: str) -> None:
+    """For whoever needs nothing of the job but that it exists. Raises NotFound."""
+    if not await JobRepository(uow.connection).exists(job_id):
+        raise _unknown(job_id)
+
+
+async def list_events(
+    uow: UnitOfWork, job_id: str, type_: EventType | None, *, after: str | None, limit: int
+) -> ListPage[EventObject]:
+    """One page of the events of a job that exists, newest first. Raises BadRequest."""
     events = EventRepository(uow.connection)
     if after is not None and not await events.exists(job_id, after):
         raise unknown_cursor(after)
-    rows = await events.page(job_id, after=after, limit=limit + 1)
+    rows = await events.page(job_id, type_, after=after, limit=limit + 1)
     return to_page([_to_event_object(row) for row in rows], limit=limit)
 
 

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, JsonValue
 
 from rft.platform.api.dependencies import AppServices, AppSettings, Uow
 from rft.platform.api.pagination import After, ListPage
-from rft.platform.api.wire import shallow
+from rft.platform.api.wire import proper_json
 from rft.platform.registry import service, trying
 from rft.platform.registry.schemas import (
     GraderCreate,
@@ -26,7 +26,7 @@ graders_router = APIRouter(prefix="/graders", tags=["registered graders"])
 Limit = Annotated[int, Query(ge=1, le=100)]
 Changes = Annotated[
     dict[str, JsonValue],
-    BeforeValidator(shallow),
+    BeforeValidator(proper_json),
     Body(description="Fields of a tool; those left out stay, null takes one away, a masked header value is kept."),
 ]
 

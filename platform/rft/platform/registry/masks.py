@@ -1,16 +1,20 @@
-"""Registered bodies at rest: shown with masked header values, sealed whole."""
+"""Registered bodies at rest: shown with masked secrets, sealed whole."""
 
 import json
 from typing import cast
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.platform.api.errors import ApiError, BadRequest
-from rft.platform.jobs.masking import masked
+from rft.platform.jobs.masking import is_secret, masked, masks
 from rft.platform.registry.repository import Registration
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 from rft.platform.tools.fields import MASK
+
+_ADDRESSES = ("server_url", "url", "callback_url")
+_PORTS = {"http": 80, "https": 443}
 
 
 def shown_body(body: JsonObject) -> JsonObject:
@@ -33,12 +37,14 @@ def whole_body(registration: Registration, box: SecretBox) -> JsonObject:
         raise ApiError(words, code="secrets_unreadable") from error
 
 
-def unmasked(new: JsonValue, stored: JsonValue) -> JsonValue:
-    """`new` with the stored value wherever it repeats a header's mask, as a reply shown and sent back does."""
+def unmasked(new: JsonValue, stored: JsonValue, within: str = "") -> JsonValue:
+    """`new` with the stored value wherever it repeats a secret's mask, as a reply shown and sent back does."""
     match new, stored:
         case dict(), dict():
             return {
-                key: _unmasked_headers(value, stored.get(key)) if key == "headers" else unmasked(value, stored.get(key))
+                key: _refilled(value, stored.get(key))
+                if is_secret(key, value, within)
+                else unmasked(value, stored.get(key), key)
                 for key, value in new.items()
             }
         case list(), list() if len(new) == len(stored):
@@ -47,33 +53,56 @@ def unmasked(new: JsonValue, stored: JsonValue) -> JsonValue:
             return new
 
 
-def _unmasked_headers(new: JsonValue, stored: JsonValue) -> JsonValue:
-    if not isinstance(new, dict) or not isinstance(stored, dict):
-        return new
-    return {name: stored.get(name, value) if value == MASK else value for name, value in new.items()}
+def _refilled(new: JsonValue, stored: JsonValue) -> JsonValue:
+    match new, stored:
+        case dict(), dict():
+            return {name: _refilled(value, stored.get(name, value)) for name, value in new.items()}
+        case list(), list() if len(new) == len(stored):
+            return [_refilled(value, other) for value, other in zip(new, stored, strict=True)]
+        case _:
+            return stored if new == MASK else new
 
 
 def refuse_masks(body: JsonValue, param: str = "") -> None:
-    """Raises BadRequest for a header whose value is the mask: somebody sends back what a reply showed."""
-    path = _path_of_mask(body, param)
+    """Raises BadRequest for a secret whose value is the mask: somebody sends back what a reply showed."""
+    path = next(masks(body, param), None)
     if path is not None:
         words = f"Invalid '{path}': this is the mask that stands for a secret in replies, not the secret."
         raise BadRequest(words, param=path, code="invalid_value")
 
 
-def _path_of_mask(body: JsonValue, path: str) -> str | None:
-    match body:
-        case dict():
-            for key, value in body.items():
-                here = f"{path}.{key}" if path else key
-                if key == "headers" and isinstance(value, dict) and MASK in value.values():
-                    return here
-                if (found := _path_of_mask(value, here)) is not None:
-                    return found
-        case list():
-            for index, value in enumerate(body):
-                if (found := _path_of_mask(value, f"{path}[{index}]")) is not None:
-                    return found
+def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> None:
+    """Raises BadRequest where masks stand for header values that would now go to another server than before.
+
+    Otherwise whoever may change a registration could have its secrets sent to a server of his own.
+    """
+    match new, stored:
+        case dict(), dict():
+            if _has_moved(new, stored) and (path := next(masks({"headers": new.get("headers")}, param), None)):
+                words = (
+                    f"Invalid '{path}': the address is another server's now; give the headers again with their values,"
+                    " or null to send none."
+                )
+                raise BadRequest(words, param=path, code="invalid_value")
+            for key, value in new.items():
+                refuse_moved_secrets(value, stored.get(key), f"{param}.{key}" if param else key)
         case _:
-            pass
-    return None
+            return
+
+
+def _has_moved(new: JsonObject, stored: JsonObject) -> bool:
+    return not _origins(new) <= _origins(stored)
+
+
+def _origins(body: JsonObject) -> set[str]:
+    """Whom the headers of this tool or grader are sent to."""
+    return {_origin(value) for key in _ADDRESSES if isinstance(value := body.get(key), str)}
+
+
+def _origin(address: str) -> str:
+    """Scheme, host and port; of what is no address, itself: an unknown field may hold anything."""
+    try:
+        url = urlsplit(address)
+        return f"{url.scheme}://{url.hostname}:{url.port or _PORTS.get(url.scheme)}"
+    except ValueError:
+        return address

@@ -13,7 +13,8 @@ _KNOWN = frozenset(ToolObject.model_fields) | {"url"}
 
 def to_tool_object(row: Registration, seen: Seen | None) -> ToolObject:
     """As registered, masked; the defaults of what was left out."""
-    tool = Tool.model_validate(row.body)
+    body = shown_body(row.body)
+    tool = Tool.model_validate(body)
     known = ToolObject(
         id=row.id,
         created_at=int(row.created_at.timestamp()),
@@ -31,7 +32,7 @@ def to_tool_object(row: Registration, seen: Seen | None) -> ToolObject:
         callback_url=tool.callback_url,
         health=to_health(row, seen),
     )
-    echoed = {key: value for key, value in row.body.items() if key not in _KNOWN}
+    echoed = {key: value for key, value in body.items() if key not in _KNOWN}
     return known.model_copy(update=echoed) if echoed else known
 
 

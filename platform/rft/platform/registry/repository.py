@@ -9,6 +9,7 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
+from rft.platform.store.departed import has_departed
 
 Kind = Literal["tool", "grader"]
 _COLUMNS: LiteralString = "id, kind, created_at, updated_at, body, sealed, last_test"
@@ -44,7 +45,7 @@ class Use(Record):
 
     registration_id: str
     endpoint: str
-    """Its name in the job."""
+    """Its name in the job's ledger; a multi grader has one for each part."""
 
 
 class Seen(Record):
@@ -81,6 +82,11 @@ class RegistrationRepository:
         )
         return _only(await self._fetch(query, {"id": registration_id, "kind": kind}))
 
+    async def has_place(self, kind: Kind, registration_id: str) -> bool:
+        """Whether a page can begin after this one, which may be deleted by now."""
+        is_there = await self.get(kind, registration_id) is not None
+        return is_there or await has_departed(self._connection, kind, registration_id)
+
     async def among(self, ids: Sequence[str]) -> dict[str, Registration]:
         """Those of these ids that exist, by id."""
         query: LiteralString = "select " + _COLUMNS + " from registrations where id = any(%(ids)s)"
@@ -105,7 +111,9 @@ class RegistrationRepository:
     async def delete(self, kind: Kind, registration_id: str) -> bool:
         """False when there is none. Jobs keep their copies."""
         cursor = await self._connection.execute(
-            "delete from registrations where id = %s and kind = %s", (registration_id, kind)
+            "with gone as (delete from registrations where id = %s and kind = %s returning id, kind, created_at)"
+            " insert into departed (id, list, created_at) select id, kind, created_at from gone",
+            (registration_id, kind),
         )
         return cursor.rowcount > 0
 
@@ -143,22 +151,23 @@ _UPDATE: LiteralString = (
 )
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from registrations where kind = %(kind)s and (%(after)s::text is null"
-    " or (created_at, id) < (select created_at, id from registrations where id = %(after)s))"
+    " or (created_at, id) < (select created_at, id from registrations where id = %(after)s"
+    " union all select created_at, id from departed where id = %(after)s))"
     " order by created_at desc, id desc limit %(limit)s"
 )
 _SEEN: LiteralString = (
     "select wanted.id as registration_id, calls.*"
     " from unnest(%(ids)s::text[]) as wanted (id)"
     " cross join lateral ("
-    "  select uses.job_id, uses.endpoint, coalesce(jobs.current_step, 0) as step"
+    "  select uses.job_id, array_agg(uses.endpoint) as endpoints, coalesce(jobs.current_step, 0) as step"
     "  from registration_uses uses join jobs on jobs.id = uses.job_id"
     "  where uses.registration_id = wanted.id and jobs.started_at is not null"
-    "  order by jobs.started_at desc limit 1"
+    "  group by uses.job_id, jobs.id order by jobs.started_at desc limit 1"
     " ) as last"
     " cross join lateral ("
     "  select count(*) as attempts, count(code) as failures, max(at) as last_seen,"
     "  (array_agg(code order by id desc) filter (where code is not null))[1] as last_failure"
     "  from attempts where job_id = last.job_id and step >= last.step - 1"
-    "  and endpoint = last.endpoint and stage = %(stage)s"
+    "  and endpoint = any(last.endpoints) and stage = %(stage)s and code is distinct from 'cancelled'"
     " ) as calls where calls.attempts > 0"
 )

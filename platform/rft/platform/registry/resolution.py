@@ -12,10 +12,12 @@ from pydantic_core import ErrorDetails
 from rft.core.base import JsonObject
 from rft.platform.api.error_handlers import to_bad_request
 from rft.platform.api.errors import BadRequest
+from rft.platform.graders.schemas import Grader
 from rft.platform.jobs.schemas import JobCreate, JobOrder, MethodOrder
 from rft.platform.registry.masks import refuse_masks, whole_body
 from rft.platform.registry.references import GraderReference, ToolReference
 from rft.platform.registry.repository import Registration, RegistrationRepository, Use
+from rft.platform.registry.schemas import GraderCreate
 from rft.platform.store.secret_box import SecretBox
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
@@ -46,6 +48,16 @@ async def resolve_order(connection: AsyncConnection[TupleRow], box: SecretBox, o
     grader = order.method.reinforcement.grader
     reinforcement["grader"] = _copied(grader, reinforcement["grader"], named, box, uses, _GRADER)
     return Resolved(validated(JobCreate, document), uses)
+
+
+async def resolve_grader(
+    connection: AsyncConnection[TupleRow], box: SecretBox, grader: Grader | GraderReference, *, param: str
+) -> Grader:
+    """The grader, or a copy of the registered one that it names. Raises BadRequest for what is not registered."""
+    named = await RegistrationRepository(connection).among([grader.id]) if isinstance(grader, GraderReference) else {}
+    written: JsonObject = grader.model_dump(mode="json", exclude_unset=True)
+    whole = _copied(grader, written, named, box, [], param)
+    return validated(GraderCreate, {"grader": whole}).grader
 
 
 def validated(model: type[_ModelT], document: JsonObject) -> _ModelT:
@@ -84,5 +96,11 @@ def _copied(
     if found is None or found.kind != kind:
         raise BadRequest(f"There is no registered {kind} '{part.id}'.", param=f"{param}.id", code=f"{kind}_not_found")
     body = whole_body(found, box)
-    uses.append(Use(registration_id=part.id, endpoint=str(body["name"])))
+    uses += [Use(registration_id=part.id, endpoint=name) for name in _calling_names(body)]
     return {**body, "id": part.id}
+
+
+def _calling_names(body: JsonObject) -> list[str]:
+    """The names that its calls go by in the ledger: a multi grader's parts call under their variables."""
+    parts = body.get("graders") if body.get("type") == "multi" else None
+    return list(parts) if isinstance(parts, dict) else [str(body["name"])]

@@ -10,7 +10,14 @@ from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.graders.schemas import Grader
 from rft.platform.graders.specification import refuse_without_judge
-from rft.platform.registry.masks import refuse_masks, sealed_body, shown_body, unmasked, whole_body
+from rft.platform.registry.masks import (
+    refuse_masks,
+    refuse_moved_secrets,
+    sealed_body,
+    shown_body,
+    unmasked,
+    whole_body,
+)
 from rft.platform.registry.objects import to_grader_object, to_tool_object
 from rft.platform.registry.references import GRADER_PREFIX, TOOL_PREFIX
 from rft.platform.registry.repository import Kind, Registration, RegistrationRepository, Seen
@@ -45,15 +52,18 @@ async def create_grader(uow: UnitOfWork, box: SecretBox, settings: Settings, ord
 
 
 async def update_tool(uow: UnitOfWork, box: SecretBox, tool_id: str, changes: JsonObject) -> ToolObject:
-    """Change the fields given; null takes one away. Raises NotFound, BadRequest."""
+    """Change the fields given; null takes one away. Raises NotFound, BadRequest.
+
+    Headers that are not given again stay, as long as they go where they went before.
+    """
     stored = RegistrationRepository(uow.connection)
     row = found(await stored.lock("tool", tool_id), "tool", tool_id)
     old = whole_body(row, box)
-    if "url" in changes or "server_url" in changes:
-        old = {key: value for key, value in old.items() if key not in ("url", "server_url")}
-    merged = {**old, **cast("JsonObject", unmasked(changes, old))}
-    kept: JsonObject = {key: value for key, value in merged.items() if value is not None}
-    body: JsonObject = validated(ToolCreate, kept).model_dump(mode="json", exclude_unset=True)
+    left = {key: value for key, value in shown_body(old).items() if key not in _renamed(changes)}
+    wanted: JsonObject = {key: value for key, value in {**left, **changes}.items() if value is not None}
+    checked: JsonObject = validated(ToolCreate, wanted).model_dump(mode="json", exclude_unset=True)
+    refuse_moved_secrets(checked, old)
+    body = cast("JsonObject", unmasked(checked, old))
     refuse_masks(body)
     changed = await stored.update(tool_id, shown_body(body), sealed_body(body, box))
     return to_tool_object(changed, (await stored.seen("tool", [tool_id])).get(tool_id))
@@ -65,7 +75,9 @@ async def update_grader(
     """Put another grader under this id; header values sent back masked are kept. Raises NotFound, BadRequest."""
     stored = RegistrationRepository(uow.connection)
     row = found(await stored.lock("grader", grader_id), "grader", grader_id)
-    body = cast("JsonObject", unmasked(_named(order.grader, settings, str(row.body["name"])), whole_body(row, box)))
+    wanted, old = _named(order.grader, settings, str(row.body["name"])), whole_body(row, box)
+    refuse_moved_secrets(wanted, old, "grader")
+    body = cast("JsonObject", unmasked(wanted, old))
     refuse_masks(body, "grader")
     changed = await stored.update(grader_id, shown_body(body), sealed_body(body, box))
     return to_grader_object(changed, (await stored.seen("grader", [grader_id])).get(grader_id))
@@ -115,10 +127,15 @@ async def _page(
     uow: UnitOfWork, kind: Kind, after: str | None, limit: int
 ) -> tuple[list[Registration], dict[str, Seen]]:
     stored = RegistrationRepository(uow.connection)
-    if after is not None and await stored.get(kind, after) is None:
+    if after is not None and not await stored.has_place(kind, after):
         raise unknown_cursor(after)
     rows = await stored.page(kind, after=after, limit=limit + 1)
     return rows, await stored.seen(kind, [row.id for row in rows[:limit]])
+
+
+def _renamed(changes: JsonObject) -> tuple[str, ...]:
+    """Both names of the address, where one of them brings another."""
+    return ("url", "server_url") if changes.get("url") or changes.get("server_url") else ()
 
 
 def _named(grader: Grader, settings: Settings, name: str) -> JsonObject:

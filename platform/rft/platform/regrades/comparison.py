@@ -1,11 +1,14 @@
 """How two gradings of the same rollouts differ. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import fsum, sqrt
 
+from pydantic import Field
+
 from rft.core.base import Record
+from rft.core.grade import TokenUsage, total_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,8 @@ class Regraded:
     after: float | None
     failure_code: str | None = None
     """Why there is no score after."""
+    usage: Mapping[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
+    """Tokens that judge models used for it, by model name."""
 
 
 class RolloutChange(Record):
@@ -49,6 +54,8 @@ class RegradeReport(Record):
     signal_share_before: float | None
     """Share of groups of two or more whose rewards are not all equal: only those train the policy."""
     signal_share_after: float | None
+    judge_usage: dict[str, TokenUsage] = Field(default_factory=dict)
+    """Tokens that judge models used, by model name, also where no score came of it."""
     rollouts: tuple[RolloutChange, ...]
 
 
@@ -72,6 +79,7 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
         best_changed_share=_share([has_other_best(*_columns(pairs)) for pairs in whole]),
         signal_share_before=_share([len(set(_columns(pairs)[0])) > 1 for pairs in whole]),
         signal_share_after=_share([len(set(_columns(pairs)[1])) > 1 for pairs in whole]),
+        judge_usage=total_usage(rollout.usage for rollout in everything),
         rollouts=tuple(
             RolloutChange(
                 trace_id=rollout.trace_id,

@@ -135,13 +135,12 @@ class RegradeRepository:
         """Up to `limit` rollouts with a whole conversation, newest step first, groups together and whole."""
         values = {
             "job_id": job_id,
-            "split": wanted.split,
             "steps": None if wanted.steps is None else list(wanted.steps),
             "grader": Stage.GRADER,
             "limit": wanted.limit + 1,
         }
         async with self._connection.cursor(row_factory=class_row(StoredRollout)) as cursor:
-            await cursor.execute(_ROLLOUTS, values)
+            await cursor.execute(_rollouts(wanted), values)
             return whole_groups(await cursor.fetchall(), wanted.limit)
 
     async def records(self, job_id: str, trace_ids: Sequence[str]) -> dict[str, RolloutDone]:
@@ -178,10 +177,18 @@ _FAIL_SILENT: LiteralString = (
     "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp()"
     " where status in ('queued', 'running') and touched_at < clock_timestamp() - make_interval(secs => %s)"
 )
-_ROLLOUTS: LiteralString = (
-    "select trace_id, split, step, epoch, row_index, reward from rollouts where job_id = %(job_id)s"
-    " and (reward is not null or failure_stage = %(grader)s)"
-    " and (%(split)s::text is null or split = %(split)s)"
-    " and (%(steps)s::integer[] is null or step = any(%(steps)s))"
-    " order by step desc, split, row_index, epoch, group_index, attempt limit %(limit)s"
-)
+_OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
+_IN_GROUPS: LiteralString = " order by step desc, split, row_index, epoch, group_index, attempt limit %(limit)s"
+
+
+def _rollouts(wanted: Selection) -> LiteralString:
+    """One ordered walk along an index per split, merged."""
+    steps: LiteralString = "" if wanted.steps is None else " and step = any(%(steps)s)"
+    walks: list[LiteralString] = [
+        "(select trace_id, split, step, epoch, row_index, group_index, attempt, reward from rollouts"
+        " where job_id = %(job_id)s and " + _OF_SPLIT[split] + steps + " and"
+        " (reward is not null or failure_stage = %(grader)s)" + _IN_GROUPS + ")"
+        for split in (Split if wanted.split is None else (wanted.split,))
+    ]
+    walked: LiteralString = " union all ".join(walks)
+    return "select trace_id, split, step, epoch, row_index, reward from (" + walked + ") as walks" + _IN_GROUPS

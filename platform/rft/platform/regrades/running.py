@@ -23,6 +23,7 @@ from rft.platform.files.storage import BytesMissing, read_lines
 from rft.platform.graders.service import StoredTrace, open_client
 from rft.platform.graders.specification import to_judge
 from rft.platform.jobs.repository import JobError, JobRow
+from rft.platform.jobs.run_spec import described_tools
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
 
@@ -128,9 +129,14 @@ async def _grade_batch(
 
 
 def _regraded(rollout: StoredRollout, outcome: Grade | Failure) -> Regraded:
-    if isinstance(outcome, Grade):
-        return Regraded(rollout.trace_id, before=rollout.reward, after=outcome.reward)
-    return Regraded(rollout.trace_id, before=rollout.reward, after=None, failure_code=str(outcome.code))
+    has_score = isinstance(outcome, Grade)
+    return Regraded(
+        rollout.trace_id,
+        before=rollout.reward,
+        after=outcome.reward if has_score else None,
+        failure_code=None if has_score else str(outcome.code),
+        usage=outcome.usage,
+    )
 
 
 class _Grading:
@@ -138,7 +144,7 @@ class _Grading:
 
     def __init__(self, services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> None:
         judge, spec, job_id = to_judge(services.settings), work.spec, work.id_
-        self._model = work.job.model
+        self._model, self._described = work.job.model, described_tools(work.job, services.settings)
         self._ruler = self._grader = None
         if isinstance(spec, RulerGrader):
             self._ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
@@ -158,7 +164,7 @@ class _Grading:
         trace_ids = [record.trace_id for record in records]
         if self._ruler is not None:
             ranked = await self._ruler.rank(traces, item=row.item, trace_ids=trace_ids)
-            return [ranked] * len(records) if isinstance(ranked, Failure) else ranked
+            return ranked.shared_by(len(records)) if isinstance(ranked, Failure) else ranked
         grader = self._grader
         assert grader is not None, "one of both is open"
         return await asyncio.gather(
@@ -174,6 +180,7 @@ class _Grading:
             prompt_messages=len(row.messages),
             finish_reason="length" if record.stop_reason in _CUT_OFF else "stop",
             model=self._model,
+            tools=self._described if row.item.get("tools") is None else row.tools,
         )
 
 

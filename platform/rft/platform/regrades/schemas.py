@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from rft.core.rollout import Split
 from rft.platform.api.wire import TextBody, must_be
-from rft.platform.graders.schemas import Grader
+from rft.platform.registry.references import GraderOrReference
 
 MAX_ROLLOUTS = 5_000
 DEFAULT_ROLLOUTS = 1_000
@@ -17,7 +17,8 @@ _Step = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 class RegradeCreate(TextBody):
     """Run another grader over a job's stored rollouts."""
 
-    grader: Grader
+    grader: GraderOrReference
+    """In full, or by the id of a registered one."""
     split: Split | None = None
     """Both when absent."""
     steps: (

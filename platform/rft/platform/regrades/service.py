@@ -15,7 +15,8 @@ from rft.platform.graders.specification import (
     with_name,
 )
 from rft.platform.jobs.masking import masked
-from rft.platform.jobs.service import find_job
+from rft.platform.jobs.service import expect_job, find_job
+from rft.platform.registry.resolution import resolve_grader
 from rft.platform.regrades.objects import RegradeObject, to_regrade_object
 from rft.platform.regrades.repository import RegradeRepository, RegradeRow, Selection
 from rft.platform.regrades.running import Work, work_on
@@ -31,10 +32,11 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
     """Check the order, write the row, begin. Raises NotFound, BadRequest."""
     async with unit_of_work(services.database, services.ringer) as uow:
         job = await find_job(uow, job_id)
-    refuse_without_judge(order.grader, services.settings, param=_PARAM)
-    await refuse_unreachable(grader_targets(order.grader, _PARAM), services.settings)
+        wished = await resolve_grader(uow.connection, services.secret_box, order.grader, param=_PARAM)
+    refuse_without_judge(wished, services.settings, param=_PARAM)
+    await refuse_unreachable(grader_targets(wished, _PARAM), services.settings)
     id_ = public_id("regrade-", secrets.token_bytes(24))
-    grader = with_name(order.grader, f"grader-{id_[-4:]}")
+    grader = with_name(wished, f"grader-{id_[-4:]}")
     shown = masked(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
@@ -56,7 +58,7 @@ async def _insert(uow: UnitOfWork, id_: str, job_id: str, grader: JsonObject, wa
 
 async def find_regrade(uow: UnitOfWork, job_id: str, regrade_id: str) -> RegradeObject:
     """One regrade. Raises NotFound."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     regrades = RegradeRepository(uow.connection)
     await regrades.fail_silent()
     row = await regrades.get(job_id, regrade_id)
@@ -67,7 +69,7 @@ async def find_regrade(uow: UnitOfWork, job_id: str, regrade_id: str) -> Regrade
 
 async def list_regrades(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[RegradeObject]:
     """One page of a job's regrades, newest first. Raises NotFound, BadRequest."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     regrades = RegradeRepository(uow.connection)
     await regrades.fail_silent()
     if after is not None and await regrades.get(job_id, after) is None:

@@ -30,3 +30,9 @@ async def list_rehearsals(
 async def retrieve_rehearsal(uow: Uow, rehearsal_id: str) -> RehearsalObject:
     """One rehearsal; its report is there once it is completed."""
     return await service.find_rehearsal(uow, rehearsal_id)
+
+
+@router.post("/{rehearsal_id}/cancel")
+async def cancel_rehearsal(uow: Uow, rehearsal_id: str) -> RehearsalObject:
+    """Break a rehearsal off. One that is being played ends within seconds; it has no report."""
+    return await service.cancel_rehearsal(uow, rehearsal_id)

@@ -49,6 +49,8 @@ def to_spec(
             first_wait_s=settings.retry_first_wait_s,
         ),
         max_calls_in_flight=settings.max_calls_in_flight,
+        max_call_bytes=settings.max_call_bytes,
+        max_reply_bytes=settings.max_reply_bytes,
         allow_loopback=settings.allow_loopback,
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
     )

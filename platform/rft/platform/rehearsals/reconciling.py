@@ -14,15 +14,16 @@ INTERRUPTED = JobError(
 
 
 async def reconcile_rehearsals(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[Bell]:
-    """Fail rehearsals without a living worker; the bell of the one whose turn it is, if it was not heard."""
+    """End rehearsals without a living worker; the bell of the one whose turn it is, if it was not heard."""
     running = await connection.execute(
         "select id, lease_owner, lease_until < clock_timestamp() from rehearsals where status = 'running'"
     )
     for rehearsal_id, owner, is_expired in await running.fetchall():
         if is_expired or is_surely_dead(owner):
             await connection.execute(
-                "update rehearsals set status = 'failed', finished_at = clock_timestamp(), error = %s, secrets = null,"
-                " lease_owner = null, lease_until = null"
+                "update rehearsals set status = case when is_cancel_requested then 'cancelled' else 'failed' end,"
+                " error = case when is_cancel_requested then null else %s end,"
+                " finished_at = clock_timestamp(), secrets = null, lease_owner = null, lease_until = null"
                 " where id = %s and lease_owner = %s and status = 'running'",
                 (Jsonb(INTERRUPTED.model_dump(mode="json")), rehearsal_id, owner),
             )

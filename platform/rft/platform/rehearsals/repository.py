@@ -13,12 +13,13 @@ from rft.platform.jobs.repository import JobError
 from rft.platform.worker.storable import storable_json
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 
-RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed"]
+RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed", "cancelled"]
 
 _LOCK = 7_304_201_125
 """Advisory lock: one worker at a time decides which rehearsal runs next."""
 _COLUMNS: LiteralString = (
-    "id, status, created_at, started_at, finished_at, model, training_file, method, secrets, seed, plan, report, error"
+    "id, status, is_cancel_requested, created_at, started_at, finished_at, model, training_file, method, secrets, seed,"
+    " plan, report, error"
 )
 
 
@@ -40,6 +41,8 @@ class RehearsalRow(NewRehearsal):
     """One row, but for the lease."""
 
     status: RehearsalStatus
+    is_cancel_requested: bool
+    """Its worker is asked to break it off."""
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -76,14 +79,15 @@ class RehearsalRepository:
         rows = await self._fetch(_TAKE, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
         return rows[0] if rows else None
 
-    async def renew(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> bool:
-        """Keep the lease; False when it is no longer ours."""
-        cursor = await self._connection.execute(
-            "update rehearsals set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
-            " where id = %(id)s and lease_owner = %(owner)s and status = 'running'",
-            {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s},
-        )
+    async def cancel(self, rehearsal_id: str) -> bool:
+        """Cancel it, or ask its worker to; False when it is over, or there is none."""
+        cursor = await self._connection.execute(_CANCEL, {"id": rehearsal_id})
         return cursor.rowcount > 0
+
+    async def renew(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> RehearsalRow | None:
+        """Keep the lease, and see whether to go on; None when it is no longer ours."""
+        rows = await self._fetch(_RENEW, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
+        return rows[0] if rows else None
 
     async def complete(self, rehearsal_id: str, report: RehearsalReport, *, owner: str) -> bool:
         """Write the report; False when the lease is no longer ours."""
@@ -94,6 +98,10 @@ class RehearsalRepository:
         """Write why there is no report; False when the lease is no longer ours."""
         record = storable_json(error.model_dump_json())
         return await self._end(rehearsal_id, owner, "failed", report=None, error=record)
+
+    async def call_off(self, rehearsal_id: str, *, owner: str) -> bool:
+        """Write that it was cancelled; False when the lease is no longer ours."""
+        return await self._end(rehearsal_id, owner, "cancelled", report=None, error=None)
 
     async def _end(
         self, rehearsal_id: str, owner: str, status: RehearsalStatus, *, report: str | None, error: str | None
@@ -124,6 +132,18 @@ _TAKE: LiteralString = (
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
     " where id = %(id)s and status = 'queued' and not exists (select 1 from rehearsals"
     " where status = 'running' and lease_until > clock_timestamp())"
+    " returning " + _COLUMNS
+)
+_CANCEL: LiteralString = (
+    "update rehearsals set is_cancel_requested = true,"
+    " status = case status when 'queued' then 'cancelled' else status end,"
+    " finished_at = case status when 'queued' then clock_timestamp() end,"
+    " secrets = case status when 'queued' then null else secrets end"
+    " where id = %(id)s and status in ('queued', 'running')"
+)
+_RENEW: LiteralString = (
+    "update rehearsals set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
+    " where id = %(id)s and lease_owner = %(owner)s and status = 'running'"
     " returning " + _COLUMNS
 )
 _END: LiteralString = (

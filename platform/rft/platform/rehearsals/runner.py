@@ -28,6 +28,12 @@ from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import RehearsalReport
 
 _LOG = logging.getLogger(__name__)
+_LOOK_S = 1.0
+"""How soon a cancellation is seen; a rehearsal is short, so its lease may be renewed as often."""
+
+
+class _CalledOff(Record):
+    """Its customer cancelled it."""
 
 
 class _Lost(Record):
@@ -49,11 +55,19 @@ async def run_rehearsal(rehearsal_id: str, place: Workplace) -> str:
                 await rehearsals.complete(row.id, outcome, owner=owner)
             case JobError():
                 await rehearsals.fail(row.id, outcome, owner=owner)
+            case _CalledOff():
+                await rehearsals.call_off(row.id, owner=owner)
             case _Lost():
                 return "lease lost"
         bells = await next_in_line(connection)
     await ring_all(bells, place.ringer)
-    return "completed" if isinstance(outcome, RehearsalReport) else f"failed: {outcome.code}"
+    match outcome:
+        case RehearsalReport():
+            return "completed"
+        case JobError():
+            return f"failed: {outcome.code}"
+        case _CalledOff():
+            return "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,7 @@ class _Run:
     row: RehearsalRow
     owner: str
 
-    async def execute(self) -> RehearsalReport | JobError | _Lost:
+    async def execute(self) -> RehearsalReport | JobError | _CalledOff | _Lost:
         """The report, or why there is none."""
         work = asyncio.create_task(self._rehearse())
         watch = asyncio.create_task(self._watch())
@@ -103,22 +117,21 @@ class _Run:
             raise BadSample("it was deleted or has expired")
         return await read_sample(read_lines(file.storage_key, self.place.file_store), tools=tools)
 
-    async def _watch(self) -> JobError | _Lost:
+    async def _watch(self) -> JobError | _CalledOff | _Lost:
         """Keep the lease until the work is to stop, and say why."""
         settings = self.place.settings
         kept_s = time.monotonic()
         while True:
-            await asyncio.sleep(min(1.0, settings.heartbeat_s))
+            await asyncio.sleep(min(_LOOK_S, settings.heartbeat_s))
             if self.place.is_stopping():
                 return INTERRUPTED
-            if time.monotonic() - kept_s < settings.heartbeat_s:
-                continue
             asked_s = time.monotonic()
             try:
                 async with self.place.database.transaction() as connection:
                     rehearsals = RehearsalRepository(connection)
-                    if not await rehearsals.renew(self.row.id, owner=self.owner, ttl_s=settings.lease_ttl_s):
-                        return _Lost()
+                    row = await rehearsals.renew(self.row.id, owner=self.owner, ttl_s=settings.lease_ttl_s)
+                if row is None or row.is_cancel_requested:
+                    return _Lost() if row is None else _CalledOff()
                 kept_s = asked_s
             except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
                 _LOG.warning("%s: the lease could not be renewed: %s", self.row.id, error)

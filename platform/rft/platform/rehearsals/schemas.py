@@ -63,6 +63,7 @@ class RehearsalObject(Listed):
     started_at: int | None
     finished_at: int | None
     status: RehearsalStatus
+    is_cancel_requested: bool
     model: str
     training_file: str
     method: JsonObject
@@ -83,6 +84,7 @@ def to_rehearsal_object(row: RehearsalRow) -> RehearsalObject:
         started_at=_unix(row.started_at),
         finished_at=_unix(row.finished_at),
         status=row.status,
+        is_cancel_requested=row.is_cancel_requested,
         model=row.model,
         training_file=row.training_file,
         method=row.method,

@@ -63,6 +63,17 @@ async def find_rehearsal(uow: UnitOfWork, rehearsal_id: str) -> RehearsalObject:
     return to_rehearsal_object(row)
 
 
+async def cancel_rehearsal(uow: UnitOfWork, rehearsal_id: str) -> RehearsalObject:
+    """Cancel it, or ask its worker to. Raises NotFound, and BadRequest when it is over."""
+    has_moved = await RehearsalRepository(uow.connection).cancel(rehearsal_id)
+    rehearsal = await find_rehearsal(uow, rehearsal_id)
+    if not has_moved:
+        # 400 and not 409, which the SDK would repeat.
+        words = f"Rehearsal {rehearsal_id} is {rehearsal.status} and can no longer be cancelled."
+        raise BadRequest(words, code="invalid_state")
+    return rehearsal
+
+
 async def list_rehearsals(uow: UnitOfWork, *, after: str | None, limit: int) -> ListPage[RehearsalObject]:
     """One page, newest first."""
     rehearsals = RehearsalRepository(uow.connection)

@@ -1,4 +1,4 @@
-"""`/v1/fine_tuning/jobs/{id}/steps`, `/rollouts` and `/endpoints`."""
+"""`/v1/fine_tuning/jobs/{id}/steps`, `/curves`, `/rollouts` and `/endpoints`."""
 
 from typing import Annotated
 
@@ -6,39 +6,59 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from rft.core.rollout import Split
-from rft.platform.api.conditional import NOT_MODIFIED, etag_of, has_newest, not_modified, tagged
+from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, not_modified, tagged
 from rft.platform.api.dependencies import Uow
 from rft.platform.api.pagination import After, ListPage
-from rft.platform.jobs.service import history_version
+from rft.platform.jobs.service import history
 from rft.platform.rollouts import ledger, service
+from rft.platform.rollouts.curve_objects import CurvesObject
+from rft.platform.rollouts.curves import job_curves
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.rollouts.repository import Outcome, RolloutFilter
+from rft.platform.rollouts.thinning import FEWEST
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
 _MAX_INTEGER = 2**31 - 1
 Number = Annotated[int | None, Query(ge=0, le=_MAX_INTEGER)]
 
 
-@router.get("/steps", response_model=ListPage[StepObject], responses=NOT_MODIFIED)
+@router.get("/steps", response_model=ListPage[StepObject], responses=STREAM_GOES_ON)
 async def list_steps(
     request: Request,
     uow: Uow,
     fine_tuning_job_id: str,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
-    points: Annotated[int | None, Query(ge=2, le=1000)] = None,
 ) -> Response:
-    """A job's steps, oldest first; step 0 is the baseline. Answers `If-None-Match`.
-
-    `points`: about so many steps spread evenly over the whole job, instead of pages; enough to draw its curves.
-    """
-    etag = etag_of(await history_version(uow, fine_tuning_job_id), after, limit, points)
+    """A job's steps, oldest first; step 0 is the baseline. Answers `If-None-Match`."""
+    known = await history(uow, fine_tuning_job_id)
+    etag = etag_of(known.version, after, limit)
     if has_newest(request, etag):
         return not_modified(etag)
-    if points is not None:
-        return tagged(await service.sample_steps(uow, fine_tuning_job_id, points=points), etag)
-    return tagged(await service.list_steps(uow, fine_tuning_job_id, after=after, limit=limit), etag)
+    page = await service.list_steps(uow, fine_tuning_job_id, after=after, limit=limit)
+    return tagged(page.model_dump_json(), etag, known.newest_seq)
+
+
+@router.get("/curves", response_model=CurvesObject, responses=STREAM_GOES_ON)
+async def retrieve_job_curves(
+    request: Request,
+    uow: Uow,
+    fine_tuning_job_id: str,
+    points: Annotated[int, Query(ge=FEWEST, le=2000)] = 500,
+    from_step: Number = None,
+    to_step: Number = None,
+) -> Response:
+    """What a job's curves are drawn from, over a window of steps, by default all of them. Answers `If-None-Match`.
+
+    Of more than `points` steps some are left out, and never a curve's lowest or highest, the worst failures, the ends.
+    """
+    known = await history(uow, fine_tuning_job_id)
+    etag = etag_of(known.version, points, from_step, to_step)
+    if has_newest(request, etag):
+        return not_modified(etag)
+    content = await job_curves(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
+    return tagged(content, etag, known.newest_seq)
 
 
 @router.get("/rollouts")

@@ -2,7 +2,7 @@
 
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.jobs.service import find_job
+from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.ledger_objects import (
     AttemptObject,
     EndpointHealth,
@@ -22,7 +22,7 @@ async def list_attempts(
     uow: UnitOfWork, job_id: str, trace_id: str, *, after: str | None, limit: int
 ) -> ListPage[AttemptObject]:
     """One page of a rollout's attempts, in the order they ended. Raises NotFound, BadRequest."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     if after is not None and not (after.isascii() and after.isdecimal() and int(after) <= _MAX_ID):
         raise unknown_cursor(after)
     rows = await LedgerRepository(uow.connection).of_rollout(
@@ -38,7 +38,7 @@ async def list_endpoints(
     uow: UnitOfWork, job_id: str, *, from_step: int | None, to_step: int | None
 ) -> ListPage[EndpointHealth]:
     """Every endpoint called in a window of steps; by default the latest ones. Raises NotFound, BadRequest."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     ledger = LedgerRepository(uow.connection)
     last = await ledger.newest_step(job_id) if to_step is None else to_step
     if last is None:

@@ -69,7 +69,8 @@ def to_attempt_object(row: AttemptRow) -> AttemptObject:
 
 def to_endpoint_health(row: HealthRow, *, from_step: int, to_step: int) -> EndpointHealth:
     """The sums on the wire, with their shares."""
-    errors = sum(row.errors_by_code.values())
+    # What we gave up ourselves is listed by its code, but held against nobody.
+    errors = sum(count for code, count in row.errors_by_code.items() if code != FailureCode.CANCELLED)
     return EndpointHealth(
         id=f"{row.stage}:{row.endpoint}",
         stage=row.stage,

@@ -86,7 +86,7 @@ _HEALTH: LiteralString = (
     " (select stage, endpoint, code, count(*) as n from made where code is not null group by stage, endpoint, code)"
     " as counted group by stage, endpoint),"
     " latest as (select distinct on (stage, endpoint) stage, endpoint, to_jsonb(made) as attempt"
-    " from made where code is not null order by stage, endpoint, id desc)"
+    " from made where code is not null and code <> 'cancelled' order by stage, endpoint, id desc)"
     " select sums.*, coalesce(by_code, '{}') as errors_by_code, latest.attempt as last_failure"
     " from sums left join codes using (stage, endpoint) left join latest using (stage, endpoint)"
     " order by stage desc, endpoint"

@@ -65,15 +65,6 @@ class StepRepository:
             await cursor.execute(_STEPS, (job_id, -1 if after is None else after, limit))
             return await cursor.fetchall()
 
-    async def sample(self, job_id: str, *, points: int) -> list[StepRow]:
-        """Up to `points` steps spread evenly, oldest first, the first and the last among them.
-
-        A validated step stands for its neighbours: its curve has the fewest points.
-        """
-        async with self._connection.cursor(row_factory=class_row(StepRow)) as cursor:
-            await cursor.execute(_SAMPLE, {"job_id": job_id, "points": points})
-            return await cursor.fetchall()
-
 
 class RolloutRepository:
     """Reads `rollouts` inside the caller's transaction."""
@@ -111,24 +102,10 @@ _COLUMNS: LiteralString = (
     "trace_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward, failure_code,"
     " failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at"
 )
-_IS_EVALUATED: LiteralString = "jsonb_typeof(record->'valid') = 'object'"
-"""As in the index `steps_evaluated`."""
 _STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
 )
 _ROLLOUT: LiteralString = "select " + _COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
-_SAMPLE: LiteralString = (
-    "with ends as (select min(step) as first, max(step) as last from steps where job_id = %(job_id)s),"
-    " parts as (select first, last, greatest(1, ceil((last - first) / (%(points)s - 1)::numeric)::integer) as width"
-    " from ends),"
-    " chosen as (select coalesce("
-    "(select max(step) from steps where job_id = %(job_id)s and step > upper_end - width and step <= upper_end"
-    " and " + _IS_EVALUATED + "),"
-    " (select max(step) from steps where job_id = %(job_id)s and step > upper_end - width and step <= upper_end)"
-    ") as step from parts cross join generate_series(last, first + 1, -width) as upper_end"
-    " union select first from ends union select last from ends)"
-    " select step, created_at, record::text from chosen join steps using (step) where job_id = %(job_id)s order by step"
-)
 _PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
 _OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
 _OF_OUTCOME: dict[Outcome, LiteralString] = {"graded": "reward is not null", "failed": "reward is null"}

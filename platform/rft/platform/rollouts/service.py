@@ -2,7 +2,7 @@
 
 from rft.platform.api.errors import NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.jobs.service import find_job
+from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.objects import (
     RolloutDetail,
     RolloutSummary,
@@ -16,8 +16,7 @@ from rft.platform.store.unit_of_work import UnitOfWork
 
 
 async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[StepObject]:
-    """One page of steps, oldest first. Raises NotFound, BadRequest."""
-    await find_job(uow, job_id)
+    """One page of the steps of a job that exists, oldest first. Raises BadRequest."""
     if after is not None and not after.isdecimal():
         raise unknown_cursor(after)
     rows = await StepRepository(uow.connection).page(
@@ -26,18 +25,11 @@ async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: 
     return to_page([to_step_object(row) for row in rows], limit=limit)
 
 
-async def sample_steps(uow: UnitOfWork, job_id: str, *, points: int) -> ListPage[StepObject]:
-    """A job's whole course in so many steps, oldest first. Raises NotFound."""
-    await find_job(uow, job_id)
-    rows = await StepRepository(uow.connection).sample(job_id, points=points)
-    return to_page([to_step_object(row) for row in rows], limit=len(rows))
-
-
 async def list_rollouts(
     uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int
 ) -> ListPage[RolloutSummary]:
     """One page of rollouts. Raises NotFound, BadRequest."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     rollouts = RolloutRepository(uow.connection)
     last = None if after is None else await rollouts.get(job_id, after)
     if after is not None and last is None:
@@ -48,7 +40,7 @@ async def list_rollouts(
 
 async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDetail:
     """One rollout with its messages. Raises NotFound."""
-    await find_job(uow, job_id)
+    await expect_job(uow, job_id)
     rollouts = RolloutRepository(uow.connection)
     row, record = await rollouts.get(job_id, trace_id), await rollouts.record(job_id, trace_id)
     if row is None or record is None:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from rft.platform.api.dependencies import AppDatabase, AppSettings
-from rft.platform.jobs.service import find_job
+from rft.platform.jobs.service import expect_job
 from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.stream.feed import JobFeed
 from rft.platform.stream.messages import JobStream, read_news
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/fine_tuning/jobs", tags=["stream"])
 _MAX_SEQ = 2**63 - 1
 
 
-def get_feed(request: Request, database: AppDatabase, settings: AppSettings) -> JobFeed:
+async def get_feed(request: Request, database: AppDatabase, settings: AppSettings) -> JobFeed:
     """This process's feed, made for the first watcher."""
     state = request.app.state
     if not hasattr(state, "job_feed"):
@@ -27,7 +27,8 @@ def get_feed(request: Request, database: AppDatabase, settings: AppSettings) -> 
 async def existing_job_id(database: AppDatabase, fine_tuning_job_id: str) -> str:
     """The job's id once it is known to exist: a stream that has begun cannot say 404. Raises NotFound."""
     async with database.transaction() as connection:
-        return (await find_job(UnitOfWork(connection), fine_tuning_job_id)).id
+        await expect_job(UnitOfWork(connection), fine_tuning_job_id)
+    return fine_tuning_job_id
 
 
 @router.get("/{fine_tuning_job_id}/stream", response_class=EventSourceResponse)

@@ -1,6 +1,6 @@
 """What tools and graders have in common: a URL of the customer's and header values that are secrets."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -10,7 +10,7 @@ from rft.egress.guard import AddressPolicy, url_problem
 from rft.platform.api.wire import must_be, refuse_unless
 
 MASK = "**********"
-"""Stands for a header value wherever a job is shown."""
+"""Stands for a header value, and for whatever else is called a secret, wherever a job is shown."""
 MAX_HEADERS = 64
 MAX_HEADER_CHARS = 8192
 MAX_URL_CHARS = 2048
@@ -35,6 +35,27 @@ def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
     if problem is not None:
         raise PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
     return headers
+
+
+def with_server_url(value: Any) -> Any:
+    """A tool whose address is under `server_url`, whichever of its two names it was given by."""
+    if not isinstance(value, dict):
+        return value
+    body = cast("dict[str, Any]", value)
+    url, server_url = body.get("url"), body.get("server_url")
+    if url is None:
+        return body
+    if server_url is not None and server_url != url:
+        raise PydanticCustomError("invalid_value", "url and server_url name two different addresses")
+    return {**body, "server_url": url}
+
+
+def either_url(schema: dict[str, Any]) -> None:
+    """Tells the document that one of the two names is enough."""
+    address = schema["properties"]["server_url"]
+    schema["properties"]["url"] = {**address, "title": "Url", "description": "Another name of `server_url`."}
+    schema["required"] = [name for name in schema["required"] if name != "server_url"]
+    schema["anyOf"] = [{"required": ["server_url"]}, {"required": ["url"]}]
 
 
 EndpointUrl: TypeAlias = Annotated[

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from rft.core.base import JsonObject
+from rft.core.json_schema import parameters_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
-from rft.platform.tools.fields import EndpointUrl, Headers
-from rft.tool_gateway.arguments import schema_problem
+from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
 
 NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 """What a described tool without `parameters` takes: nothing."""
@@ -16,9 +16,7 @@ NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 def _checked_parameters(parameters: JsonObject) -> JsonObject:
     """As a dataset row's: a JSON Schema of an object, whole in itself."""
-    problem = schema_problem(parameters)
-    if problem is None and parameters.get("type", "object") != "object":
-        problem = "must describe an object (`type`: 'object'): a tool's arguments are one"
+    problem = parameters_problem(parameters)
     if problem is not None:
         raise PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
     return parameters
@@ -31,6 +29,8 @@ Parameters: TypeAlias = Annotated[
 
 class Tool(OpenBody):
     """Where one tool lives. Its description comes with the dataset's rows, or from here for rows without tools."""
+
+    model_config = ConfigDict(json_schema_extra=either_url)
 
     id: Annotated[str, must_be("a text")] | None = None
     """Of a registered tool: which one this is a copy of."""
@@ -69,8 +69,4 @@ class Tool(OpenBody):
     @model_validator(mode="before")
     @classmethod
     def _accept_url(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "url" not in value:
-            return value
-        if value.get("server_url", value["url"]) != value["url"]:
-            raise PydanticCustomError("invalid_value", "url and server_url name two different addresses")
-        return {**value, "server_url": value["url"]}
+        return with_server_url(value)

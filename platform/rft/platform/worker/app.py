@@ -1,11 +1,12 @@
 """The Celery application. A message is only a bell: tasks ack early, and the job's row decides what they do."""
 
 import asyncio
+import logging
 import mmap
 from collections.abc import Awaitable, Callable
 
 from celery import Celery
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
 
 from rft.platform.files.storage import default_store
 from rft.platform.rehearsals.runner import run_rehearsal
@@ -13,10 +14,12 @@ from rft.platform.settings import Settings, settings
 from rft.platform.store.bell import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.own_limits import limits_warning
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.platform.worker.workplace import Workplace
 
+_LOG = logging.getLogger(__name__)
 _CONTROL_SLOTS = 2
 _is_shutting_down = mmap.mmap(-1, 1)
 """One byte shared by the worker and its forked children: a warm shutdown tells the children nothing by itself."""
@@ -63,6 +66,13 @@ def worker_arguments(wanted: Settings) -> list[str]:
 
 app = Celery("rft", set_as_current=False)
 app.add_defaults(lambda: configuration(settings()))
+
+
+@worker_ready.connect
+def _warn(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    warning = limits_warning(settings())
+    if warning is not None:
+        _LOG.warning("%s", warning)
 
 
 @worker_shutting_down.connect

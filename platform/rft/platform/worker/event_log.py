@@ -6,16 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from rft.core.errors import RftError
-from rft.core.events import EventLine
+from rft.platform.worker.log_line import CorruptLog, LogLine, UnreadRollout, read_line
 
 _SEQ = re.compile(rb'^\{"seq":\s*(\d+)\s*,')
-
-
-class CorruptLog(RftError):
-    """A complete line of the log is not an event: the rest of the file cannot be trusted."""
+_BUFFER_BYTES = 256 << 10
 
 
 @dataclass(slots=True)
@@ -27,23 +21,25 @@ class EventLog:
     """Bytes already taken."""
 
     def read(
-        self, *, after_seq: int, start: int | None = None, max_lines: int = 500, max_bytes: int = 8 << 20
-    ) -> tuple[list[EventLine], int]:
+        self, *, after_seq: int, start: int | None = None, max_lines: int = 2000, max_bytes: int = 8 << 20
+    ) -> tuple[list[LogLine], int]:
         """Up to `max_lines` events beyond `after_seq`, and the offset behind them; from `start`, else from our offset.
 
-        The offset is not moved: set it once the events are stored. Raises CorruptLog.
+        The offset is not moved: set it once the events are stored. Raises CorruptLog; see `read_line`.
         """
-        lines: list[EventLine] = []
+        lines: list[LogLine] = []
         start = offset = self.offset if start is None else start
         if not self.path.exists():
             return lines, offset
-        with self.path.open("rb") as file:
+        with self.path.open("rb", buffering=_BUFFER_BYTES) as file:
             file.seek(offset)
+            is_new = False
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if (_seq(line) or after_seq + 1) > after_seq:
-                    lines.append(_parse(line))
+                is_new = is_new or (_seq(line) or after_seq + 1) > after_seq
+                if is_new:
+                    lines.append(read_line(line))
                 offset += len(line)
                 if len(lines) >= max_lines or offset - start >= max_bytes:
                     break
@@ -77,7 +73,10 @@ def _numbered(file: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
         if not line.endswith(b"\n"):
             return
         try:
-            yield line, _parse(line).seq
+            read = read_line(line)
+            if isinstance(read.event, UnreadRollout):
+                read.event.read()
+            yield line, read.seq
         except CorruptLog:
             return
 
@@ -85,10 +84,3 @@ def _numbered(file: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 def _seq(line: bytes) -> int | None:
     match = _SEQ.match(line)
     return int(match[1]) if match else None
-
-
-def _parse(line: bytes) -> EventLine:
-    try:
-        return EventLine.model_validate_json(line)
-    except ValidationError as error:
-        raise CorruptLog(f"a line of the event log cannot be read: {error.errors()[0]['msg']}") from error

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.events import RolloutStats, StepDone
-from rft.core.failure import FAULTS, FailureCode, Fault
+from rft.core.events import GraderStats, RolloutStats, StepDone
+from rft.core.failure import FailureCode
 from rft.core.grade import TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
 
 _PARSE_ERROR = "sample_parse_error"
-_ENDPOINT_CODES = {code.value for code, fault in FAULTS.items() if fault is Fault.ENDPOINT}
+COMBINED = "multi"
 _JUDGES = ("score_model", "label_model", "ruler")
 _TOKENS = ("prompt", "completion")
 
@@ -24,12 +24,15 @@ class GraderLabel:
     type: str
     model: str | None = None
     """The judge model it asks."""
+    is_part: bool = False
+    """Of a multi grader."""
 
 
 def grader_labels(grader: GraderSpec) -> tuple[GraderLabel, ...]:
-    """The graders whose scores a step reports: the parts of a multi grader, else the grader itself."""
+    """The graders that a step tells of: the grader itself, a multi grader after its parts."""
     if isinstance(grader, MultiGrader):
-        return tuple(GraderLabel(name, part.type, _model(part)) for name, part in grader.graders.items())
+        parts = [GraderLabel(name, part.type, _model(part), is_part=True) for name, part in grader.graders.items()]
+        return (*parts, GraderLabel(grader.name, COMBINED))
     return (GraderLabel(grader.name, grader.type, _model(grader)),)
 
 
@@ -54,49 +57,57 @@ def _tokens(prefix: str, stats: RolloutStats | None, model: str) -> JsonObject:
 
 
 def grader_usage(step: StepDone, graders: tuple[GraderLabel, ...]) -> list[JsonValue]:
-    """Tokens of each grader with a judge; None where graders share a model, whose tokens nobody can tell apart."""
-    models = [label.model for label in graders]
+    """Tokens of each grader with a judge, also of gradings that came to nothing."""
     return [
         {
             "name": label.name,
             "type": label.type,
             "model": label.model,
-            **_usage("train", step.train, label.model, is_shared=models.count(label.model) > 1),
-            **_usage("valid", step.valid, label.model, is_shared=models.count(label.model) > 1),
+            **_usage("train", step.train, label, label.model),
+            **_usage("valid", step.valid, label, label.model),
         }
         for label in graders
         if label.model is not None
     ]
 
 
-def _usage(split: str, stats: RolloutStats | None, model: str, *, is_shared: bool) -> JsonObject:
+def _usage(split: str, stats: RolloutStats | None, label: GraderLabel, model: str) -> JsonObject:
     usage: JsonObject = {}
+    seen = None if stats is None else stats_of(stats, label)
+    spent = TokenUsage() if seen is None else seen.usage.get(model, TokenUsage())
     for kind in _TOKENS:
-        count: int | None = None
-        if stats is not None and not is_shared:
-            count = stats.judge_usage.get(model, TokenUsage()).model_dump()[f"{kind}_tokens"]
-        usage[f"{split}_{kind}_tokens_count"] = count
-        usage[f"{split}_{kind}_tokens_mean"] = None if stats is None or count is None else count / max(1, stats.graded)
+        count: int = spent.model_dump()[f"{kind}_tokens"]
+        usage[f"{split}_{kind}_tokens_count"] = None if stats is None else count
+        usage[f"{split}_{kind}_tokens_mean"] = None if stats is None else count / max(1, seen.gradings if seen else 0)
     return usage
 
 
-def grader_errors(step: StepDone, label: GraderLabel, *, is_alone: bool) -> JsonValue:
-    """What went wrong with one grader. Errors are counted per rollout, not per part of a multi grader: where a part is
-    one of several, a count is None unless no part can have had the error."""
+def grader_latency(stats: RolloutStats | None, label: GraderLabel) -> float | None:
+    """Mean seconds of one grader's scores."""
+    seen = None if stats is None else stats_of(stats, label)
+    return None if seen is None else seen.latency_mean_s
+
+
+def stats_of(stats: RolloutStats, label: GraderLabel) -> GraderStats | None:
+    """What one grader did; None where no rollout reached it."""
+    return next((one for one in stats.graders if (one.is_part, one.name) == (label.is_part, label.name)), None)
+
+
+def grader_errors(step: StepDone, label: GraderLabel) -> JsonValue:
+    """What went wrong with one grader: counts of rollouts, and their share of all."""
     errors: JsonObject = {"name": label.name, "type": label.type}
     for split, stats in (("train", step.train), ("valid", step.valid)):
-        counts: dict[str, int | None] = dict.fromkeys(_names(label.type)) if stats is None else _counts(label, stats)
+        counts = dict.fromkeys(_names(label.type)) if stats is None else _counts(label.type, stats_of(stats, label))
         for name, count in counts.items():
-            known = count if is_alone or not count else None
-            # The parts of a multi grader may claim no failure of unknown origin, not even that there was none.
-            known = None if name == "other_error" and not is_alone else known
-            errors[f"{split}_{name}_count"] = known
-            errors[f"{split}_{name}_mean"] = None if stats is None or known is None else known / max(1, stats.rollouts)
+            errors[f"{split}_{name}_count"] = count
+            errors[f"{split}_{name}_mean"] = None if stats is None or count is None else count / max(1, stats.rollouts)
     return errors
 
 
 def _names(kind: str) -> tuple[str, ...]:
     names = (_PARSE_ERROR, "invalid_variable_error")
+    if kind == COMBINED:
+        names += ("formula_parse_error",)
     if kind == "python":
         names += ("python_grader_server_error", "python_grader_runtime_error")
     if kind in _JUDGES:
@@ -104,27 +115,23 @@ def _names(kind: str) -> tuple[str, ...]:
     return (*names, "other_error")
 
 
-def _counts(label: GraderLabel, stats: RolloutStats) -> dict[str, int | None]:
+def _counts(kind: str, seen: GraderStats | None) -> dict[str, int | None]:
     """By the contract's name; what has none of its own is `other_error`."""
-    failed = _failed_gradings(stats)
-    counts: dict[str, int | None] = dict.fromkeys(_names(label.type), 0)
-    counts[_PARSE_ERROR] = stats.model_errors.get(_PARSE_ERROR, 0)
+    counts: dict[str, int | None] = dict.fromkeys(_names(kind), 0)
+    if seen is None:
+        return counts
+    failed = dict(seen.errors_by_code)
+    counts[_PARSE_ERROR] = seen.model_errors.get(_PARSE_ERROR, 0)
     counts["invalid_variable_error"] = failed.pop(FailureCode.INVALID_VARIABLE, 0)
-    if label.type == "python":
+    if kind == COMBINED:
+        counts["formula_parse_error"] = failed.pop(FailureCode.GRADER_ERROR, 0)
+    if kind == "python":
+        counts["python_grader_server_error"] = failed.pop(FailureCode.INTERNAL_ERROR, 0)
         counts["python_grader_runtime_error"] = failed.pop(FailureCode.GRADER_ERROR, 0)
-    if label.type in _JUDGES:
-        # The judge answered, but not with a verdict: no server's error.
-        unreadable = failed.pop(FailureCode.INVALID_SCORE, 0)
+    if kind in _JUDGES:
+        # Two of these are no server's error: the judge answered, but not with a verdict; and what broke on our side.
+        others = {code: failed.pop(code, 0) for code in (FailureCode.INVALID_SCORE, FailureCode.INTERNAL_ERROR)}
         counts["model_grader_server_error"] = sum(failed.values())
-        failed = {FailureCode.INVALID_SCORE.value: unreadable}
+        failed = {code.value: count for code, count in others.items()}
     counts["other_error"] = sum(failed.values())
     return counts
-
-
-def _failed_gradings(stats: RolloutStats) -> dict[str, int]:
-    """Excluded rollouts whose endpoint failure was no tool's, by code."""
-    failed: dict[str, int] = {}
-    for code, count in stats.failures_by_code.items():
-        if code in _ENDPOINT_CODES:
-            failed[code] = max(0, count - sum(tool.errors_by_code.get(code, 0) for tool in stats.tools))
-    return failed

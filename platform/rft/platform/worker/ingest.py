@@ -12,11 +12,9 @@ from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.core.events import (
     AttemptsMade,
-    EventLine,
     HoldBegan,
     HoldEnded,
     Notice,
-    RolloutDone,
     RunEnded,
     RunStarted,
     StepDone,
@@ -28,6 +26,7 @@ from rft.platform.worker.bulk_rows import store_attempts, store_rollouts
 from rft.platform.worker.ending import fail
 from rft.platform.worker.job_events import add_event, add_metrics_event
 from rft.platform.worker.lease import Lease, hold_row, notify, release
+from rft.platform.worker.log_line import LogLine, UnreadRollout
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, metrics_event
 from rft.platform.worker.storable import storable_json, storable_text
 
@@ -57,18 +56,18 @@ class Ingest:
     fine_tuned_model: str
     """The name the best checkpoint gets when the run succeeds."""
 
-    async def batch(self, connection: AsyncConnection[TupleRow], lines: Sequence[EventLine]) -> Ingested:
-        """Store what was not stored yet. Raises LeaseLost (nothing is written then) and LogGap."""
+    async def batch(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> Ingested:
+        """Store what was not stored yet. Raises LeaseLost, LogGap and CorruptLog; nothing is written then."""
         async with connection.transaction():
             done = Ingested(last_seq=await hold_row(connection, self.lease))
-            in_bulk: list[EventLine] = []
+            in_bulk: list[LogLine] = []
             for line in lines:
                 if line.seq <= done.last_seq:
                     continue
                 if line.seq != done.last_seq + 1:
                     raise LogGap(f"the event log jumps from {done.last_seq} to {line.seq}")
                 done.last_seq = line.seq
-                if isinstance(line.event, RolloutDone | AttemptsMade):
+                if isinstance(line.event, UnreadRollout | AttemptsMade):
                     in_bulk.append(line)
                     continue
                 await self._store_in_bulk(connection, in_bulk)
@@ -84,7 +83,7 @@ class Ingest:
             await notify(connection, self.lease.job_id)
         return done
 
-    async def _store(self, connection: AsyncConnection[TupleRow], line: EventLine, done: Ingested) -> None:
+    async def _store(self, connection: AsyncConnection[TupleRow], line: LogLine, done: Ingested) -> None:
         match line.event:
             case RunStarted():
                 await self._rewind(connection, line, line.event)
@@ -102,14 +101,14 @@ class Ingest:
                 done.is_held = False
             case RunEnded():
                 done.ended = line.event
-            case RolloutDone() | AttemptsMade():
+            case UnreadRollout() | AttemptsMade():
                 raise AssertionError("these are stored in bulk")
 
-    async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[EventLine]) -> None:
+    async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> None:
         await store_rollouts(connection, self.lease.job_id, lines)
         await store_attempts(connection, self.lease.job_id, lines)
 
-    async def _rewind(self, connection: AsyncConnection[TupleRow], line: EventLine, started: RunStarted) -> None:
+    async def _rewind(self, connection: AsyncConnection[TupleRow], line: LogLine, started: RunStarted) -> None:
         job_id, kept = self.lease.job_id, -1 if started.resumed_from_step is None else started.resumed_from_step
         await connection.execute("delete from steps where job_id = %s and step > %s", (job_id, kept))
         await connection.execute("delete from rollouts where job_id = %s and step > %s", (job_id, kept))
@@ -128,24 +127,37 @@ class Ingest:
             message = f"Training resumed from the checkpoint of step {started.resumed_from_step}"
             await add_event(connection, job_id, message, key=_key(line), at=line.at)
 
-    async def _step(self, connection: AsyncConnection[TupleRow], line: EventLine, step: StepDone) -> None:
-        job_id = self.lease.job_id
-        await connection.execute(
-            "insert into steps (job_id, step, created_at, record) values (%s, %s, to_timestamp(%s), %s)"
-            " on conflict (job_id, step) do update set created_at = excluded.created_at, record = excluded.record",
-            (job_id, step.step, line.at, storable_json(step.model_dump_json())),
-        )
-        event = metrics_event(step, self.graders)
-        await add_metrics_event(connection, job_id, step.step, event.message, event.data, key=_key(line), at=line.at)
-        await self._checkpoint(connection, line, step)
-        await connection.execute(
-            "update jobs set current_step = %s, total_steps = %s, best_step = coalesce(%s, best_step)"
-            " where id = %s and lease_token = %s",
-            (step.step, step.total_steps, _first(step.checkpoint.kept_steps), job_id, self.lease.token),
-        )
-        await self._count_tokens(connection)
+    async def _step(self, connection: AsyncConnection[TupleRow], line: LogLine, step: StepDone) -> None:
+        job_id, event = self.lease.job_id, metrics_event(step, self.graders)
+        async with connection.pipeline():
+            # Nobody else writes this job's steps while its row is held, so a sum that is carried on stays true.
+            await connection.execute(
+                "with before as (select (record->'optimization'->>'trained_tokens')::bigint as tokens from steps"
+                " where job_id = %(id)s and step = %(step)s),"
+                " stored as (insert into steps (job_id, step, created_at, record)"
+                " values (%(id)s, %(step)s, to_timestamp(%(at)s), %(record)s)"
+                " on conflict (job_id, step) do update set created_at = excluded.created_at, record = excluded.record)"
+                " update jobs set current_step = %(step)s, total_steps = %(total)s,"
+                " best_step = coalesce(%(best)s, best_step),"
+                " trained_tokens = coalesce(trained_tokens, 0) + %(tokens)s - coalesce((select tokens from before), 0)"
+                " where id = %(id)s and lease_token = %(token)s",
+                {
+                    "id": job_id,
+                    "step": step.step,
+                    "at": line.at,
+                    "record": storable_json(step.model_dump_json()),
+                    "total": step.total_steps,
+                    "best": _first(step.checkpoint.kept_steps),
+                    "tokens": 0 if step.optimization is None else step.optimization.trained_tokens,
+                    "token": self.lease.token,
+                },
+            )
+            await add_metrics_event(
+                connection, job_id, step.step, event.message, event.data, key=_key(line), at=line.at
+            )
+            await self._checkpoint(connection, line, step)
 
-    async def _checkpoint(self, connection: AsyncConnection[TupleRow], line: EventLine, step: StepDone) -> None:
+    async def _checkpoint(self, connection: AsyncConnection[TupleRow], line: LogLine, step: StepDone) -> None:
         job_id, kept = self.lease.job_id, list(step.checkpoint.kept_steps)
         await connection.execute(
             "insert into checkpoints (id, job_id, step, created_at, path, metrics)"
@@ -162,8 +174,10 @@ class Ingest:
             ),
         )
         await connection.execute(
-            "update checkpoints set is_kept = (step = any(%s)) where job_id = %s and is_kept <> (step = any(%s))",
-            (kept, job_id, kept),
+            "update checkpoints set is_kept = false where job_id = %s and is_kept and step <> all(%s)", (job_id, kept)
+        )
+        await connection.execute(
+            "update checkpoints set is_kept = true where job_id = %s and step = any(%s) and not is_kept", (job_id, kept)
         )
 
     async def _count_tokens(self, connection: AsyncConnection[TupleRow]) -> None:
@@ -174,7 +188,7 @@ class Ingest:
             {"id": self.lease.job_id, "token": self.lease.token},
         )
 
-    async def _hold(self, connection: AsyncConnection[TupleRow], line: EventLine, began: HoldBegan) -> None:
+    async def _hold(self, connection: AsyncConnection[TupleRow], line: LogLine, began: HoldBegan) -> None:
         """The job waits for an endpoint; its worker stays with it."""
         job_id = self.lease.job_id
         hold = JobHold(
@@ -192,7 +206,7 @@ class Ingest:
         data: JsonObject = {"code": "held", "endpoint": began.endpoint, "stage": began.stage, "step": began.step}
         await add_event(connection, job_id, message, level="warn", data=data, key=_key(line), at=line.at)
 
-    async def _go_on(self, connection: AsyncConnection[TupleRow], line: EventLine, ended: HoldEnded) -> None:
+    async def _go_on(self, connection: AsyncConnection[TupleRow], line: LogLine, ended: HoldEnded) -> None:
         job_id = self.lease.job_id
         await connection.execute(
             "update jobs set status = 'running', hold = null where id = %s and lease_token = %s",
@@ -207,7 +221,7 @@ class Ingest:
         }
         await add_event(connection, job_id, message, data=data, key=_key(line), at=line.at)
 
-    async def _notice(self, connection: AsyncConnection[TupleRow], line: EventLine, notice: Notice) -> None:
+    async def _notice(self, connection: AsyncConnection[TupleRow], line: LogLine, notice: Notice) -> None:
         data = notice.data if notice.code is None else {"code": notice.code, **(notice.data or {})}
         await add_event(
             connection, self.lease.job_id, notice.message, level=notice.level, data=data, key=_key(line), at=line.at
@@ -239,7 +253,7 @@ class Ingest:
         await fail(connection, self.lease, error, key=key)
 
 
-def _key(line: EventLine) -> str:
+def _key(line: LogLine) -> str:
     # A log that lost its tail numbers anew: the time tells the old event from the new one.
     return f"{line.seq}:{line.at}"
 

@@ -10,39 +10,21 @@ from pathlib import Path
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core import run_layout
-from rft.core.errors import RftError
 from rft.core.job import JobStatus
-from rft.core.spec import RunSecrets
-from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.jobs.repository import JobError, JobRepository, JobRow
-from rft.platform.jobs.run_spec import to_run_spec
-from rft.platform.models.naming import final_model_name
-from rft.platform.signing.run_secrets import whole_run_secrets
-from rft.platform.store.secret_box import SecretsUnreadable
+from rft.platform.jobs.repository import JobError
 from rft.platform.worker import run_directory
 from rft.platform.worker.ending import CANCELLED, add_paused_event, fail
-from rft.platform.worker.event_log import EventLog
-from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.heartbeat import Heartbeat
-from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import Lease, LeaseLost, hold_row, notify, release
+from rft.platform.worker.own_limits import warn_of_limits
+from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
 from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
-
-
-class CannotRun(RftError):
-    """The job can never run as it is; carries the error its object will show."""
-
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.error = JobError(code=code, message=message, param=param)
 
 
 @dataclass(slots=True)
@@ -109,7 +91,7 @@ class JobRun:
 
     async def _attempt(self) -> Ending:
         if self.run is None:
-            self.run = await self._prepare()
+            self.run = await Preparation(self.place, self.lease, self.beat).trainer_run()
         run, starter = self.run, self._missing_starter()
         if starter is not None:
             await self.beat.write(self._announce_starter)
@@ -118,63 +100,6 @@ class JobRun:
                 return ending
         run.last_seq = await self._take_over_log(run)
         return await run.attempt()
-
-    async def _prepare(self) -> TrainerRun:
-        settings = self.place.settings
-        loaded = await self.beat.write(self._load)
-        job, resolved = loaded.job, loaded.job.resolved
-        if resolved is None:
-            raise CannotRun("not_validated", "The job's files were never validated.")
-        spec = to_run_spec(job, resolved, settings, job.base_model_path)
-        folder = settings.runs_dir / job.id
-        run_directory.make(folder)
-        run_directory.write_spec(folder, spec)
-        if not run_directory.has_rows(folder):
-            await self._write_rows(folder, loaded)
-        name = final_model_name(
-            base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
-        )
-        return TrainerRun(
-            settings=settings,
-            folder=folder,
-            base_model=Path(spec.base_model),
-            secrets=await self._secrets(job),
-            beat=self.beat,
-            ingest=Ingest(self.lease, grader_labels(spec.grader), name),
-            log=EventLog(folder / run_layout.EVENTS),
-            is_stopping=self.place.is_stopping,
-            highest_step=-1 if job.current_step is None else job.current_step,
-        )
-
-    async def _load(self, connection: AsyncConnection[TupleRow]) -> "_Loaded":
-        await hold_row(connection, self.lease)
-        job = await JobRepository(connection).get(self.lease.job_id)
-        assert job is not None, "its row is held"
-        files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get(job.validation_file)
-        return _Loaded(job, await files.get(job.training_file), validation)
-
-    async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
-        job, store = loaded.job, self.place.file_store
-        for name, file, file_id in (
-            ("training_file", loaded.training, job.training_file),
-            ("validation_file", loaded.validation, job.validation_file),
-        ):
-            if file is None and file_id is not None:
-                raise CannotRun("file_not_found", f"File {file_id} was deleted or has expired.", name)
-        assert loaded.training is not None
-        validation = None if loaded.validation is None else read_lines(loaded.validation.storage_key, store)
-        try:
-            await run_directory.write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
-        except BytesMissing as error:
-            raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
-
-    async def _secrets(self, job: JobRow) -> RunSecrets:
-        box, settings = self.place.secret_box, self.place.settings
-        try:
-            return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
-        except SecretsUnreadable as error:
-            raise CannotRun("secrets_unreadable", f"The secrets of this job cannot be read: {error}") from error
 
     def _missing_starter(self) -> Path | None:
         """Where the starter policy is to be built, when this job needs it and it is not there."""
@@ -219,6 +144,7 @@ class JobRun:
         assert row is not None, "its row is held"
         if row[1] == 1:
             await add_event(connection, self.lease.job_id, "Fine-tuning job started", key="started")
+            await warn_of_limits(connection, self.lease.job_id, self.place.settings)
             await notify(connection, self.lease.job_id)
         return int(row[0])
 
@@ -291,13 +217,6 @@ class JobRun:
     def _kill_trainer(self) -> None:
         if self.run is not None and self.run.child is not None:
             self.run.child.kill()
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    job: JobRow
-    training: FileRow | None
-    validation: FileRow | None
 
 
 def backoff_s(launches: int) -> float:

@@ -5,8 +5,9 @@ Beyond the contract, `data` carries documented keys of our own:
 - `tools`: per tool `name` and, prefixed `train_` and `valid_`: `calls_per_rollout_mean`, `calls_count`,
   `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`.
 - `tool_calls_to_<tool>` and `train_error_count_<tool>` (and `valid_...`): the same numbers flat, as in the result file.
-- `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code, groups without
-  signal, stop reasons, latency; None where the split did not run.
+- `errors.graders`: of a multi grader an entry beside those of its parts, with `formula_parse_error`.
+- `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code and by stage, groups
+  without signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
 
 The policy's thinking is not counted apart, so every `reasoning_tokens` figure is 0. A parse error is an answer that
@@ -21,8 +22,10 @@ from rft.core.base import JsonObject
 from rft.core.events import RolloutStats, StepDone, ToolStats
 from rft.core.rollout import StopReason
 from rft.platform.worker.grader_metrics import (
+    COMBINED,
     GraderLabel,
     grader_errors,
+    grader_latency,
     grader_usage,
     judge_tokens,
     parse_error_share,
@@ -44,15 +47,17 @@ def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEv
         **_tool_columns("train", step.train),
         **_tool_columns("valid", step.valid),
     }
+    # What a formula makes of scores is the reward, and no score of its own.
+    scoring = tuple(label for label in graders if label.type != COMBINED)
     data |= {
         "model_graders_token_usage": judge_tokens(step),
-        "scores": _scores(step, graders),
+        "scores": _scores(step, scoring),
         "usage": {
             "samples": {**_tokens("train", step.train), **_tokens("valid", step.valid)},
-            "graders": grader_usage(step, graders),
+            "graders": grader_usage(step, scoring),
         },
-        "timing": _timing(step, graders),
-        "errors": {"graders": [grader_errors(step, label, is_alone=len(graders) == 1) for label in graders]},
+        "timing": _timing(step, scoring),
+        "errors": {"graders": [grader_errors(step, label) for label in graders]},
         "tools": _tools(step),
         "rollouts": {"train": _rollouts(step.train), "valid": _rollouts(step.valid)},
         "optimization": None if step.optimization is None else step.optimization.model_dump(mode="json"),
@@ -137,8 +142,8 @@ def _timing(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
             {
                 "name": label.name,
                 "type": label.type,
-                "train_execution_latency_mean": step.train and step.train.grader_latency_mean_s,
-                "valid_execution_latency_mean": step.valid and step.valid.grader_latency_mean_s,
+                "train_execution_latency_mean": grader_latency(step.train, label),
+                "valid_execution_latency_mean": grader_latency(step.valid, label),
             }
             for label in graders
         ],
@@ -175,4 +180,4 @@ def _tool_columns(split: str, stats: RolloutStats | None) -> JsonObject:
 
 
 def _rollouts(stats: RolloutStats | None) -> JsonValue:
-    return None if stats is None else stats.model_dump(mode="json", exclude={"tools", "grader_scores_mean"})
+    return None if stats is None else stats.model_dump(mode="json", exclude={"tools", "graders", "grader_scores_mean"})

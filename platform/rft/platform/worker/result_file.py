@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.failure import Stage
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
 from rft.platform.files.repository import FileRepository
@@ -88,7 +89,7 @@ def result_row(data: JsonObject) -> JsonObject:
     row: JsonObject = {name: data.get(name) for name in _FIRST if name in data}
     row |= {column: step_times.get(name) for column, name in _TIMES.items()}
     row |= {name: value for name, value in data.items() if name.startswith(_OF_TOOLS)}
-    row |= _scores(data) | _errors(data)
+    row |= _scores(data) | _errors(data) | {"grader_error_count": _failed_gradings(data)}
     for split in ("train", "valid"):
         counts = part_of(part_of(data.get("rollouts")).get(split))
         row |= {f"{split}_{name}": counts.get(name) for name in _OF_ROLLOUTS}
@@ -106,13 +107,16 @@ def _scores(data: JsonObject) -> JsonObject:
 
 def _errors(data: JsonObject) -> JsonObject:
     columns: JsonObject = {}
-    total = 0
     for grader in entries(part_of(data.get("errors")).get("graders")):
         for name, value in grader.items():
             if name not in ("name", "type") and _is_figure(value):
                 columns[f"errors/graders/{grader['type']}/{grader['name']}/errors/{name}"] = value
-        total += int(number(grader, "train_other_error_count") + number(grader, "valid_other_error_count"))
-    return columns | {"grader_error_count": total}
+    return columns
+
+
+def _failed_gradings(data: JsonObject) -> int:
+    """Rollouts that a grader left without a score, whatever its kind and whatever the error."""
+    return sum(int(number(data, "rollouts", split, "failures_by_stage", Stage.GRADER)) for split in ("train", "valid"))
 
 
 def _is_figure(value: JsonValue) -> bool:

@@ -13,3 +13,8 @@ def storable_text(text: str) -> str:
 def storable_json(document: str) -> str:
     """A JSON document with escaped NULs shown as the replacement character."""
     return _NUL_ESCAPE.sub(r"\1\\ufffd", document) if "\\u0000" in document else document
+
+
+def storable_json_bytes(document: bytes) -> bytes:
+    """The same of a document that is not decoded yet."""
+    return storable_json(document.decode()).encode() if b"\\u0000" in document else document

@@ -10,7 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from rft.core import run_layout
-from rft.core.events import EventLine
 from rft.core.spec import RunSecrets
 from rft.platform.settings import Settings
 from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
@@ -18,6 +17,7 @@ from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.lease import Wish
+from rft.platform.worker.log_line import LogLine
 
 POLL_S = 0.2
 STARTER_LOG = "starter.log"
@@ -118,14 +118,14 @@ class TrainerRun:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _store(self, lines: list[EventLine], drained: "Drained") -> None:
+    async def _store(self, lines: list[LogLine], drained: "Drained") -> None:
         batch: Ingested = await self.beat.write(lambda connection: self.ingest.batch(connection, lines))
         self.last_seq = batch.last_seq
         drained.has_news, drained.highest_step = True, max(drained.highest_step, batch.highest_step)
         self.is_held = self.is_held if batch.is_held is None else batch.is_held
         drained.ended_for_good = batch.ended is not None and batch.ended.outcome != "stopped"
 
-    def _read(self, offset: int, after_seq: int) -> asyncio.Task[tuple[list[EventLine], int]]:
+    def _read(self, offset: int, after_seq: int) -> asyncio.Task[tuple[list[LogLine], int]]:
         return asyncio.create_task(asyncio.to_thread(self.log.read, after_seq=after_seq, start=offset))
 
     def last_words(self) -> str:

@@ -32,6 +32,10 @@ from rft.platform.worker.workplace import Workplace
 _LOG = logging.getLogger(__name__)
 _NAMED = 10
 """Lines that a warning names."""
+_UNMEASURED = (
+    "The model's context is not known here (its configuration is not on this machine): no row was measured against it."
+    " The trainer counts exactly, leaves out the rows that do not fit, and names them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,8 @@ class Validation:
         await add_event(connection, job.id, f"Validating training file: {job.training_file}{also}", key="validating")
         await notify(connection, job.id)
         files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get(job.validation_file)
-        return job, await files.get(job.training_file), validation
+        validation = None if job.validation_file is None else await files.get_for_job(job.validation_file)
+        return job, await files.get_for_job(job.training_file), validation
 
     async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
         """Raises LeaseLost."""
@@ -148,6 +152,8 @@ class Validation:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
             )
+        if context is None:
+            await add_event(connection, job_id, _UNMEASURED, data={"code": "context_unknown"}, key="dataset:context")
         await add_event(connection, job_id, "Files validated, moving job to queued state", key="validated")
         await add_event(
             connection,

@@ -5,6 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.core.grade import TokenUsage
 from rft.core.rollout import Split
 from rft.platform.regrades.comparison import Regraded, compare, has_other_best, ranks, spearman
 from rft.platform.regrades.repository import StoredRollout, whole_groups
@@ -91,6 +92,18 @@ def test_a_report_counts_what_both_graders_scored() -> None:
     assert report.best_changed_share == 0.5, "where all were equally good, any of them was a best"
     assert (report.signal_share_before, report.signal_share_after) == (0.5, 1.0)
     assert [change.trace_id for change in report.rollouts] == list("abcdef")
+
+
+def test_tokens_of_scores_and_of_failures_are_added_up() -> None:
+    paid, lost = {"m": TokenUsage(prompt_tokens=5)}, {"m": TokenUsage(prompt_tokens=7), "n": TokenUsage()}
+    report = compare(
+        [
+            [Regraded("a", before=1.0, after=0.0, usage=paid)],
+            [Regraded("b", before=1.0, after=None, failure_code="timeout", usage=lost)],
+        ]
+    )
+
+    assert report.judge_usage == {"m": TokenUsage(prompt_tokens=12), "n": TokenUsage()}
 
 
 def test_nothing_in_common_is_no_number_and_not_a_zero() -> None:

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.events import EventLine
-from rft.platform.worker.event_log import CorruptLog, EventLog, repair
+from rft.platform.worker.event_log import EventLog, repair
+from rft.platform.worker.log_line import CorruptLog, LogLine
 from tests.integration.worker.train_events import numbered, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=2))]
 WHOLE = b"".join(LINES)
 
 
-def read_all(log: EventLog, after_seq: int = 0, **limits: int) -> list[EventLine]:
-    found: list[EventLine] = []
+def read_all(log: EventLog, after_seq: int = 0, **limits: int) -> list[LogLine]:
+    found: list[LogLine] = []
     while True:
         lines, offset = log.read(after_seq=after_seq, **limits)
         if offset == log.offset:
@@ -34,7 +34,7 @@ def test_a_log_that_grows_in_any_pieces_is_read_line_by_line_once(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
-    log, found = EventLog(path), list[EventLine]()
+    log, found = EventLog(path), list[LogLine]()
     for cut in [*cuts, len(WHOLE)]:
         path.write_bytes(WHOLE[:cut])
         found.extend(read_all(log))
@@ -68,7 +68,9 @@ def test_a_torn_tail_is_cut_off(tmp_path_factory: pytest.TempPathFactory, cut: i
 
 
 @pytest.mark.parametrize(
-    "bad", [b"\x00" * 100 + b"\n", b"{}\n", LINES[4]], ids=["zeros", "no event", "a number that skips one"]
+    "bad",
+    [b"\x00" * 100 + b"\n", b"{}\n", LINES[4], LINES[3].replace(b'"turns":2', b'"turns":"?"')],
+    ids=["zeros", "no event", "a number that skips one", "a broken rollout"],
 )
 def test_everything_behind_a_bad_line_is_cut_off(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "events.jsonl"

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from rft.core.events import StepDone
+from rft.core.events import GraderStats, StepDone
 from rft.core.grade import TokenUsage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader, StringCheckGrader, TextSimilarityGrader
 from rft.platform.worker.grader_metrics import GraderLabel, grader_labels
@@ -91,16 +91,11 @@ def test_tools_are_told_nested_and_flat() -> None:
     assert (data["tool_calls_to_search"], data["train_error_count_search"]) == (2.0, 3)
 
 
-def test_failures_are_blamed_on_the_grader_only_when_no_tool_had_them() -> None:
-    train = stats(0.4).model_copy(update={"failures_by_code": {"timeout": 3, "sampler_error": 2, "invalid_score": 1}})
+def test_failures_are_blamed_on_the_grader_only_when_it_had_them() -> None:
+    seen = GraderStats(name="judge", gradings=4, latency_mean_s=0.1, errors_by_code={"timeout": 2, "invalid_score": 1})
+    train = stats(0.4).model_copy(update={"failures_by_code": {"timeout": 3, "invalid_score": 1}, "graders": (seen,)})
     step = step_done(2, 4, evaluated=False).model_copy(update={"train": train})
-    errors = metrics_event(step, JUDGE).data["errors"]
-    assert isinstance(errors, dict)
-    graders = errors["graders"]
-    assert isinstance(graders, list)
-    only = graders[0]
-    assert isinstance(only, dict)
-    # Three timeouts of which one was the tool's, and one score that was none; the sampler is nobody's endpoint.
+    (only,) = cast("dict[str, Any]", metrics_event(step, JUDGE).data)["errors"]["graders"]
     assert (only["train_other_error_count"], only["train_other_error_mean"]) == (3, 0.75)
     assert (only["train_sample_parse_error_count"], only["valid_sample_parse_error_count"]) == (0, None)
 
@@ -116,20 +111,36 @@ def test_graders_are_named_as_the_customer_named_them() -> None:
     exact = StringCheckGrader(name="a", input="{{sample.output_text}}", reference="{{item.answer}}", operation="eq")
     close = TextSimilarityGrader(name="b", input="x", reference="y", evaluation_metric="bleu")
     multi = MultiGrader(name="both", graders={"exact": exact, "close": close}, calculate_output="exact + close")
-    assert grader_labels(multi) == (GraderLabel("exact", "string_check"), GraderLabel("close", "text_similarity"))
+    assert grader_labels(multi) == (
+        GraderLabel("exact", "string_check", is_part=True),
+        GraderLabel("close", "text_similarity", is_part=True),
+        GraderLabel("both", "multi"),
+    )
     assert grader_labels(exact) == (GraderLabel("a", "string_check"),)
     assert grader_labels(RulerGrader(name="r", model="m")) == (GraderLabel("r", "ruler", "m"),)
 
 
-def judged(**train: object) -> StepDone:
-    """A step whose training rollouts were graded by a judge, and which was not evaluated."""
-    usage = {"m": TokenUsage(prompt_tokens=300, completion_tokens=60, cached_tokens=90)}
-    changed = stats(0.4).model_copy(update={"judge_usage": usage, **train})
+SPENT = {"m": TokenUsage(prompt_tokens=300, completion_tokens=60, cached_tokens=90)}
+
+
+def seen(name: str, *, is_part: bool = False, **more: object) -> GraderStats:
+    """What a step tells of one grader that was asked four times."""
+    known = {"gradings": 4, "latency_mean_s": 0.1, "errors_by_code": {}}
+    return GraderStats.model_validate({"name": name, "is_part": is_part, **known, **more})
+
+
+def judged(*graders: GraderStats) -> StepDone:
+    """A step whose eight training rollouts were graded by these, and which was not evaluated."""
+    changed = stats(0.4).model_copy(update={"rollouts": 8, "judge_usage": SPENT, "graders": graders})
     return step_done(2, 4, evaluated=False).model_copy(update={"train": changed})
 
 
+def told(step: StepDone, *labels: GraderLabel) -> dict[str, Any]:
+    return cast("dict[str, Any]", metrics_event(step, labels).data)
+
+
 def test_tokens_of_judges_are_told_by_model_and_by_grader() -> None:
-    data = cast("dict[str, Any]", metrics_event(judged(), (GraderLabel("score", "score_model", "m"),)).data)
+    data = told(judged(seen("score", usage=SPENT)), GraderLabel("score", "score_model", "m"))
     assert data["model_graders_token_usage"] == {
         "m": {
             "train_prompt_tokens": 300,
@@ -142,44 +153,62 @@ def test_tokens_of_judges_are_told_by_model_and_by_grader() -> None:
     }
     (score,) = data["usage"]["graders"]
     assert (score["name"], score["model"]) == ("score", "m")
-    assert (score["train_prompt_tokens_count"], score["train_prompt_tokens_mean"]) == (300, 100.0)
+    assert (score["train_prompt_tokens_count"], score["train_prompt_tokens_mean"]) == (300, 75.0)
     assert (score["valid_prompt_tokens_count"], score["valid_prompt_tokens_mean"]) == (None, None)
 
 
-def test_tokens_of_a_model_that_graders_share_are_given_to_none_of_them() -> None:
-    labels = (GraderLabel("a", "score_model", "m"), GraderLabel("b", "label_model", "m"), GraderLabel("c", "python"))
-    data = cast("dict[str, Any]", metrics_event(judged(), labels).data)
+A, B = GraderLabel("a", "score_model", "m", is_part=True), GraderLabel("b", "label_model", "m", is_part=True)
+BOTH = GraderLabel("a", "multi")
+"""A multi grader that is called like one of its parts."""
+
+
+def test_parts_that_share_a_model_have_tokens_and_times_of_their_own() -> None:
+    less = {"m": TokenUsage(prompt_tokens=20)}
+    parts = seen("a", is_part=True, usage=SPENT, latency_mean_s=2.0), seen("b", is_part=True, usage=less)
+    data = told(judged(*parts, seen("a", latency_mean_s=3.0)), A, B, BOTH)
     assert [(one["name"], one["train_prompt_tokens_count"]) for one in data["usage"]["graders"]] == [
-        ("a", None),
-        ("b", None),
+        ("a", 300),
+        ("b", 20),
     ]
+    assert [(one["name"], one["train_execution_latency_mean"]) for one in data["timing"]["graders"]] == [
+        ("a", 2.0),
+        ("b", 0.1),
+    ]
+    assert [one["name"] for one in data["scores"]["graders"]] == ["a", "b"]
 
 
 def test_errors_of_a_judge_are_told_apart() -> None:
-    failures = {"server_error": 2, "invalid_score": 1, "invalid_variable": 3}
-    step = judged(failures_by_code=failures, model_errors={"sample_parse_error": 1}, rollouts=8)
-    data = cast("dict[str, Any]", metrics_event(step, (GraderLabel("score", "score_model", "m"),)).data)
-    (errors,) = data["errors"]["graders"]
+    failures = {"server_error": 2, "invalid_score": 1, "invalid_variable": 3, "internal_error": 1}
+    step = judged(seen("score", errors_by_code=failures, model_errors={"sample_parse_error": 1}))
+    (errors,) = told(step, GraderLabel("score", "score_model", "m"))["errors"]["graders"]
     assert errors["train_model_grader_server_error_count"] == 2
-    assert errors["train_other_error_count"] == 1
+    assert errors["train_other_error_count"] == 2
     assert errors["train_invalid_variable_error_count"] == 3
     assert (errors["train_sample_parse_error_count"], errors["train_sample_parse_error_mean"]) == (1, 0.125)
 
 
 def test_errors_of_python_code_have_a_name_of_their_own() -> None:
-    step = judged(failures_by_code={"grader_error": 2}, rollouts=8)
-    data = cast("dict[str, Any]", metrics_event(step, (GraderLabel("code", "python"),)).data)
-    (errors,) = data["errors"]["graders"]
+    step = judged(seen("code", errors_by_code={"grader_error": 2, "internal_error": 1}))
+    (errors,) = told(step, GraderLabel("code", "python"))["errors"]["graders"]
     assert (errors["train_python_grader_runtime_error_count"], errors["train_other_error_count"]) == (2, 0)
+    assert errors["train_python_grader_server_error_count"] == 1
 
 
-def test_what_cannot_be_attributed_to_a_part_is_not_claimed() -> None:
-    labels = (GraderLabel("a", "string_check"), GraderLabel("b", "python"))
-    step = judged(failures_by_code={"grader_error": 2}, model_errors={"sample_parse_error": 1})
-    data = cast("dict[str, Any]", metrics_event(step, labels).data)
-    first, second = data["errors"]["graders"]
-    assert (first["train_sample_parse_error_count"], first["train_invalid_variable_error_count"]) == (None, 0)
-    assert (first["train_other_error_count"], second["train_python_grader_runtime_error_count"]) == (None, None)
+def test_errors_belong_to_the_part_that_had_them_and_a_formulas_to_the_whole() -> None:
+    parts = seen("a", is_part=True, errors_by_code={"server_error": 2}), seen("b", is_part=True)
+    data = told(judged(*parts, seen("a", errors_by_code={"grader_error": 3, "deadline_exceeded": 1})), A, B, BOTH)
+    first, second, whole = data["errors"]["graders"]
+    assert (first["train_model_grader_server_error_count"], first["train_other_error_count"]) == (2, 0)
+    assert (second["train_model_grader_server_error_count"], second["train_other_error_count"]) == (0, 0)
+    assert (whole["name"], whole["type"]) == ("a", "multi")
+    assert (whole["train_formula_parse_error_count"], whole["train_other_error_count"]) == (3, 1)
+
+
+def test_a_grader_that_no_rollout_reached_had_no_errors_and_no_time() -> None:
+    data = told(judged(), GraderLabel("code", "python"))
+    (errors,), (times,) = data["errors"]["graders"], data["timing"]["graders"]
+    assert errors["train_python_grader_runtime_error_count"] == 0
+    assert times["train_execution_latency_mean"] is None
 
 
 def test_answers_that_lack_what_a_template_names_are_parse_errors() -> None:

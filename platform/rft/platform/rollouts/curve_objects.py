@@ -1,0 +1,59 @@
+"""A job's curves on the wire. Ours: the contract has no such object."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from rft.core.events import Timing
+
+
+class ToolCurve(BaseModel):
+    """One tool over one split of one step."""
+
+    name: str
+    calls_per_rollout_mean: float | None
+
+
+class SplitCurves(BaseModel):
+    """What of one split's figures is drawn; all of them are in the step's record."""
+
+    rollouts: int
+    excluded: int
+    failures_by_code: dict[str, int]
+    reward_mean: float | None
+    reward_mean_if_failures_were_zero: float | None
+    grader_scores_mean: dict[str, float]
+    completion_tokens_mean: float | None
+    tool_calls_mean: float | None
+    tools: list[ToolCurve]
+
+
+class StepCurves(BaseModel):
+    """What of a step's record is drawn."""
+
+    train: SplitCurves | None
+    valid: SplitCurves | None
+    timing: Timing
+
+
+class CurvePoint(BaseModel):
+    """One step."""
+
+    step: int
+    created_at: int
+    record: StepCurves
+
+
+class CurvesObject(BaseModel):
+    """A job's curves, and its sums over all the steps they stand for."""
+
+    object: Literal["fine_tuning.job.curves"] = "fine_tuning.job.curves"
+    steps: int
+    """Steps done in the window, step 0 among them; `data` holds that many, or fewer."""
+    rollouts: int
+    """Of both splits."""
+    excluded: int
+    """Rollouts that ended in a failure."""
+    data: list[CurvePoint]
+    """Oldest first. Where steps are left out, those with the lowest and highest rewards, tool calls and tokens, most
+    excluded rollouts and longest time in each part of the course are not among them."""

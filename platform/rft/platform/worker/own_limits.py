@@ -1,0 +1,27 @@
+"""Several trainers on one host without gateway services: each knows only its own calls."""
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.platform.settings import Settings
+from rft.platform.worker.job_events import add_event
+
+
+def limits_warning(settings: Settings) -> str | None:
+    """What is to be said about it; None where there is nothing to warn of."""
+    pairs = (("tools", settings.tool_gateway_url), ("graders", settings.grader_gateway_url))
+    alone = " and ".join(words for words, url in pairs if url is None)
+    if settings.train_slots < 2 or not alone:
+        return None
+    return (
+        f"Up to {settings.train_slots} jobs train here at once, and each keeps limits of its own for calls to {alone}:"
+        f" an endpoint that several jobs share may get up to {settings.train_slots} times what its limits say."
+        " Gateway services keep one limit for all jobs."
+    )
+
+
+async def warn_of_limits(connection: AsyncConnection[TupleRow], job_id: str, settings: Settings) -> None:
+    """Say it in the job's events, too."""
+    warning = limits_warning(settings)
+    if warning is not None:
+        await add_event(connection, job_id, warning, level="warn", data={"code": "own_limits"}, key="own-limits")

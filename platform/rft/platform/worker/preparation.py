@@ -1,0 +1,108 @@
+"""What stands between a job's row and its trainer: the run directory, the secrets, the files' rows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core import run_layout
+from rft.core.errors import RftError
+from rft.core.spec import RunSecrets
+from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.files.storage import BytesMissing, read_lines
+from rft.platform.jobs.repository import JobError, JobRepository, JobRow
+from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.models.naming import final_model_name
+from rft.platform.signing.run_secrets import whole_run_secrets
+from rft.platform.store.secret_box import SecretsUnreadable
+from rft.platform.worker import run_directory
+from rft.platform.worker.event_log import EventLog
+from rft.platform.worker.grader_metrics import grader_labels
+from rft.platform.worker.heartbeat import Heartbeat
+from rft.platform.worker.ingest import Ingest
+from rft.platform.worker.lease import Lease, hold_row
+from rft.platform.worker.trainer_run import TrainerRun
+from rft.platform.worker.workplace import Workplace
+
+
+class CannotRun(RftError):
+    """The job can never run as it is; carries the error its object will show."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.error = JobError(code=code, message=message, param=param)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Makes one job's trainer ready, under its lease."""
+
+    place: Workplace
+    lease: Lease
+    beat: Heartbeat
+
+    async def trainer_run(self) -> TrainerRun:
+        """The run directory is complete, and its trainer can be launched. Raises CannotRun and LeaseLost."""
+        settings = self.place.settings
+        loaded = await self.beat.write(self._load)
+        job, resolved = loaded.job, loaded.job.resolved
+        if resolved is None:
+            raise CannotRun("not_validated", "The job's files were never validated.")
+        spec = to_run_spec(job, resolved, settings, job.base_model_path)
+        folder = settings.runs_dir / job.id
+        run_directory.make(folder)
+        run_directory.write_spec(folder, spec)
+        if not run_directory.has_rows(folder):
+            await self._write_rows(folder, loaded)
+        name = final_model_name(
+            base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
+        )
+        return TrainerRun(
+            settings=settings,
+            folder=folder,
+            base_model=Path(spec.base_model),
+            secrets=await self._secrets(job),
+            beat=self.beat,
+            ingest=Ingest(self.lease, grader_labels(spec.grader), name),
+            log=EventLog(folder / run_layout.EVENTS),
+            is_stopping=self.place.is_stopping,
+            highest_step=-1 if job.current_step is None else job.current_step,
+        )
+
+    async def _load(self, connection: AsyncConnection[TupleRow]) -> "_Loaded":
+        await hold_row(connection, self.lease)
+        job = await JobRepository(connection).get(self.lease.job_id)
+        assert job is not None, "its row is held"
+        files = FileRepository(connection)
+        validation = None if job.validation_file is None else await files.get_for_job(job.validation_file)
+        return _Loaded(job, await files.get_for_job(job.training_file), validation)
+
+    async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
+        job, store = loaded.job, self.place.file_store
+        for name, file, file_id in (
+            ("training_file", loaded.training, job.training_file),
+            ("validation_file", loaded.validation, job.validation_file),
+        ):
+            if file is None and file_id is not None:
+                raise CannotRun("file_not_found", f"File {file_id} was deleted or has expired.", name)
+        assert loaded.training is not None
+        validation = None if loaded.validation is None else read_lines(loaded.validation.storage_key, store)
+        try:
+            await run_directory.write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
+        except BytesMissing as error:
+            raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
+
+    async def _secrets(self, job: JobRow) -> RunSecrets:
+        box, settings = self.place.secret_box, self.place.settings
+        try:
+            return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
+        except SecretsUnreadable as error:
+            raise CannotRun("secrets_unreadable", f"The secrets of this job cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    job: JobRow
+    training: FileRow | None
+    validation: FileRow | None

@@ -1,0 +1,127 @@
+"""Uploads of the largest size over a real socket: they pass through the API's memory in small pieces."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+import pytest
+from openai import AsyncOpenAI
+
+from rft.platform.api.keys import create_key
+from rft.platform.files.uploading import MAX_FILE_BYTES
+from tests.integration.api.api_process import api_process
+from tests.integration.api.form import END, FORM, opened
+from tests.integration.api.running_api import ROW, upload
+
+pytestmark = pytest.mark.slow
+
+MIB = 1 << 20
+PIECE = b"x" * MIB
+LONG_ROW = json.dumps({"messages": [{"role": "user", "content": "x" * 100_000}]}).encode() + b"\n"
+
+
+@dataclass(slots=True)
+class Sender:
+    """An upload written straight to the socket, and what the API's memory does meanwhile."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    process: psutil.Process
+    peak_bytes: int = 0
+
+    async def send(self, data: bytes) -> None:
+        """As fast as the API takes it."""
+        self.writer.write(data)
+        await self.writer.drain()
+        self.peak_bytes = max(self.peak_bytes, self.process.memory_info().rss)
+
+    async def reply(self) -> tuple[int, dict[str, Any]]:
+        """Status and body."""
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)).decode().lower()
+        length = int(head.split("content-length:")[1].split()[0])
+        return int(head.split()[1]), json.loads(await self.reader.readexactly(length))
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A running API."""
+
+    process: psutil.Process
+    url: str
+    key: str
+
+    @asynccontextmanager
+    async def upload(self, size: int) -> AsyncGenerator[Sender]:
+        """A request whose head is sent."""
+        address = urlsplit(self.url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        sender = Sender(reader, writer, self.process)
+        head = (
+            f"POST /v1/files HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {self.key}\r\n"
+            f"content-type: {FORM}\r\ncontent-length: {size}\r\n\r\n"
+        )
+        await sender.send(head.encode())
+        try:
+            yield sender
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
+@pytest.fixture
+async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
+    """The API in a process of its own, which has taken an upload before."""
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with api_process(tmp_path, migrated_url) as (process, url):
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+            await upload(client, ROW * 5_000)
+        yield Platform(process, url, key)
+
+
+async def test_a_file_of_the_largest_size_does_not_pass_through_memory(platform: Platform) -> None:
+    before, head, tail = platform.process.memory_info().rss, opened("user_data"), b"\r\n" + END
+    async with platform.upload(len(head) + MAX_FILE_BYTES + len(tail)) as sender:
+        await sender.send(head)
+        for _ in range(MAX_FILE_BYTES // MIB):
+            await sender.send(PIECE)
+        await sender.send(tail)
+        status, shown = await sender.reply()
+    assert (status, shown.get("bytes")) == (200, MAX_FILE_BYTES), shown
+    assert (sender.peak_bytes - before) / MIB < 64
+
+
+async def test_one_byte_more_is_refused_without_reading_on(platform: Platform, tmp_path: Path) -> None:
+    async with platform.upload(MAX_FILE_BYTES + 2 * MIB) as announced:
+        status, refusal = await announced.reply()
+    assert (status, refusal["error"]["code"]) == (413, "request_too_large")
+    head = opened("user_data")
+    async with platform.upload(len(head) + MAX_FILE_BYTES + MIB // 2) as sender:
+        await sender.send(head)
+        for _ in range(MAX_FILE_BYTES // MIB):
+            await sender.send(PIECE)
+        await sender.send(b"x")
+        status, refusal = await sender.reply()
+    assert (status, refusal["error"]["code"]) == (413, "file_too_large")
+    assert len(list((tmp_path / "files").iterdir())) == 1, "only the first upload is kept"
+
+
+async def test_a_large_dataset_is_checked_without_passing_through_memory(platform: Platform) -> None:
+    before, count = platform.process.memory_info().rss, 200 * MIB // len(LONG_ROW)
+    head, tail = opened("fine-tune"), b"\r\n" + END
+    async with platform.upload(len(head) + count * len(LONG_ROW) + len(tail)) as sender:
+        await sender.send(head)
+        for _ in range(count):
+            await sender.send(LONG_ROW)
+        await sender.send(tail)
+        status, shown = await sender.reply()
+    assert (status, shown.get("bytes")) == (200, count * len(LONG_ROW)), shown
+    assert shown["dataset"]["rows"] == count
+    assert (sender.peak_bytes - before) / MIB < 64
