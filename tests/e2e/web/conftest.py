@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from rft.platform.api.keys import create_key
 from rft.platform.settings import Settings
@@ -18,6 +18,7 @@ from tests.integration.api.running_api import BellTower, Served
 from tests.integration.conftest import database_url, postgres, servers_home
 
 __all__ = ["database_url", "postgres", "servers_home"]
+expect.set_options(timeout=30_000)  # a busy machine is slow, and what never comes fails all the same
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -15,6 +15,7 @@ from rft.platform.store.database import Database
 from rft.platform.worker.ending import add_paused_event
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, release, take
+from rft.platform.worker.log_line import read_line
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.e2e.web.run_records import RunShape, lines
 
@@ -62,8 +63,9 @@ class SeededJob:
         """Store events as the worker does."""
         assert self.ingest is not None, "start the job first"
         numbered = lines(events, first_seq=self.last_seq + 1, at=self.shape.started_at + self.last_seq / 10)
+        logged = [read_line(line.model_dump_json().encode() + b"\n") for line in numbered]
         async with self.database.transaction() as connection:
-            self.last_seq = (await self.ingest.batch(connection, numbered)).last_seq
+            self.last_seq = (await self.ingest.batch(connection, logged)).last_seq
 
 
 @dataclass(slots=True)

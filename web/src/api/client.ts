@@ -3,14 +3,17 @@ import type {
   Action,
   Attempt,
   Checkpoint,
+  Curves,
+  CurvesQuery,
   EndpointHealth,
+  EventType,
   Job,
   JobEvent,
   Page,
+  Positioned,
   RolloutDetail,
   RolloutQuery,
   RolloutSummary,
-  Step,
 } from "./types";
 
 /** The API answered with an error, or could not be reached (`status` 0). */
@@ -27,8 +30,8 @@ export class ApiError extends Error {
 export interface Client {
   jobs(): Promise<Page<Job>>;
   job(id: string): Promise<Job>;
-  steps(id: string): Promise<Step[]>;
-  events(id: string, after: string | undefined): Promise<Page<JobEvent>>;
+  curves(id: string, query: CurvesQuery): Promise<Curves & Positioned>;
+  events(id: string, type: EventType | undefined, after: string | undefined): Promise<Page<JobEvent> & Positioned>;
   checkpoints(id: string): Promise<Page<Checkpoint>>;
   rollouts(id: string, query: RolloutQuery, after: string | undefined, limit: number): Promise<Page<RolloutSummary>>;
   rollout(id: string, traceId: string): Promise<RolloutDetail>;
@@ -46,15 +49,13 @@ type Parameters = Record<string, string | number | undefined>;
 export function createClient(apiKey: string): Client {
   const get = <T>(path: string, parameters: Parameters = {}) =>
     json<T>(send(apiKey, "GET", JOBS_PATH + path + queryString(parameters)));
+  const getPositioned = <T>(path: string, parameters: Parameters) =>
+    positioned<T>(send(apiKey, "GET", JOBS_PATH + path + queryString(parameters)));
   return {
     jobs: () => get("", { limit: 100 }),
     job: (id) => get(at(id)),
-    steps: (id) =>
-      allPages<Step>(
-        (after) => get(at(id, "steps"), { after, limit: 1000 }),
-        (step) => String(step.step),
-      ),
-    events: (id, after) => get(at(id, "events"), { after, limit: 100 }),
+    curves: (id, query) => getPositioned(at(id, "curves"), { ...query }),
+    events: (id, type, after) => getPositioned(at(id, "events"), { type, after, limit: 50 }),
     checkpoints: (id) => get(at(id, "checkpoints"), { limit: 100 }),
     rollouts: (id, query, after, limit) => get(at(id, "rollouts"), { ...query, after, limit }),
     rollout: (id, traceId) => get(at(id, "rollouts", traceId)),
@@ -106,6 +107,11 @@ async function send(apiKey: string, method: "GET" | "POST", path: string): Promi
 
 async function json<T>(response: Promise<Response>): Promise<T> {
   return (await (await response).json()) as T;
+}
+
+async function positioned<T>(response: Promise<Response>): Promise<T & Positioned> {
+  const { headers } = await response;
+  return { ...(await json<T>(response)), lastEventId: headers.get("last-event-id") ?? "0" };
 }
 
 async function allPages<T>(page: (after: string | undefined) => Promise<Page<T>>, cursor: (item: T) => string) {

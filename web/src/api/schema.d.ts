@@ -84,6 +84,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/curves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_job_curves"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/endpoints": {
         parameters: {
             query?: never;
@@ -196,22 +212,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/steps": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["list_steps"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/stream": {
         parameters: {
             query?: never;
@@ -253,10 +253,6 @@ export interface components {
             step: number;
             trace_id: string;
         };
-        CheckpointInfo: {
-            kept_steps: number[];
-            path: string;
-        };
         CheckpointObject: {
             created_at: number;
             fine_tuned_model_checkpoint: string;
@@ -275,6 +271,22 @@ export interface components {
         CodeShare: {
             count: number;
             share: number;
+        };
+        CurvePoint: {
+            created_at: number;
+            record: components["schemas"]["StepCurves"];
+            step: number;
+        };
+        CurvesObject: {
+            data: components["schemas"]["CurvePoint"][];
+            excluded: number;
+            /**
+             * @default fine_tuning.job.curves
+             * @constant
+             */
+            object: "fine_tuning.job.curves";
+            rollouts: number;
+            steps: number;
         };
         EndpointHealth: {
             attempts: number;
@@ -324,11 +336,17 @@ export interface components {
             elapsed_s: number;
             endpoint?: string | null;
             message: string;
+            parts?: {
+                [key: string]: components["schemas"]["PartOutcome"];
+            };
             stage: components["schemas"]["Stage"];
             status?: number | null;
+            usage?: {
+                [key: string]: components["schemas"]["TokenUsage"];
+            };
         };
         /** @enum {string} */
-        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "sampler_error" | "platform_deadline" | "internal_error";
+        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
         Grade: {
             /** @default 1 */
             attempts: number;
@@ -337,6 +355,9 @@ export interface components {
             latency_s: number;
             /** @default [] */
             model_errors: string[];
+            parts?: {
+                [key: string]: components["schemas"]["PartOutcome"];
+            };
             reward: number;
             scores?: {
                 [key: string]: number;
@@ -363,6 +384,7 @@ export interface components {
             current_step: number | null;
             error: components["schemas"]["JobErrorObject"] | null;
             estimated_finish: number | null;
+            eval_id?: string | null;
             fine_tuned_model: string | null;
             finished_at: number | null;
             hold: components["schemas"]["HoldObject"] | null;
@@ -386,6 +408,8 @@ export interface components {
             resolved_hyperparameters: components["schemas"]["ResolvedObject"] | null;
             result_files: string[];
             seed: number;
+            /** @default false */
+            shared_with_openai: boolean;
             started_at: number | null;
             status: components["schemas"]["JobStatus"];
             total_steps: number | null;
@@ -466,17 +490,6 @@ export interface components {
              */
             object: "list";
         };
-        ListPage_StepObject_: {
-            data: components["schemas"]["StepObject"][];
-            first_id: string | null;
-            has_more: boolean;
-            last_id: string | null;
-            /**
-             * @default list
-             * @constant
-             */
-            object: "list";
-        };
         Message: {
             content: string;
             name?: string | null;
@@ -485,14 +498,16 @@ export interface components {
             /** @default [] */
             tool_calls: components["schemas"]["ToolCall"][];
         };
-        Optimization: {
-            entropy: number | null;
-            grad_norm: number | null;
-            learning_rate: number | null;
-            loss: number | null;
-            sampling_logp_difference: number | null;
-            trained_rollouts: number;
-            trained_tokens: number;
+        PartOutcome: {
+            failure_code?: string | null;
+            /** @default 0 */
+            latency_s: number;
+            /** @default [] */
+            model_errors: string[];
+            score?: number | null;
+            usage?: {
+                [key: string]: components["schemas"]["TokenUsage"];
+            };
         };
         ResolvedObject: {
             batch_size: number;
@@ -575,42 +590,6 @@ export interface components {
             split: components["schemas"]["Split"];
             step: number;
         };
-        RolloutStats: {
-            completion_tokens_mean: number | null;
-            completion_tokens_total: number;
-            excluded: number;
-            excluded_share: number;
-            failures_by_code: {
-                [key: string]: number;
-            };
-            graded: number;
-            grader_latency_mean_s: number | null;
-            grader_scores_mean: {
-                [key: string]: number;
-            };
-            groups: number;
-            judge_usage?: {
-                [key: string]: components["schemas"]["TokenUsage"];
-            };
-            model_errors?: {
-                [key: string]: number;
-            };
-            replaced: number;
-            reward_mean: number | null;
-            reward_mean_if_failures_were_zero: number | null;
-            reward_std: number | null;
-            rollout_latency_p50_s: number | null;
-            rollout_latency_p95_s: number | null;
-            rollouts: number;
-            stop_reasons: {
-                [key: string]: number;
-            };
-            too_small_groups: number;
-            tool_calls_mean: number | null;
-            tools: components["schemas"]["ToolStats"][];
-            turns_mean: number | null;
-            zero_variance_groups: number;
-        };
         RolloutSummary: {
             attempt: number;
             completion_tokens: number;
@@ -636,33 +615,27 @@ export interface components {
         };
         /** @enum {string} */
         Split: "train" | "valid";
+        SplitCurves: {
+            completion_tokens_mean: number | null;
+            excluded: number;
+            failures_by_code: {
+                [key: string]: number;
+            };
+            grader_scores_mean: {
+                [key: string]: number;
+            };
+            reward_mean: number | null;
+            reward_mean_if_failures_were_zero: number | null;
+            rollouts: number;
+            tool_calls_mean: number | null;
+            tools: components["schemas"]["ToolCurve"][];
+        };
         /** @enum {string} */
         Stage: "tool" | "grader" | "sampler" | "platform";
-        StepDone: {
-            checkpoint: components["schemas"]["CheckpointInfo"];
-            epoch: number;
-            optimization: components["schemas"]["Optimization"] | null;
-            step: number;
+        StepCurves: {
             timing: components["schemas"]["Timing"];
-            total_steps: number;
-            train: components["schemas"]["RolloutStats"] | null;
-            /**
-             * @default step_done
-             * @constant
-             */
-            type: "step_done";
-            valid: components["schemas"]["RolloutStats"] | null;
-        };
-        StepObject: {
-            created_at: number;
-            id: string;
-            /**
-             * @default fine_tuning.job.step
-             * @constant
-             */
-            object: "fine_tuning.job.step";
-            record: components["schemas"]["StepDone"];
-            step: number;
+            train: components["schemas"]["SplitCurves"] | null;
+            valid: components["schemas"]["SplitCurves"] | null;
         };
         /** @enum {string} */
         StopReason: "completed" | "max_turns" | "max_tool_calls" | "max_tokens" | "context_full";
@@ -687,15 +660,9 @@ export interface components {
             call_id: string;
             name: string;
         };
-        ToolStats: {
-            calls: number;
+        ToolCurve: {
             calls_per_rollout_mean: number | null;
-            errors_by_code: {
-                [key: string]: number;
-            };
-            execution_latency_mean_s: number | null;
             name: string;
-            output_tokens_mean: number | null;
         };
         UsageMetrics: {
             judge_tokens: {
@@ -832,6 +799,33 @@ export interface operations {
             };
         };
     };
+    retrieve_job_curves: {
+        parameters: {
+            query?: {
+                from_step?: number | null;
+                points?: number;
+                to_step?: number | null;
+            };
+            header?: {
+                "if-none-match"?: string;
+            };
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurvesObject"];
+                };
+            };
+        };
+    };
     list_job_endpoints: {
         parameters: {
             query?: {
@@ -861,6 +855,7 @@ export interface operations {
             query?: {
                 after?: string | null;
                 limit?: number;
+                type?: ("message" | "metrics") | null;
             };
             header?: {
                 "if-none-match"?: string;
@@ -995,33 +990,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListPage_AttemptObject_"];
-                };
-            };
-        };
-    };
-    list_steps: {
-        parameters: {
-            query?: {
-                after?: string | null;
-                limit?: number;
-                points?: number | null;
-            };
-            header?: {
-                "if-none-match"?: string;
-            };
-            path: {
-                fine_tuning_job_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ListPage_StepObject_"];
                 };
             };
         };

@@ -6,9 +6,11 @@ type Schemas = components["schemas"];
 export type Job = Schemas["JobObject"];
 export type JobEvent = Schemas["EventObject"];
 export type Checkpoint = Schemas["CheckpointObject"];
-export type Step = Schemas["StepObject"];
-export type StepRecord = Schemas["StepDone"];
-export type RolloutStats = Schemas["RolloutStats"];
+/** What is drawn of a step. The stream's whole steps are such, too. */
+export type Step = Schemas["CurvePoint"];
+export type StepRecord = Schemas["StepCurves"];
+export type RolloutStats = Schemas["SplitCurves"];
+export type Curves = Schemas["CurvesObject"];
 export type RolloutSummary = Schemas["RolloutSummary"];
 export type RolloutDetail = Schemas["RolloutDetail"];
 export type RolloutRecord = Schemas["RolloutDone"];
@@ -23,6 +25,7 @@ export type EndpointHealth = Schemas["EndpointHealth"];
 export type FailureCode = Schemas["FailureCode"];
 
 export type Split = "train" | "valid";
+export type EventType = JobEvent["type"];
 export type Outcome = "graded" | "failed";
 /** What can be asked of a job that is not over. */
 export type Action = "pause" | "resume" | "cancel";
@@ -30,6 +33,17 @@ export type Action = "pause" | "resume" | "cancel";
 export interface Page<T> {
   data: T[];
   has_more: boolean;
+}
+
+/** How far a reply goes: a stream goes on after it, so that nothing is missed in between. */
+export interface Positioned {
+  lastEventId: string;
+}
+
+export interface CurvesQuery {
+  points: number;
+  from_step?: number;
+  to_step?: number;
 }
 
 export interface RolloutQuery {

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "react";
-import { plotShape } from "../lib/plot";
+import { plotShape, type Zoom } from "../lib/plot";
 import type { Chart as ChartData } from "../lib/series";
 import { Legend } from "./Legend";
 import { Plot } from "./Plot";
@@ -12,6 +12,8 @@ interface Props {
   format(value: number): string;
   axis?: "percent";
   range?: (min: number | null, max: number | null) => [number, number];
+  zoom: Zoom | null;
+  onZoom(zoom: Zoom | null): void;
   /** Said in place of the chart when there is nothing to draw. */
   empty: string;
 }
@@ -19,7 +21,7 @@ interface Props {
 const SCHEME = "(prefers-color-scheme: dark)";
 
 /** A chart with its legend, which shows the values under the cursor. */
-export function Chart({ title, unit, chart, height, format, axis, range, empty }: Props) {
+export function Chart({ title, unit, chart, height, format, axis, range, zoom, onZoom, empty }: Props) {
   const [index, setIndex] = useState<number | null>(null);
   const scheme = useScheme();
   const onCursor = useCallback((at: number | null) => setIndex(at), []);
@@ -41,7 +43,9 @@ export function Chart({ title, unit, chart, height, format, axis, range, empty }
           height={height}
           axis={axis}
           range={range}
+          zoom={zoom}
           onCursor={onCursor}
+          onZoom={onZoom}
         />
       )}
     </figure>

@@ -1,15 +1,19 @@
 import { useMemo, useState } from "react";
-import type { Split, Step } from "../api/types";
-import { compact, fixed, percent } from "../lib/format";
+import type { Split } from "../api/types";
+import { compact, count, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
+import type { Zoom } from "../lib/plot";
 import { type Chart as ChartData, rewardRange } from "../lib/series";
 import { Chart } from "./Chart";
+import type { Course } from "../lib/summary";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
 
 interface Props {
-  steps: readonly Step[];
+  course: Course;
+  zoom: Zoom | null;
+  onZoom(zoom: Zoom | null): void;
   /** The job's own order of tools. */
   tools: readonly string[];
 }
@@ -22,7 +26,8 @@ const SHORT = 168;
 const seconds = (value: number) => `${compact(value)} s`;
 
 /** All curves of a job over its steps. */
-export function Curves({ steps, tools }: Props) {
+export function Curves({ course, tools, zoom, onZoom }: Props) {
+  const steps = course.data;
   const [split, setSplit] = useState<Split>("train");
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
@@ -40,6 +45,12 @@ export function Curves({ steps, tools }: Props) {
     <section className="panel" aria-labelledby="curves">
       <header>
         <h2 id="curves">Curves</h2>
+        {steps.length < course.steps && (
+          <span className="muted small">
+            {count(steps.length)} of {count(course.steps)} steps are drawn, the highest and lowest among them; drag to
+            see more
+          </span>
+        )}
         <span className="spacer" />
         {steps.length > 0 && (
           <>
@@ -48,7 +59,7 @@ export function Curves({ steps, tools }: Props) {
           </>
         )}
       </header>
-      {steps.length === 0 ? <Waiting /> : <Charts charts={charts} />}
+      {steps.length === 0 ? <Waiting /> : <Charts charts={charts} zoom={zoom} onZoom={onZoom} />}
     </section>
   );
 }
@@ -65,11 +76,12 @@ interface AllCharts extends Record<"reward" | "tools" | "tokens" | "excluded" | 
   graders: ChartData | null;
 }
 
-function Charts({ charts }: { charts: AllCharts }) {
+function Charts({ charts, ...zoomed }: { charts: AllCharts } & Pick<Props, "zoom" | "onZoom">) {
   return (
     <div className="charts">
       <div className="wide">
         <Chart
+          {...zoomed}
           title="Reward"
           unit="mean per step"
           chart={charts.reward}
@@ -81,6 +93,7 @@ function Charts({ charts }: { charts: AllCharts }) {
       </div>
       {charts.graders && (
         <Chart
+          {...zoomed}
           title="Scores"
           unit="mean by grader"
           chart={charts.graders}
@@ -91,6 +104,7 @@ function Charts({ charts }: { charts: AllCharts }) {
         />
       )}
       <Chart
+        {...zoomed}
         title="Tool calls"
         unit="per rollout"
         chart={charts.tools}
@@ -99,6 +113,7 @@ function Charts({ charts }: { charts: AllCharts }) {
         empty="No tool has been called."
       />
       <Chart
+        {...zoomed}
         title="Completion tokens"
         unit="per rollout"
         chart={charts.tokens}
@@ -107,6 +122,7 @@ function Charts({ charts }: { charts: AllCharts }) {
         empty="Nothing has been sampled."
       />
       <Chart
+        {...zoomed}
         title="Excluded rollouts"
         unit="share of rollouts"
         chart={charts.excluded}
@@ -117,6 +133,7 @@ function Charts({ charts }: { charts: AllCharts }) {
       />
       <div className={charts.graders ? "full" : ""}>
         <Chart
+          {...zoomed}
           title="Step time"
           unit="seconds"
           chart={charts.time}

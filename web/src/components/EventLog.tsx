@@ -1,4 +1,3 @@
-import { useState } from "react";
 import type { JobEvent } from "../api/types";
 import { clockTime, dateTime } from "../lib/format";
 import { Segmented } from "./Segmented";
@@ -7,9 +6,13 @@ import { Empty } from "./State";
 interface Props {
   /** Newest first. */
   events: readonly JobEvent[];
+  view: EventView;
+  onView(view: EventView): void;
   hasMore: boolean;
   onMore(): void;
 }
+
+export type EventView = "messages" | "all";
 
 const VIEWS = [
   { value: "messages", label: "Messages" },
@@ -17,15 +20,14 @@ const VIEWS = [
 ] as const;
 
 /** What happened, newest first. */
-export function EventLog({ events, hasMore, onMore }: Props) {
-  const [view, setView] = useState<"messages" | "all">("messages");
+export function EventLog({ events, view, onView, hasMore, onMore }: Props) {
   const shown = view === "all" ? events : events.filter((event) => event.type !== "metrics");
   return (
     <section className="panel" aria-labelledby="events">
       <header>
         <h2 id="events">Events</h2>
         <span className="spacer" />
-        <Segmented label="Which events" options={VIEWS} value={view} onChange={setView} />
+        <Segmented label="Which events" options={VIEWS} value={view} onChange={onView} />
       </header>
       {shown.length === 0 ? (
         <Empty title="Nothing to report" />

@@ -1,8 +1,8 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import type { Job, Step } from "../api/types";
+import type { Job } from "../api/types";
 import { ago, dateTime, delta, percent, reward, span } from "../lib/format";
-import { difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
+import { type Course, difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { ProgressBar } from "./Progress";
 import { Sparkline } from "./Sparkline";
@@ -36,19 +36,19 @@ export function JobsTable({ children }: { children: ReactNode }) {
 
 interface Props {
   job: Job;
-  steps: readonly Step[];
+  course: Course;
   /** Unix seconds. */
   now: number;
   onOpen(): void;
 }
 
 /** One job of the list. */
-export function JobRow({ job, steps, now, onOpen }: Props) {
+export function JobRow({ job, course, now, onOpen }: Props) {
   const done = progress(job);
-  const sums = figures(steps);
+  const sums = figures(course);
   const curves = {
-    train: steps.map((step) => step.record.train?.reward_mean ?? null),
-    valid: steps.map((step) => step.record.valid?.reward_mean ?? null),
+    train: course.data.map((step) => step.record.train?.reward_mean ?? null),
+    valid: course.data.map((step) => step.record.valid?.reward_mean ?? null),
   };
   return (
     <tr className="clickable" onClick={onOpen}>

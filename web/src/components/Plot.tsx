@@ -1,7 +1,7 @@
 import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { movedIndex, plotData, type PlotStyle, plotOptions } from "../lib/plot";
+import { movedIndex, plotData, type PlotStyle, plotOptions, zoomOf } from "../lib/plot";
 import type { Chart } from "../lib/series";
 
 interface Props {
@@ -12,7 +12,9 @@ interface Props {
   height: number;
   axis: PlotStyle["axis"];
   range: PlotStyle["range"];
+  zoom: PlotStyle["zoom"];
   onCursor: PlotStyle["onCursor"];
+  onZoom: PlotStyle["onZoom"];
 }
 
 const SYNC_KEY = "steps";
@@ -22,6 +24,15 @@ function moveCursors(step: number | null): void {
   for (const plot of uPlot.sync(SYNC_KEY).plots) {
     plot.setCursor({ left: step === null ? -10 : plot.valToPos(step, "x"), top: step === null ? -10 : 1 });
   }
+}
+
+/** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. */
+function feed(plot: uPlot | null, chart: Chart): void {
+  if (plot === null) return;
+  const { min, max } = plot.scales["x"] ?? {};
+  const isZoomed = zoomOf(plot.data[0], plot.scales["x"]) !== null;
+  plot.setData(plotData(chart), !isZoomed);
+  if (isZoomed && min !== undefined && max !== undefined) plot.setScale("x", { min, max });
 }
 
 /** The one place that draws with uPlot. Arrow keys move the crosshair; a double click zooms out again. */
@@ -45,6 +56,7 @@ export function Plot(props: Props) {
     };
     const created = new uPlot(plotOptions(first.chart, style), plotData(first.chart), element);
     plot.current = created;
+    if (first.zoom) created.setScale("x", { min: first.zoom.from, max: first.zoom.to });
     const observer = new ResizeObserver(() => created.setSize({ width: width(), height: first.height }));
     observer.observe(element);
     return () => {
@@ -54,7 +66,7 @@ export function Plot(props: Props) {
     };
   }, [first]);
 
-  useEffect(() => plot.current?.setData(plotData(chart)), [chart]);
+  useEffect(() => feed(plot.current, chart), [chart]);
 
   const onKeyDown = (event: KeyboardEvent) => {
     const at = movedIndex(event.key, index, chart.steps.length);

@@ -1,11 +1,10 @@
 import type { ReactNode } from "react";
-import type { Step } from "../api/types";
 import { compact, count, delta, percent, reward } from "../lib/format";
-import { difference, figures, relativeChange } from "../lib/summary";
+import { type Course, difference, figures, relativeChange } from "../lib/summary";
 
 /** The handful of numbers that say whether it works: best against baseline. */
-export function Tiles({ steps }: { steps: readonly Step[] }) {
-  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(steps);
+export function Tiles({ course }: { course: Course }) {
+  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(course);
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
     <dl className="tiles">

@@ -3,15 +3,15 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError } from "../api/client";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
-import type { Job, JobEvent, Step } from "../api/types";
+import type { Curves, Job, JobEvent, Positioned } from "../api/types";
 import { fold, reconnectDelay } from "../lib/fold";
 import { keys } from "./queries";
 import { useSession } from "./session";
 
 export type Liveness = "connecting" | "live" | "interrupted" | "off";
 
-/** Connected while `isWanted`; reconnects where it stopped. */
-export function useLive(jobId: string, isWanted: boolean): Liveness {
+/** Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. */
+export function useLive(jobId: string, isWanted: boolean, position: string | undefined): Liveness {
   const cache = useQueryClient();
   const { apiKey, refuse } = useSession();
   const [liveness, setLiveness] = useState<Liveness>("connecting");
@@ -25,9 +25,9 @@ export function useLive(jobId: string, isWanted: boolean): Liveness {
       onBroken: () => setLiveness("interrupted"),
       onRefused: refuse,
     };
-    void follow({ apiKey, jobId, signal: stop.signal }, handlers);
+    void follow({ apiKey, jobId, position, signal: stop.signal }, handlers);
     return () => stop.abort();
-  }, [apiKey, cache, isWanted, jobId, refuse]);
+  }, [apiKey, cache, isWanted, jobId, position, refuse]);
 
   return isWanted ? liveness : "off";
 }
@@ -35,6 +35,7 @@ export function useLive(jobId: string, isWanted: boolean): Liveness {
 interface Target {
   apiKey: string;
   jobId: string;
+  position: string | undefined;
   signal: AbortSignal;
 }
 
@@ -44,7 +45,7 @@ interface Handlers extends StreamHandlers {
 }
 
 async function follow(target: Target, handlers: Handlers): Promise<void> {
-  let lastEventId: string | undefined;
+  let lastEventId = target.position;
   let failures = 0;
   const onMessages = (messages: StreamMessage[]) => {
     failures = 0;
@@ -68,14 +69,15 @@ async function follow(target: Target, handlers: Handlers): Promise<void> {
 function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly StreamMessage[]): void {
   const known = {
     job: cache.getQueryData<Job>(keys.job(jobId)),
-    steps: cache.getQueryData<readonly Step[]>(keys.steps(jobId)),
+    course: cache.getQueryData<Curves & Positioned>(keys.course(jobId)),
     events: cache.getQueryData<JobEvent[]>(keys.liveEvents(jobId)) ?? [],
   };
   const now = fold(known, messages);
   if (now.job) cache.setQueryData(keys.job(jobId), now.job);
-  if (now.steps) cache.setQueryData(keys.steps(jobId), now.steps);
+  if (now.course) cache.setQueryData(keys.course(jobId), now.course);
   cache.setQueryData(keys.liveEvents(jobId), now.events);
   if (!now.hasNewSteps) return;
+  if (now.isCourseStale) void cache.invalidateQueries({ queryKey: keys.course(jobId) });
   void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });

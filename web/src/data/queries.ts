@@ -1,14 +1,16 @@
 /** What the pages ask the API, and how fresh it has to be. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { Job, JobEvent, RolloutQuery } from "../api/types";
+import type { EventType, Job, JobEvent, RolloutQuery } from "../api/types";
+import type { Zoom } from "../lib/plot";
 import { isTerminal } from "../lib/summary";
 import { useSession } from "./session";
 
 export const keys = {
   jobs: ["jobs"],
   job: (id: string) => ["job", id],
-  steps: (id: string) => ["job", id, "steps"],
-  events: (id: string) => ["job", id, "events"],
+  course: (id: string) => ["job", id, "course"],
+  detail: (id: string, zoom: Zoom | null) => ["job", id, "course", zoom],
+  events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
   checkpoints: (id: string) => ["job", id, "checkpoints"],
@@ -20,6 +22,9 @@ export const keys = {
   siblings: (id: string, query: RolloutQuery) => ["job", id, "siblings", query],
 };
 
+/** A chart is hardly wider than so many points; the peaks are among them. */
+const POINTS = 500;
+const SMALL_POINTS = 100;
 const FAST_MS = 3_000;
 const SLOW_MS = 20_000;
 /** Between two steps; a finished step asks by itself. */
@@ -35,12 +40,12 @@ export function useJobs() {
   });
 }
 
-/** Steps of a job in the list: again with every step it makes. */
-export function useStepsOf(job: Job) {
+/** The course of a job in the list: again with every step it makes. */
+export function useCourseOf(job: Job) {
   const { client } = useSession();
   return useQuery({
-    queryKey: ["list-steps", job.id, job.current_step, job.status],
-    queryFn: () => client.steps(job.id),
+    queryKey: ["list-course", job.id, job.current_step, job.status],
+    queryFn: () => client.curves(job.id, { points: SMALL_POINTS }),
     enabled: job.current_step !== null,
     staleTime: Number.POSITIVE_INFINITY,
     placeholderData: keepPreviousData,
@@ -52,9 +57,20 @@ export function useJob(id: string) {
   return useQuery({ queryKey: keys.job(id), queryFn: () => client.job(id) });
 }
 
-export function useSteps(id: string) {
+export function useCourse(id: string) {
   const { client } = useSession();
-  return useQuery({ queryKey: keys.steps(id), queryFn: () => client.steps(id) });
+  return useQuery({ queryKey: keys.course(id), queryFn: () => client.curves(id, { points: POINTS }) });
+}
+
+/** The steps of a part of the course, as many as can be drawn; asked for where the whole course leaves some out. */
+export function useDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.detail(id, zoom),
+    queryFn: () => client.curves(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
+    enabled: isWanted && zoom !== null,
+    placeholderData: (previous) => (zoom === null ? undefined : previous),
+  });
 }
 
 export function useCheckpoints(id: string) {
@@ -62,13 +78,15 @@ export function useCheckpoints(id: string) {
   return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => client.checkpoints(id) });
 }
 
-export function useEvents(id: string) {
+/** Events of one type, or all. */
+export function useEvents(id: string, type: EventType | undefined) {
   const { client } = useSession();
   return useInfiniteQuery({
-    queryKey: keys.events(id),
-    queryFn: ({ pageParam }) => client.events(id, pageParam),
+    queryKey: keys.events(id, type),
+    queryFn: ({ pageParam }) => client.events(id, type, pageParam),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    placeholderData: keepPreviousData,
   });
 }
 

@@ -1,53 +1,80 @@
-/** Folds what the stream sends into what is already there. A stream tells a job's history again when it reconnects. */
+/** Folds what the stream sends into what is already there. A stream may tell again what is known. */
 import type { StreamMessage } from "../api/stream";
-import type { Job, JobEvent, Step } from "../api/types";
+import type { Job, JobEvent, Positioned } from "../api/types";
+import type { Course } from "./summary";
 
-export interface Known {
+export interface Known<C extends Course = Course> {
   job: Job | undefined;
-  steps: readonly Step[] | undefined;
+  course: C | undefined;
   events: readonly JobEvent[];
 }
 
-export interface Folded extends Known {
+export interface Folded<C extends Course = Course> extends Known<C> {
   /** Steps were finished or voided that were not known before. */
   hasNewSteps: boolean;
+  /** Its sums no longer hold: steps that they count were voided or done again. */
+  isCourseStale: boolean;
 }
 
 /** What is known after `messages`. What was not loaded yet stays unknown: the answer under way has it all. */
-export function fold(known: Known, messages: readonly StreamMessage[]): Folded {
+export function fold<C extends Course>(known: Known<C>, messages: readonly StreamMessage[]): Folded<C> {
   // The stream tells the oldest first.
   const events = messages.flatMap((message) => (message.type === "event" ? [message.data] : [])).toReversed();
   const job = messages.findLast((message) => message.type === "job")?.data ?? known.job;
-  const steps = known.steps && foldSteps(known.steps, messages);
+  const { course, isStale } = known.course ? foldSteps(known.course, messages) : { course: undefined, isStale: false };
   return {
     job,
-    steps,
+    course,
     events: events.length ? mergeEvents(known.events, [events]) : known.events,
-    hasNewSteps: steps !== known.steps,
+    hasNewSteps: course !== known.course,
+    isCourseStale: isStale,
   };
 }
 
-/** The newer record of a step wins; a job that went back to an earlier checkpoint voids the steps above it. */
-function foldSteps(steps: readonly Step[], messages: readonly StreamMessage[]): readonly Step[] {
-  const byStep = new Map(steps.map((step) => [step.step, step]));
-  let isChanged = false;
+/** A step behind the last is new, one that is not drawn was left out; going back to a checkpoint voids those above. */
+function foldSteps<C extends Course>(course: C, messages: readonly StreamMessage[]): { course: C; isStale: boolean } {
+  const now = { data: [...course.data], steps: course.steps, rollouts: course.rollouts, excluded: course.excluded };
+  let [isChanged, isStale] = [false, false];
   for (const message of messages) {
-    if (message.type === "step" && byStep.get(message.data.step)?.created_at !== message.data.created_at) {
-      byStep.set(message.data.step, message.data);
-      isChanged = true;
+    if (message.type === "step") {
+      const step = message.data;
+      const place = now.data.findLastIndex((one) => one.step <= step.step);
+      const at = now.data[place];
+      if (place === now.data.length - 1 && at?.step !== step.step) {
+        now.data.push(step);
+        now.steps += 1;
+        for (const stats of [step.record.train, step.record.valid]) {
+          now.rollouts += stats?.rollouts ?? 0;
+          now.excluded += stats?.excluded ?? 0;
+        }
+        isChanged = true;
+      } else if (at?.step === step.step && at.created_at !== step.created_at) {
+        now.data[place] = step;
+        [isChanged, isStale] = [true, true];
+      }
     }
     if (message.type === "job") {
       const current = message.data.current_step ?? -1;
-      for (const step of byStep.keys()) isChanged = (step > current && byStep.delete(step)) || isChanged;
+      const kept = now.data.filter((step) => step.step <= current);
+      if (kept.length < now.data.length) {
+        now.data = kept;
+        [isChanged, isStale] = [true, true];
+      }
     }
   }
-  return isChanged ? [...byStep.values()].toSorted((a, b) => a.step - b.step) : steps;
+  return { course: isChanged ? { ...course, ...now } : course, isStale };
 }
 
 /** Newest first, each event once. Events of one second keep their order: `first` is newer than `pages`. */
 export function mergeEvents(first: readonly JobEvent[], pages: readonly (readonly JobEvent[])[]): JobEvent[] {
   const byId = new Map([...first, ...pages.flat()].map((event) => [event.id, event]));
   return [...byId.values()].toSorted((a, b) => b.created_at - a.created_at);
+}
+
+/** Where a stream goes on that misses nothing since these replies were made; undefined without any. */
+export function streamPosition(...replies: readonly (Positioned | undefined)[]): string | undefined {
+  const positions = replies.flatMap((reply) => (reply ? [Number(reply.lastEventId)] : []));
+  return positions.length ? String(Math.min(...positions)) : undefined;
 }
 
 /** Seconds to wait before the next attempt to connect, after `failures` in a row. */

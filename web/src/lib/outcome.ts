@@ -12,7 +12,7 @@ export function scoresOf(grade: Grade): [string, number][] {
   return scores.length === 1 && only?.[1] === grade.reward && only[0] === grade.grader ? [] : scores;
 }
 
-const PLATFORM_CODES: readonly string[] = ["sampler_error", "platform_deadline", "internal_error"];
+const PLATFORM_CODES: readonly string[] = ["cancelled", "sampler_error", "platform_deadline", "internal_error"];
 
 /** What is wrong with a grader that has no endpoint. */
 const ORDER_CODES: readonly string[] = ["grader_error", "invalid_variable"];

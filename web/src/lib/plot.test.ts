@@ -1,6 +1,18 @@
 import { expect, test, vi } from "vitest";
 import { stats, step, tool } from "../testing/records";
-import { bands, barRange, fromZero, movedIndex, plotData, plotOptions, plotShape, tickLabels, xRange } from "./plot";
+import {
+  bands,
+  barRange,
+  fromZero,
+  isSame,
+  movedIndex,
+  plotData,
+  plotOptions,
+  plotShape,
+  tickLabels,
+  xRange,
+  zoomOf,
+} from "./plot";
 import { excludedChart, rewardChart, toolChart } from "./charts";
 
 vi.hoisted(() => {
@@ -23,6 +35,8 @@ const STYLE = {
   height: 100,
   syncKey: "s",
   onCursor: () => undefined,
+  zoom: null,
+  onZoom: () => undefined,
 };
 
 test("a held series comes with its measured points", () => {
@@ -94,4 +108,14 @@ test("arrow keys come in from the side they move away from", () => {
   expect(movedIndex("ArrowLeft", 2, 5)).toBe(1);
   expect(movedIndex("Enter", 2, 5)).toBeNull();
   expect(movedIndex("ArrowLeft", null, 0)).toBeNull();
+});
+
+test("an axis is zoomed in where it does not show all steps", () => {
+  expect(zoomOf([0, 10, 20], { min: 0, max: 20 })).toBeNull();
+  expect(zoomOf([0, 10, 20], { min: -0.5, max: 20.5 })).toBeNull();
+  expect(zoomOf([0, 10, 20], { min: 4.2, max: 20 })).toEqual({ from: 4, to: 20 });
+  expect(zoomOf([0, 10, 20], { min: 0, max: 9.1 })).toEqual({ from: 0, to: 10 });
+  expect(zoomOf([], { min: 1, max: 2 })).toBeNull();
+  expect(isSame(null, null)).toBe(true);
+  expect(isSame({ from: 1, to: 2 }, { from: 1, to: 3 })).toBe(false);
 });

@@ -3,6 +3,12 @@ import uPlot, { type AlignedData, type Options, type Series as PlotSeries } from
 import { fixed } from "./format";
 import { type Chart, held, type Series, stacked } from "./series";
 
+/** Steps that are looked at more closely, both ends counted. */
+export interface Zoom {
+  from: number;
+  to: number;
+}
+
 export interface PlotStyle {
   /** Colour of a custom property in the scheme of now. */
   color(property: string): string;
@@ -15,6 +21,9 @@ export interface PlotStyle {
   axis?: "percent" | undefined;
   /** Charts with the same name move their cursors together. */
   syncKey: string;
+  /** Steps to begin with; null: all. */
+  zoom: Zoom | null;
+  onZoom(zoom: Zoom | null): void;
   onCursor(index: number | null): void;
 }
 
@@ -68,8 +77,22 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
     ],
     series: [{}, ...shown, ...measured],
     bands: bands(chart),
-    hooks: { setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)],
+      setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(plot.data[0], plot.scales.x))],
+    },
   };
+}
+
+/** What of the steps an axis shows; null where it shows all. */
+export function zoomOf(steps: ArrayLike<number>, scale: { min?: number; max?: number } | undefined): Zoom | null {
+  const [first, last] = [steps[0], steps[steps.length - 1]];
+  if (scale?.min == null || scale.max == null || first === undefined || last === undefined) return null;
+  return scale.min > first || scale.max < last ? { from: Math.floor(scale.min), to: Math.ceil(scale.max) } : null;
+}
+
+export function isSame(one: Zoom | null, other: Zoom | null): boolean {
+  return one?.from === other?.from && one?.to === other?.to;
 }
 
 /** From 0 to a little above the highest value. */
@@ -125,8 +148,13 @@ function toPoints(one: Series, style: PlotStyle): PlotSeries {
     label: `${one.label} measured`,
     stroke,
     paths: () => null,
-    points: { show: true, size: 7, width: 1, stroke, fill: stroke },
+    points: { show: true, size: isCrowded(one) ? 3 : 7, width: 1, stroke, fill: stroke },
   };
+}
+
+/** So many points that they would run together. */
+function isCrowded(one: Series): boolean {
+  return one.values.filter((value) => value !== null).length > 60;
 }
 
 function axis(style: PlotStyle, options: uPlot.Axis): uPlot.Axis {

@@ -1,5 +1,5 @@
 /** What a job has come to, from its row and its steps. */
-import type { Job, RolloutStats, Step } from "../api/types";
+import type { Curves, Job, RolloutStats, Step } from "../api/types";
 import { latest } from "./series";
 
 const TERMINAL: readonly string[] = ["succeeded", "failed", "cancelled"];
@@ -28,6 +28,18 @@ export function elapsed(job: Pick<Job, "created_at" | "started_at" | "finished_a
   return Math.max(0, (job.finished_at ?? now) - (job.started_at ?? job.created_at));
 }
 
+export type Course = Pick<Curves, "data" | "steps" | "rollouts" | "excluded">;
+export const NO_COURSE: Course = { data: [], steps: 0, rollouts: 0, excluded: 0 };
+
+/** The course with what is known of a part of it in more detail. */
+export function refined(course: Course, detail: Course | undefined): Course {
+  if (detail === undefined) return course;
+  const last = course.data.at(-1)?.step ?? -1;
+  const byStep = new Map([...detail.data, ...course.data].map((step) => [step.step, step]));
+  const data = [...byStep.values()].filter((step) => step.step <= last).toSorted((a, b) => a.step - b.step);
+  return { ...course, data };
+}
+
 export interface Figures {
   /** Validation of step 0. */
   baseline: RolloutStats | null;
@@ -41,18 +53,19 @@ export interface Figures {
   excluded: number;
 }
 
-export function figures(steps: readonly Step[]): Figures {
+/** Steps that a long course leaves out are in its sums, and none of them is the best. */
+export function figures(course: Course): Figures {
+  const steps = course.data;
   const evaluated = steps.filter((step) => step.step > 0 && step.record.valid?.reward_mean != null);
   const best = evaluated.reduce<Step | null>((top, step) => (rewardOf(step) >= rewardOf(top) ? step : top), null);
-  const all = steps.flatMap((step) => [step.record.train, step.record.valid]).filter((stats) => stats !== null);
   return {
     baseline: steps.find((step) => step.step === 0)?.record.valid ?? null,
     best: best?.record.valid ?? null,
     bestStep: best?.step ?? null,
     latestValid: latest(steps.map((step) => step.record.valid?.reward_mean ?? null)),
     latestTrain: latest(steps.map((step) => step.record.train?.reward_mean ?? null)),
-    rollouts: all.reduce((sum, stats) => sum + stats.rollouts, 0),
-    excluded: all.reduce((sum, stats) => sum + stats.excluded, 0),
+    rollouts: course.rollouts,
+    excluded: course.excluded,
   };
 }
 

@@ -1,8 +1,8 @@
-import { useMemo } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { Checkpoints } from "../components/Checkpoints";
 import { Curves } from "../components/Curves";
 import { Endpoints } from "../components/Endpoints";
-import { EventLog } from "../components/EventLog";
+import { EventLog, type EventView } from "../components/EventLog";
 import { JobActions, RefusedAction } from "../components/JobActions";
 import { JobHeader, JobProblem } from "../components/JobHeader";
 import { LivenessMark } from "../components/LivenessMark";
@@ -15,49 +15,54 @@ import { Usage } from "../components/Usage";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
 import { useLive } from "../data/live";
-import { useCheckpoints, useEndpoints, useEvents, useJob, useLiveEvents, useSteps } from "../data/queries";
+import { useCheckpoints, useCourse, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
 import { useSession } from "../data/session";
 import { checkpointRows } from "../lib/checkpoint_rows";
-import { mergeEvents } from "../lib/fold";
+import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
 import { toolColors } from "../lib/palette";
+import { isSame, type Zoom } from "../lib/plot";
 import { actions } from "../lib/standing";
-import { isTerminal } from "../lib/summary";
+import { isTerminal, NO_COURSE, refined } from "../lib/summary";
 import { RolloutsPanel } from "./RolloutsPanel";
-
-const NO_STEPS: never[] = [];
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
 export function JobPage({ jobId }: { jobId: string }) {
   const { signOut } = useSession();
   const job = useJob(jobId);
-  const steps = useSteps(jobId);
+  const course = useCourse(jobId);
   const checkpoints = useCheckpoints(jobId);
-  const events = useEvents(jobId);
+  const [view, setView] = useState<EventView>("messages");
+  const events = useEvents(jobId, view === "messages" ? "message" : undefined);
   const isActive = job.data !== undefined && !isTerminal(job.data);
-  const liveness = useLive(jobId, isActive);
+  const position = streamPosition(course.data, events.data?.pages[0]);
+  const liveness = useLive(jobId, isActive && !course.isPending && !events.isPending, position);
   const liveEvents = useLiveEvents(jobId);
   const endpoints = useEndpoints(jobId, isActive);
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
 
-  const known = steps.data ?? NO_STEPS;
-  const rows = useMemo(() => checkpointRows(checkpoints.data?.data ?? [], known), [checkpoints.data, known]);
+  const known = course.data ?? NO_COURSE;
+  const [zoom, setZoom] = useState<Zoom | null>(null);
+  const onZoom = useCallback((next: Zoom | null) => setZoom((old) => (isSame(old, next) ? old : next)), []);
+  const detail = useDetail(jobId, zoom, known.data.length < known.steps);
+  const shown = useMemo(() => refined(known, detail.data), [known, detail.data]);
+  const rows = useMemo(() => checkpointRows(checkpoints.data?.data ?? [], known.data), [checkpoints.data, known]);
   const log = useMemo(
     () => mergeEvents(liveEvents.data, events.data?.pages.map((page) => page.data) ?? []),
     [liveEvents.data, events.data],
   );
   const tools = useMemo(() => (job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : []), [job.data]);
   const colors = useMemo(() => toolColors(tools), [tools]);
-  const problem = job.error ?? steps.error;
+  const problem = job.error ?? course.error;
 
   return (
     <Shell trail={[{ label: jobId }]} onSignOut={signOut}>
       <title>{`${job.data?.user_provided_suffix ?? jobId} · Agent RFT`}</title>
-      {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), steps.refetch()])} />}
-      {(job.isPending || (steps.isPending && !problem)) && <Skeleton height={420} />}
-      {job.data && steps.data && (
+      {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), course.refetch()])} />}
+      {(job.isPending || (course.isPending && !problem)) && <Skeleton height={420} />}
+      {job.data && course.data && (
         <>
           <JobHeader
             job={job.data}
@@ -68,8 +73,8 @@ export function JobPage({ jobId }: { jobId: string }) {
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
           <StandstillBanner job={job.data} now={now} />
-          <Tiles steps={known} />
-          <Curves steps={known} tools={tools} />
+          <Tiles course={known} />
+          <Curves course={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}
           {endpoints.data && (
@@ -91,7 +96,13 @@ export function JobPage({ jobId }: { jobId: string }) {
               />
               <Setup job={job.data} />
             </div>
-            <EventLog events={log} hasMore={events.hasNextPage} onMore={() => void events.fetchNextPage()} />
+            <EventLog
+              events={log}
+              view={view}
+              onView={setView}
+              hasMore={events.hasNextPage}
+              onMore={() => void events.fetchNextPage()}
+            />
           </div>
           <RolloutsPanel jobId={jobId} />
         </>

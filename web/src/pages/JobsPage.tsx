@@ -4,10 +4,10 @@ import { JobRow, JobsTable } from "../components/JobsTable";
 import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { useNow } from "../data/clock";
-import { useJobs, useStepsOf } from "../data/queries";
+import { useCourseOf, useJobs } from "../data/queries";
 import { useSession } from "../data/session";
 import { plural } from "../lib/format";
-import { isTerminal } from "../lib/summary";
+import { isTerminal, NO_COURSE } from "../lib/summary";
 
 /** All jobs, newest first. */
 export function JobsPage() {
@@ -40,9 +40,9 @@ export function JobsPage() {
 }
 
 function LiveRow({ job, now }: { job: Job; now: number }) {
-  const steps = useStepsOf(job);
+  const course = useCourseOf(job);
   const [, navigate] = useLocation();
-  return <JobRow job={job} steps={steps.data ?? []} now={now} onOpen={() => navigate(`/jobs/${job.id}`)} />;
+  return <JobRow job={job} course={course.data ?? NO_COURSE} now={now} onOpen={() => navigate(`/jobs/${job.id}`)} />;
 }
 
 const EXAMPLE = `client = OpenAI(base_url="${location.origin}/v1", api_key="...")

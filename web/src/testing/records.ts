@@ -1,43 +1,24 @@
 /** Records for the tests, with only what a test is about spelled out. */
 import type { Attempt, Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
+import type { Course } from "../lib/summary";
 
 export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
   return {
     rollouts: 8,
-    graded: 8,
     excluded: 0,
-    excluded_share: 0,
     failures_by_code: {},
-    replaced: 0,
     reward_mean: 0.5,
-    reward_std: 0.1,
     reward_mean_if_failures_were_zero: given.reward_mean === undefined ? 0.5 : given.reward_mean,
     grader_scores_mean: {},
-    groups: 1,
-    zero_variance_groups: 0,
-    too_small_groups: 0,
     completion_tokens_mean: 100,
-    completion_tokens_total: 800,
-    turns_mean: 3,
     tool_calls_mean: 2,
-    stop_reasons: {},
-    rollout_latency_p50_s: 1,
-    rollout_latency_p95_s: 2,
-    grader_latency_mean_s: 0.1,
     tools: [],
     ...given,
   };
 }
 
 export function tool(name: string, callsPerRollout: number): RolloutStats["tools"][number] {
-  return {
-    name,
-    calls: 8,
-    calls_per_rollout_mean: callsPerRollout,
-    output_tokens_mean: 10,
-    execution_latency_mean_s: 0.1,
-    errors_by_code: {},
-  };
+  return { name, calls_per_rollout_mean: callsPerRollout };
 }
 
 export function step(
@@ -47,21 +28,24 @@ export function step(
   createdAt = number * 10,
 ): Step {
   return {
-    id: String(number),
-    object: "fine_tuning.job.step",
     step: number,
     created_at: createdAt,
     record: {
-      type: "step_done",
-      step: number,
-      total_steps: 10,
-      epoch: 0,
       train,
       valid,
       timing: { sampling_s: 2, tools_s: 1, grading_s: 0, training_s: 4, eval_s: valid ? 3 : 0, full_step_s: 10 },
-      optimization: null,
-      checkpoint: { path: `checkpoints/${number}`, kept_steps: [number] },
     },
+  };
+}
+
+/** A course of which no step is left out. */
+export function course(data: Step[]): Course {
+  const all = data.flatMap((one) => [one.record.train, one.record.valid]);
+  return {
+    data,
+    steps: data.length,
+    rollouts: all.reduce((sum, one) => sum + (one?.rollouts ?? 0), 0),
+    excluded: all.reduce((sum, one) => sum + (one?.excluded ?? 0), 0),
   };
 }
 

@@ -1,0 +1,77 @@
+"""A job with more steps than are drawn: its page stays small, shows every peak, and more where one looks closer."""
+
+import re
+
+from playwright.async_api import Page, Request, expect
+
+from rft.core.events import RunStarted, StepDone
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.watched_page import shown, sign_in
+from tests.integration.worker.train_events import step_done
+
+STEPS = 700
+PEAK = 333
+
+
+def a_step(number: int) -> StepDone:
+    step = step_done(number, STEPS, evaluated=number % 10 == 0)
+    if step.train is None:
+        return step
+    reward = 0.975 if number == PEAK else 0.2 + number % 7 / 100
+    return step.model_copy(update={"train": step.train.model_copy(update={"reward_mean": reward})})
+
+
+async def long_job(platform: Platform) -> SeededJob:
+    job = await platform.new_job(suffix="long", total_steps=STEPS)
+    await job.start()
+    begin = RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)
+    await job.write([begin, *(a_step(number) for number in range(STEPS))])
+    return job
+
+
+async def test_a_long_course_is_thinned_and_zooming_brings_the_rest(platform: Platform, page: Page) -> None:
+    job = await long_job(platform)
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    canvas = page.locator("figure", has_text="Reward").first.locator(".chart-canvas")
+    await expect(page.get_by_text(re.compile(r"^\d+ of 700 steps are drawn"))).to_be_visible()
+    drawn = int(await canvas.get_attribute("data-points") or "0")
+    assert 100 < drawn <= 500
+    # Nobody needs the whole history told again: the stream goes on where the page's own data ends.
+    streams = [request for request in asked if request.url.endswith("/stream")]
+    assert min([int((await stream.all_headers())["last-event-id"]) for stream in streams]) >= STEPS
+    assert not [request for request in asked if "/steps" in request.url]
+
+    box = await canvas.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    await page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
+    await page.mouse.up()
+    await expect(canvas).not_to_have_attribute("data-points", str(drawn))
+    assert int(await canvas.get_attribute("data-points") or "0") > drawn
+
+    # A step that comes meanwhile is added, and counted.
+    await job.write([a_step(STEPS)])
+    await expect(page.get_by_text(re.compile(r"^\d+ of 701 steps are drawn"))).to_be_visible()
+    await canvas.dblclick()
+    await expect(canvas).to_have_attribute("data-points", str(drawn + 1))
+
+
+async def test_the_highest_reward_can_be_read_among_thinned_steps(platform: Platform, page: Page) -> None:
+    job = await long_job(platform)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    reward = page.locator("figure", has_text="Reward").first
+    canvas = reward.locator(".chart-canvas")
+    await expect(canvas).to_be_visible()
+    step = reward.locator(".legend-step")
+    await canvas.focus()
+    for _ in range(500):
+        await page.keyboard.press("ArrowRight")
+        if await step.inner_text() == f"step {PEAK}":
+            break
+    await expect(step).to_have_text(f"step {PEAK}")
+    await expect(reward.locator("li", has_text=re.compile(r"^Train\d")).locator("output")).to_have_text(shown(0.975))
