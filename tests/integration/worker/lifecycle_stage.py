@@ -1,4 +1,4 @@
-"""What the jobs' state machine plays on: two jobs with real rows, workers and trainers, and what must hold of each."""
+"""What the jobs' state machine plays on: jobs with real rows, workers and trainers, and what must hold of each."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.platform.api.errors import BadRequest
 from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
+from rft.platform.worker.validate_job import validate_job
 from tests.integration.waiting import until
 from tests.integration.worker import quick_trainer
 from tests.integration.worker.quick_trainer import ROLLOUTS, STEPS
@@ -20,7 +21,7 @@ from tests.integration.worker.train_events import attempts_made, hold_began, hol
 from tests.integration.worker.workbench import Workbench
 
 T = TypeVar("T")
-JOBS = 2
+MOST_JOBS = 3
 TERMINAL = ("succeeded", "failed", "cancelled")
 TEMPLATES: tuple[TrainEvent, ...] = (
     RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1),
@@ -38,7 +39,7 @@ class Tracked:
     """One job, and what it must look like."""
 
     job_id: str
-    state: str = "queued"
+    state: str = "validating_files"
     """A status, or `held`."""
     last_step: int | None = None
     runner: "asyncio.Task[str] | None" = None
@@ -50,7 +51,7 @@ class Tracked:
 
 
 class Stage:
-    """Two jobs, one slot, and a loop that turns only while somebody does something."""
+    """Some jobs, one slot, and a loop that turns only while somebody does something."""
 
     def __init__(self, database_url: str) -> None:
         self.runner = asyncio.Runner()
@@ -68,11 +69,16 @@ class Stage:
             "heartbeat_s": 0.05,
             "trainer_grace_s": 30.0,
         }
-        self.jobs = self.do(self._begin())
+        self.jobs: list[Tracked] = []
+        self.do(self.bench.database.open())
 
-    async def _begin(self) -> list[Tracked]:
-        await self.bench.database.open()
-        return [Tracked(await self.bench.queued_job()) for _ in range(JOBS)]
+    def create(self) -> None:
+        """A customer's order, whose files nobody has looked at."""
+        self.jobs.append(Tracked(self.do(self.bench.new_job())))
+
+    def validate(self, job: Tracked) -> str:
+        """Some worker hears the bell of an order; what it says."""
+        return self.do(validate_job(job.job_id, self.bench.place()))
 
     def close(self) -> None:
         """Nothing is left for the next machine to find."""

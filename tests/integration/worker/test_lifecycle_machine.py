@@ -24,15 +24,16 @@ from rft.platform.worker import job_run, trainer_run
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
-from tests.integration.worker.lifecycle_stage import JOBS, TERMINAL, Stage, Tracked, abandon
+from tests.integration.worker.lifecycle_stage import MOST_JOBS, TERMINAL, Stage, Tracked, abandon
 from tests.integration.worker.quick_trainer import STEPS
 
 PATIENT_MOVES = 12
-ALL = st.integers(0, JOBS - 1)
+NOT_TO_BE_PAUSED = (*TERMINAL, "validating_files")
+ALL = st.integers(0, MOST_JOBS - 1)
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """Two jobs, one slot, one customer, workers and trainers that come and go."""
+    """Up to three jobs, one slot, one customer, workers and trainers that come and go."""
 
     database_url: ClassVar[str]
     stage: Stage
@@ -45,6 +46,9 @@ class Lifecycle(RuleBasedStateMachine):
     def open(self) -> None:
         """A stage of its own over the common database."""
         self.stage = Stage(self.database_url)
+        self.stage.create()
+        self.validate(0)
+        self.stage.create()
 
     def teardown(self) -> None:
         if hasattr(self, "stage"):
@@ -55,7 +59,27 @@ class Lifecycle(RuleBasedStateMachine):
         """None before the stage is set."""
         return self.stage.jobs if hasattr(self, "stage") else []
 
+    def some(self, number: int) -> Tracked:
+        """Whatever its state."""
+        return self.jobs[number % len(self.jobs)]
+
     # What workers do.
+
+    @precondition(lambda self: any(job.state == "validating_files" for job in self.jobs))
+    @rule(number=ALL)
+    def validate(self, number: int) -> None:
+        """Some worker reads a new job's files."""
+        job = self.stage.one_of(number, "validating_files")
+        assert self.stage.validate(job) == "queued"
+        job.state = "queued"
+
+    @precondition(lambda self: self.moves % 4 == 1)
+    @rule(number=ALL)
+    def stray_order(self, number: int) -> None:
+        """An order's bell that was rung twice, or too late."""
+        job = self.some(number)
+        if job.state != "validating_files":
+            assert self.stage.validate(job) == "not to be validated"
 
     @precondition(lambda self: self.stage.is_free() and any(job.state == "queued" for job in self.jobs))
     @rule(number=ALL)
@@ -67,7 +91,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(number=ALL)
     def stray_bell(self, number: int) -> None:
         """A bell that was rung twice, or too late, or for a host that is full."""
-        self.ring(self.jobs[number])
+        self.ring(self.some(number))
 
     def ring(self, job: Tracked) -> None:
         """Have a worker run the job if it may."""
@@ -176,12 +200,18 @@ class Lifecycle(RuleBasedStateMachine):
 
     # What the customer does.
 
+    @precondition(lambda self: len(self.jobs) < MOST_JOBS)
+    @rule()
+    def create(self) -> None:
+        """Another job."""
+        self.stage.create()
+
     @precondition(lambda self: self.moves % 3 == 2)
     @rule(number=ALL)
     def pause(self, number: int) -> None:
         """Whatever the state."""
-        job = self.jobs[number]
-        if not self.stage.asks(service.pause_job, job, is_allowed=job.state not in TERMINAL):
+        job = self.some(number)
+        if not self.stage.asks(service.pause_job, job, is_allowed=job.state not in NOT_TO_BE_PAUSED):
             return
         if job.has_runner:
             assert self.stage.outcome(job) == "paused"
@@ -195,11 +225,11 @@ class Lifecycle(RuleBasedStateMachine):
         if self.stage.asks(service.resume_job, job, is_allowed=job.state == "paused"):
             job.state = "queued"
 
-    @precondition(lambda self: self.moves > PATIENT_MOVES)
+    @precondition(lambda self: self.moves > PATIENT_MOVES or self.moves % 6 == 5)
     @rule(number=ALL)
     def cancel(self, number: int) -> None:
-        """Whatever the state; late, because nothing comes after it."""
-        job = self.jobs[number]
+        """Whatever the state; seldom at first, because nothing comes after it."""
+        job = self.some(number)
         if not self.stage.asks(service.cancel_job, job, is_allowed=job.state not in TERMINAL):
             return
         if job.has_runner:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -43,7 +43,7 @@ async def ingest(bench: Workbench) -> Ingest:
     return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
 
 
-async def store(bench: Workbench, ingest: Ingest, events: list[TrainEvent], *, after: int = 0) -> int:
+async def store(bench: Workbench, ingest: Ingest, events: Sequence[TrainEvent], *, after: int = 0) -> int:
     async with bench.database.transaction() as connection:
         return (await ingest.batch(connection, logged(events, after=after))).last_seq
 

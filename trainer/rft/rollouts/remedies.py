@@ -36,7 +36,6 @@ REMEDIES: dict[FailureCode, Remedy] = {
     FailureCode.INVALID_VARIABLE: Remedy.MEND_ORDER,
     FailureCode.OVERSIZE_REQUEST: Remedy.MEND_ORDER,
     FailureCode.CANCELLED: Remedy.MEND_PLATFORM,
-    FailureCode.CANCELLED: Remedy.MEND_PLATFORM,
     FailureCode.SAMPLER_ERROR: Remedy.MEND_PLATFORM,
     FailureCode.PLATFORM_DEADLINE: Remedy.MEND_PLATFORM,
     FailureCode.INTERNAL_ERROR: Remedy.MEND_PLATFORM,
