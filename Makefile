@@ -28,7 +28,7 @@ check: install ## formatting, lint, types, import contracts, architecture
 	$(BIN)/python -m pytest -q tests/architecture
 
 test: install ## every test; JOBS=1 for one after the other
-	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile tests
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
 
 format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .

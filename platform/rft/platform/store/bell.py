@@ -31,20 +31,25 @@ Ringer = Callable[[Bell], None]
 """Publishes one bell; blocking, may raise anything."""
 
 
-def ring_over_celery(bell: Bell) -> None:
-    """Publish through the Celery application."""
+def celery_ringer() -> Ringer:
+    """Publishes through the Celery application."""
     # Imported late: the worker's module imports repositories, and Celery costs half a second to import.
     from rft.platform.worker.app import app
 
-    # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
-    with app.connection_for_write(transport_options={"max_retries": 1, "interval_start": 0}) as connection:
-        app.send_task(bell.task_name, args=[bell.job_id], queue=bell.queue, retry=False, connection=connection)
+    def ring(bell: Bell) -> None:
+        # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
+        with app.connection_for_write(transport_options={"max_retries": 1, "interval_start": 0}) as connection:
+            app.send_task(bell.task_name, args=[bell.job_id], queue=bell.queue, retry=False, connection=connection)
+
+    return ring
 
 
 async def ring_all(bells: Sequence[Bell], ringer: Ringer | None = None) -> None:
     """Publish all bells. Never raises: the rows are committed, and the reconciler rings again what was not heard."""
     for bell in bells:
         try:
-            await asyncio.wait_for(asyncio.to_thread(ringer or ring_over_celery, bell), RING_TIMEOUT_S)
+            # Before the clock runs: on a busy machine the first import alone takes as long as a ring may.
+            ring = ringer or await asyncio.to_thread(celery_ringer)
+            await asyncio.wait_for(asyncio.to_thread(ring, bell), RING_TIMEOUT_S)
         except Exception as error:
             _LOG.warning("%s for %s was not published, the reconciler will: %r", bell.task_name, bell.job_id, error)
