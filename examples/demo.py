@@ -94,6 +94,13 @@ def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
     return job.id
 
 
+def cancel_leftovers(client: OpenAI) -> None:
+    """A demo that was interrupted leaves a job whose tool server is gone: it would wait for it in the only slot."""
+    for job in client.fine_tuning.jobs.list():
+        if job.status not in ("succeeded", "failed", "cancelled"):
+            client.fine_tuning.jobs.cancel(job.id)
+
+
 def steps_of(client: OpenAI, job_id: str) -> list[dict[str, Any]]:
     """Every finished step's record, oldest first."""
     page: Any = client.get(f"/fine_tuning/jobs/{job_id}/steps?limit=1000", cast_to=object)
@@ -227,6 +234,7 @@ def main() -> None:
         connection = json.loads(wait_for_file(connection_file, platform, work / "platform.log"))
         console.print(f"dashboard: [link]{connection['dashboard_url']}[/link]")
         client = OpenAI(base_url=connection["base_url"], api_key=connection["api_key"])
+        cancel_leftovers(client)
         job_id = launch(client, work / "data", server_url, args.seed)
         console.print(f"job {job_id}")
         seconds_training = watch(client, job_id)
