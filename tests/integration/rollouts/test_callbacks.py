@@ -65,7 +65,7 @@ async def host(faults: FaultPlan | None = None, *, takes_s: float = 0.0) -> Asyn
             ToolServer(name="db", server_url=f"{server.base_url}/db", callback_url=f"{server.base_url}/db-host"),
         ]
         headers = {"shell": {"X-Key": "shell-secret"}, "db": {"X-Key": "db-secret"}}
-        callbacks = RolloutCallbacks(client, tools, headers=headers, job_id="ftjob-1", book=book)
+        callbacks = RolloutCallbacks(client, tools, headers=headers, job_id="ftjob-1", open_rollouts=book)
         yield Host(endpoint, callbacks, attempts, book)
 
 

@@ -2,14 +2,13 @@
 
 `rollout.started` is awaited before the first sample, and its failure ends the rollout. `rollout.ended` follows every
 `rollout.started` that may have arrived, whatever became of the rollout; it is told in the background and changes
-nothing any more. Who keeps a book of the open rollouts can tell the ends that a killed process never told.
+nothing any more.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -19,25 +18,13 @@ from rft.core.grade import Grade
 from rft.core.spec import ToolServer
 from rft.egress.endpoint import Endpoint
 from rft.egress.endpoint_client import EndpointClient
-from rft.egress.last_words import last_words
 from rft.egress.reply import AttemptFailure, Reply
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
 
 log = logging.getLogger(__name__)
 
 STARTED = "rollout.started"
 ENDED = "rollout.ended"
-
-
-class OpenRollouts(Protocol):
-    """Remembers whose beginning was told and whose end was not."""
-
-    def begin(self, trace_id: str) -> None:
-        """Its beginning is about to be told."""
-        ...
-
-    def close(self, trace_id: str) -> None:
-        """Its end was told, or could not be told within the retry budget."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +45,11 @@ class RolloutCallbacks:
         *,
         headers: Mapping[str, Mapping[str, str]] | None = None,
         job_id: str = "",
-        book: OpenRollouts | None = None,
+        open_rollouts: OpenRollouts | None = None,
     ) -> None:
-        self._client, self._job_id, self._book = client, job_id, book
+        self._client, self._job_id = client, job_id
         self._hosts = _hosts(tools, headers or {})
-        self._ends: set[asyncio.Task[None]] = set()
-        """Ends on their way."""
+        self._ends = RolloutEnds(open_rollouts)
 
     @property
     def has_hosts(self) -> bool:
@@ -72,8 +58,7 @@ class RolloutCallbacks:
 
     async def started(self, *, item: JsonObject, trace_id: str) -> Failure | None:
         """Tell all hosts at once; the first failure in the order of the tools. Raises only on cancellation."""
-        if self._book is not None:
-            self._book.begin(trace_id)
+        self._ends.expect(trace_id)
         outcomes = await asyncio.gather(
             *(
                 self._post(host, self._body(STARTED, host, trace_id, item=item), trace_id, STARTED)
@@ -85,20 +70,15 @@ class RolloutCallbacks:
     def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
         """Tell all hosts in the background; None for a cancelled rollout."""
         if self._hosts:
-            task = asyncio.create_task(self._tell_end(trace_id, _outcome(outcome)))
-            self._ends.add(task)
-            task.add_done_callback(self._ends.discard)
+            self._ends.tell(trace_id, self._tell_end(trace_id, _outcome(outcome)))
 
     async def all_told(self, timeout_s: float) -> None:
         """Wait until every end so far is told, at most so long."""
-        if self._ends:
-            await asyncio.wait(self._ends, timeout=timeout_s)
+        await self._ends.all_told(timeout_s)
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell what was not told yet, within each call's retry budget; in seconds once `hurry` is set."""
-        late = await last_words(self._ends, hurry)
-        if late:
-            log.warning("%d ends of rollouts could not be told to their tool servers", late)
+        await self._ends.aclose(hurry)
 
     async def _tell_end(self, trace_id: str, outcome: JsonObject) -> None:
         failures = await asyncio.gather(
@@ -107,8 +87,6 @@ class RolloutCallbacks:
         for failure in failures:
             if failure is not None:
                 log.warning("the end of rollout %s could not be told: %s", trace_id, failure.message)
-        if self._book is not None:
-            self._book.close(trace_id)
 
     async def _post(self, host: _Host, body: JsonObject, trace_id: str, call_id: str) -> Failure | None:
         try:

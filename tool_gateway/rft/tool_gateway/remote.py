@@ -10,11 +10,10 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
-from rft.egress.last_words import last_words
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.gateway_service.wire import ServiceReply
-from rft.tool_gateway.callbacks import OpenRollouts
+from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
 from rft.tool_gateway.service_wire import (
     CALLS,
     ENDED,
@@ -37,12 +36,11 @@ class RemoteToolGateway:
     """
 
     def __init__(
-        self, connection: ServiceConnection, tools: Sequence[ToolServer], *, book: OpenRollouts | None = None
+        self, connection: ServiceConnection, tools: Sequence[ToolServer], *, open_rollouts: OpenRollouts | None = None
     ) -> None:
-        self._connection, self._book = connection, book
+        self._connection, self._ends = connection, RolloutEnds(open_rollouts)
         self.has_hosts = any(tool.callback_url for tool in tools)
         """Whether any tool wants to be told of rollouts."""
-        self._ends: set[asyncio.Task[None]] = set()
         self._unsafe = {tool.name for tool in tools if tool.retry == "unsafe"}
 
     @classmethod
@@ -57,7 +55,7 @@ class RemoteToolGateway:
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
         occasion: str | None = None,
-        book: OpenRollouts | None = None,
+        open_rollouts: OpenRollouts | None = None,
     ) -> "RemoteToolGateway":
         """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
         needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
@@ -70,7 +68,7 @@ class RemoteToolGateway:
             order=order,
             listener=Listener(on_attempt, on_change),
         )
-        return cls(connection, tools, book=book)
+        return cls(connection, tools, open_rollouts=open_rollouts)
 
     async def __aenter__(self) -> "RemoteToolGateway":
         return self
@@ -80,12 +78,11 @@ class RemoteToolGateway:
 
     async def all_told(self, timeout_s: float) -> None:
         """Wait until every end so far is told to the service, at most so long."""
-        if self._ends:
-            await asyncio.wait(self._ends, timeout=timeout_s)
+        await self._ends.all_told(timeout_s)
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell what was not told yet, and that the job is done; close all connections. In seconds once hurried."""
-        await last_words(self._ends, hurry)
+        await self._ends.aclose(hurry)
         await self._connection.aclose(hurry)
 
     async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
@@ -105,8 +102,7 @@ class RemoteToolGateway:
         """Tell the tool servers that a rollout begins, before the first sample. Raises only on cancellation."""
         if not self.has_hosts:
             return None
-        if self._book is not None:
-            self._book.begin(trace_id)
+        self._ends.expect(trace_id)
         try:
             order = RolloutStarted(item=item, trace_id=trace_id)
             reply = await self._connection.call(STARTED, order, RolloutStartedReply)
@@ -117,18 +113,13 @@ class RemoteToolGateway:
 
     def ended(self, *, trace_id: str, outcome: Grade | Failure | None) -> None:
         """Tell them in the background that it is over; None for a cancelled rollout."""
-        if not self.has_hosts:
-            return
-        task = asyncio.create_task(self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
-        self._ends.add(task)
-        task.add_done_callback(self._ends.discard)
+        if self.has_hosts:
+            self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
     async def _tell_end(self, order: RolloutEnded) -> None:
         reply = await self._connection.call(ENDED, order, ServiceReply)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", order.trace_id, reply.message)
-        if self._book is not None:
-            self._book.close(order.trace_id)
 
 
 def _broken(what: str, name: str | None, error: Exception) -> Failure:

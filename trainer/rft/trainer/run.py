@@ -128,7 +128,7 @@ def _train(
     background.check()
     engine = open_engine(spec, chat_format)
     ledger, deadlines = Ledger(events), Deadlines()
-    book = OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS)
+    open_rollouts = OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose]
     try:
         train = _fitting(train, "training_file", chat_format, engine, events)
@@ -137,10 +137,17 @@ def _train(
         on_change = None if hold is None else hold.on_change
         occasion = occasion_of(events.launches)
         outside = background.call(
-            open_outside(spec, secrets, on_attempt=ledger.add, on_change=on_change, occasion=occasion, book=book)
+            open_outside(
+                spec,
+                secrets,
+                on_attempt=ledger.add,
+                on_change=on_change,
+                occasion=occasion,
+                open_rollouts=open_rollouts,
+            )
         )
         last.insert(0, partial(outside.aclose, background.stopped))
-        background.call(outside.tell_left_open(book.left))
+        background.call(outside.tell_left_open(open_rollouts.left))
         setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
         place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
         steps = Steps(place, latest.watch if latest else Watch())
@@ -160,7 +167,7 @@ def _train(
         trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
     finally:
         background.finish(*(close() for close in last))
-        book.shut()
+        open_rollouts.shut()
 
 
 def read_spec(run_dir: Path) -> RunSpec:

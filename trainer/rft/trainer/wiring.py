@@ -25,9 +25,10 @@ from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.hold import Culprit, Hold
 from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup
-from rft.tool_gateway.callbacks import OpenRollouts, RolloutCallbacks
+from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
+from rft.tool_gateway.rollout_ends import OpenRollouts
 from rft.trainer.watch import RunFailed
 
 _MARGIN_S = 60.0
@@ -80,16 +81,18 @@ async def open_outside(
     on_attempt: OnAttempt | None = None,
     on_change: OnChange | None = None,
     occasion: str | None = None,
-    book: OpenRollouts | None = None,
+    open_rollouts: OpenRollouts | None = None,
 ) -> Outside:
     """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed."""
     client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, occasion=occasion)
-    tools = _tools(spec, secrets, client, on_attempt, on_change, occasion, book)
+    tools = _tools(spec, secrets, client, on_attempt, on_change, occasion, open_rollouts)
     # Where a service makes the calls, it tells the beginnings and ends, too.
     host = (
         tools
         if isinstance(tools, RemoteToolGateway)
-        else RolloutCallbacks(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, book=book)
+        else RolloutCallbacks(
+            client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, open_rollouts=open_rollouts
+        )
     )
     grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, occasion)
     return Outside(
@@ -136,7 +139,7 @@ def _tools(
     on_attempt: OnAttempt | None,
     on_change: OnChange | None,
     occasion: str | None,
-    book: OpenRollouts | None,
+    open_rollouts: OpenRollouts | None,
 ) -> ToolGateway:
     if spec.tool_gateway_url is None:
         return HttpToolGateway(client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id)
@@ -149,7 +152,7 @@ def _tools(
         on_attempt=on_attempt,
         on_change=on_change,
         occasion=occasion,
-        book=book,
+        open_rollouts=open_rollouts,
     )
 
 

@@ -4,7 +4,6 @@ Compiling is left to the sandbox: a few nested lines of `try` and `finally` can 
 """
 
 import ast
-import importlib.util
 import re
 import sys
 import unicodedata
@@ -89,9 +88,5 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_here(package: str) -> bool:
-    if package in sys.stdlib_module_names or package in sys.modules:
-        return True
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
-        return False
+    """Whether a process of its own could import it. This one's modules do not tell: it may keep a package out."""
+    return package in sys.stdlib_module_names or any(finder.find_spec(package, None) for finder in sys.meta_path)

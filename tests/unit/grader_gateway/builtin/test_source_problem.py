@@ -90,3 +90,11 @@ def test_any_text_is_sound_or_a_problem(source: str) -> None:
 def test_a_grader_with_a_problem_is_not_opened() -> None:
     with pytest.raises(ValueError, match="does not define"):
         PythonCode(PythonGrader(name="code", source="x = 1"))
+
+
+def test_a_package_that_this_process_keeps_out_is_there_for_graders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlparse", None)
+    assert source_problem("import sqlparse\ndef grade(s, i): return 1") is None
+    monkeypatch.setitem(sys.modules, "nothing_of_this_name", None)
+    problem = source_problem("import nothing_of_this_name\ndef grade(s, i): return 1")
+    assert problem == "it imports 'nothing_of_this_name', which is not installed here"
