@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -14,6 +15,7 @@ from psycopg import sql
 from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.valkey import EmbeddedValkey
+from rft.platform.store.migrations import migrate
 
 _numbers = itertools.count(1)
 _WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -47,14 +49,38 @@ def postgres_url(postgres: EmbeddedPostgres) -> str:
     return postgres.url("postgres")
 
 
+@contextmanager
+def _copy_of(template: str, postgres: EmbeddedPostgres) -> Generator[str]:
+    name = f"test_{next(_numbers)}"
+    create = sql.SQL("create database {} template {} strategy file_copy")
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+        yield postgres.url(name)
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
 @pytest.fixture
 def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """libpq URL of a new, empty database that goes away after the test."""
-    name = f"test_{next(_numbers)}"
+    with _copy_of("template0", postgres) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template_with_tables(postgres: EmbeddedPostgres) -> str:
+    """Name of a database to which all migrations were applied once."""
     with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
-        yield postgres.url(name)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+        connection.execute("create database with_tables template template0")
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(migrate(postgres.url("with_tables")))
+    return "with_tables"
+
+
+@pytest.fixture
+def migrated_url(postgres: EmbeddedPostgres, template_with_tables: str) -> Iterator[str]:
+    """libpq URL of a new database with our tables that goes away after the test."""
+    with _copy_of(template_with_tables, postgres) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The starter on real company reports: pages far longer than it knows, questions far beyond it. It must say so."""
 
+import json
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import pytest
 
 from tests.e2e.finqa.finqa_stack import Stack
 from tests.integration.embedded.running_platform import RunningPlatform
+
+QUICK_STARTER = Path(__file__).with_name("quick_starter.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -18,7 +22,9 @@ def stack(home: Path, server_url: str, data: Path, tmp_path_factory: pytest.Temp
     for name, rows in (("train", 2), ("valid", 6)):
         lines = (data / f"{name}.jsonl").read_text().splitlines(keepends=True)
         (few / f"{name}.jsonl").write_text("".join(lines[:rows]))
-    platform = RunningPlatform.start(home)
+    platform = RunningPlatform.start(
+        home, {"RFT_STARTER_COMMAND": json.dumps([sys.executable, str(QUICK_STARTER)]), "RFT_TORCH_THREADS": "1"}
+    )
     try:
         yield Stack.upload(platform.client(), server_url, few)
     finally:
@@ -30,6 +36,7 @@ def test_the_starter_survives_long_pages_and_reports_that_there_is_no_signal(sta
     assert job.status == "succeeded", job.error
     steps = stack.steps(job.id)
     assert [record["step"] for record in steps] == [0, 1, 2]
+    assert steps[0]["valid"]["tool_calls_mean"] > 0
     assert all(record["train"]["zero_variance_groups"] == 2 for record in steps[1:])
     assert all(record["train"]["excluded"] == 0 for record in steps[1:])
     messages = [event.message for event in stack.client.fine_tuning.jobs.list_events(job.id, limit=100)]

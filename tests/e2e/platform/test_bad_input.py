@@ -18,6 +18,7 @@ from tests.e2e.platform.customer import (
 from tests.integration.embedded.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+CHANGED_SETTINGS = {"RFT_GRADER_TIMEOUT_S": "4"}
 
 
 def rollouts_of(client: OpenAI, job_id: str) -> list[dict[str, Any]]:
@@ -57,7 +58,7 @@ def test_a_bad_validation_file_is_named_as_such(client: OpenAI, server: Customer
 GRADERS = {
     "/grade/text": "which is not JSON",
     "/grade/500": "answered 500",
-    "/grade/hang": "gave no whole reply within 1 s",
+    "/grade/hang": "gave no whole reply within 4 s",
 }
 
 
@@ -128,7 +129,8 @@ def test_one_row_no_validation_and_a_batch_beyond_the_rows(client: OpenAI, serve
 def test_cancel_in_every_state_and_files_in_use(
     client: OpenAI, server: CustomerServer, platform: RunningPlatform
 ) -> None:
-    running = launch(client, server, grader="/grade/hang", hyperparameters={"n_epochs": 50})
+    server.delay_s = 2.0  # The job is to run for as long as this test needs it.
+    running = launch(client, server, hyperparameters={"n_epochs": 50})
     running.status = wait_for(client, running.id, ("running",)).status
     until(lambda: bool(server.calls), "a call of the running job")
     waiting = wait_for(client, launch(client, server).id, ("queued",))
@@ -140,7 +142,7 @@ def test_cancel_in_every_state_and_files_in_use(
     trainers = [process for process in platform.family() if running.id in command_of(process.pid)]
     assert trainers
     client.fine_tuning.jobs.cancel(running.id)
-    over = wait_for(client, running.id, ("cancelled",), patience_s=30)
+    over = wait_for(client, running.id, ("cancelled",))
     assert over.error is None
     assert over.finished_at is not None
     until(lambda: not any(command_of(process.pid) for process in trainers), "the trainer's end")

@@ -11,26 +11,24 @@ from playwright.async_api import Page, async_playwright, expect
 from rft.platform.api.keys import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
-from rft.platform.store.migrations import migrate
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import Watch
 from tests.integration.api.running_api import BellTower, Served
-from tests.integration.conftest import database_url, postgres, servers_home
+from tests.integration.conftest import migrated_url, postgres, servers_home, template_with_tables
 
-__all__ = ["database_url", "postgres", "servers_home"]
+__all__ = ["migrated_url", "postgres", "servers_home", "template_with_tables"]
 expect.set_options(timeout=30_000)  # a busy machine is slow, and what never comes fails all the same
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture
-async def platform(database_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
+async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
     """An empty platform that serves the dashboard."""
-    await migrate(database_url)
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "browser")
-    settings = Settings.model_validate({"home": tmp_path / "home", "DATABASE_URL": database_url})
+    settings = Settings.model_validate({"home": tmp_path / "home", "DATABASE_URL": migrated_url})
     with Served(settings, BellTower()) as port:
-        async with Database(database_url, max_connections=2) as database:
+        async with Database(migrated_url, max_connections=2) as database:
             yield Platform(url=f"http://127.0.0.1:{port}", key=key, database=database)
 
 

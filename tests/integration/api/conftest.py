@@ -11,17 +11,9 @@ from openai import AsyncOpenAI
 
 from rft.platform.api.keys import create_key
 from rft.platform.settings import Settings
-from rft.platform.store.migrations import migrate
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.api.running_api import EXACT, Api, BellTower, Served, upload
-
-
-@pytest.fixture
-async def migrated_url(database_url: str) -> str:
-    """A database with our tables."""
-    await migrate(database_url)
-    return database_url
 
 
 @pytest.fixture

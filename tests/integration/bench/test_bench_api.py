@@ -1,7 +1,7 @@
 """`make bench-api` at toy size, so that it still runs when somebody needs its figures. Nothing here is a timing."""
 
 from rft.core.base import JsonObject
-from tests.bench.api import missed, run
+from tests.bench.api import missed, run, wanted
 from tests.bench.api_data import Size
 
 READS = {"job_list", "job_page", "rollout_page", "rollout_search", "rollout_detail"}
@@ -29,3 +29,8 @@ async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
 def test_a_case_without_a_bar_misses_none() -> None:
     cases: JsonObject = {"floor": {"p95_ms": 900.0}, "job_list": {"passed": False}, "job_page": {"passed": True}}
     assert missed({"cases": cases}) == ["job_list"]
+
+
+def test_what_nobody_names_is_of_full_size() -> None:
+    assert wanted([])[0] == Size(rollouts=1_000_000, steps=10_000)
+    assert wanted(["--rollouts", "10", "--steps", "2"])[0] == Size(rollouts=10, steps=2)

@@ -19,7 +19,6 @@ from rft.platform.api.keys import create_key
 from rft.platform.cli.app import app
 from rft.platform.settings import settings
 from rft.platform.store.database import Database
-from rft.platform.store.migrations import migrate
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
@@ -89,17 +88,16 @@ class Shell:
 
 
 @pytest.fixture
-async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
+async def bench(migrated_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
     """Settings, database and files of a platform with one base model."""
-    await migrate(database_url)
     (tmp_path / "tiny").mkdir()
-    async with Database(database_url) as database:
+    async with Database(migrated_url) as database:
         changed: dict[str, object] = {
             "base_models": {"tiny": str(tmp_path / "tiny")},
             "probe_timeout_s": 20.0,
             "max_retries": 0,
         }
-        yield Workbench(tmp_path, database_url, database, changed_settings=changed)
+        yield Workbench(tmp_path, migrated_url, database, changed_settings=changed)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from psycopg.rows import TupleRow
 from rft.platform.registry.objects import to_health
 from rft.platform.registry.repository import LastTest, RegistrationRepository, Use
 from rft.platform.store.database import Database
-from rft.platform.store.migrations import migrate
 
 JOB: LiteralString = (
     "insert into jobs (id, status, model, base_model_path, training_file, seed, method, request, started_at,"
@@ -24,10 +23,9 @@ ATTEMPT: LiteralString = (
 
 
 @pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[AsyncConnection[TupleRow]]:
+async def connection(migrated_url: str) -> AsyncIterator[AsyncConnection[TupleRow]]:
     """A transaction on our tables."""
-    await migrate(database_url)
-    async with Database(database_url) as database, database.transaction() as opened:
+    async with Database(migrated_url) as database, database.transaction() as opened:
         yield opened
 
 

@@ -12,7 +12,6 @@ from rft.platform.api.keys import create_key
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
-from rft.platform.store.migrations import migrate
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.workplace import Workplace
 from rft.testing.loopback import LoopbackEndpoint
@@ -21,13 +20,12 @@ from tests.integration.rehearsals.stage import Customer, Platform, job, upload
 
 
 @pytest.fixture
-async def platform(database_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
-    """Migrated, with a key."""
-    await migrate(database_url)
+async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
+    """With tables and a key."""
     settings = Settings.model_validate(
         {
             "home": tmp_path / "home",
-            "DATABASE_URL": database_url,
+            "DATABASE_URL": migrated_url,
             "probe_timeout_s": 2.0,
             "lease_ttl_s": 5.0,
             "heartbeat_s": 0.2,
@@ -37,14 +35,14 @@ async def platform(database_url: str, tmp_path: Path) -> AsyncIterator[Platform]
             "rehearsal_max_s": 60.0,
         }
     )
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
     bells = BellTower()
     with Served(settings, bells) as port:
         url, headers = f"http://127.0.0.1:{port}/v1", {"Authorization": f"Bearer {key}"}
         async with (
             httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http,
-            Database(database_url) as database,
+            Database(migrated_url) as database,
         ):
             place = Workplace(
                 settings=settings,

@@ -13,7 +13,7 @@ from rft.platform.rehearsals.runner import run_rehearsal
 from rft.platform.store.bell import REHEARSE, Bell
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.rehearsals.stage import Customer, Platform, upload, upload_bytes
+from tests.integration.rehearsals.stage import Customer, Platform, upload_bytes
 
 
 async def create(platform: Platform, order: dict[str, Any]) -> dict[str, Any]:
@@ -290,14 +290,6 @@ async def test_what_is_over_cannot_be_cancelled(platform: Platform, order: dict[
 
 def _has_calls(endpoint: ScriptedEndpoint) -> bool:
     return len(endpoint.calls) >= 16
-
-
-async def test_a_file_deleted_meanwhile_fails_the_rehearsal(platform: Platform, order: dict[str, Any]) -> None:
-    order["training_file"] = await upload(platform.http, 2)
-    made = (await create(platform, order))["id"]
-    assert (await platform.http.delete(f"/files/{order['training_file']}")).status_code == 200
-    assert await run_rehearsal(made, platform.place) == "failed: invalid_training_file"
-    assert (await shown(platform, made))["error"]["param"] == "training_file"
 
 
 async def test_registered_tools_are_rehearsed_by_their_id(

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def worker(platform: Platform, database_url: str, broker_url: str, tmp_path: Path) -> Iterator[WorkerProcess]:
+def worker(platform: Platform, migrated_url: str, broker_url: str, tmp_path: Path) -> Iterator[WorkerProcess]:
     """A real Celery worker of the platform."""
-    bench = Workbench(tmp_path, database_url, platform.database)
+    bench = Workbench(tmp_path, migrated_url, platform.database)
     process = WorkerProcess(bench, broker_url, tmp_path / "worker.log")
     yield process
     process.end()

@@ -9,7 +9,6 @@ import pytest
 from rft.core.spec import RunSecrets
 from rft.platform.store import key_file
 from rft.platform.store.key_rotation import SEALED_COLUMNS, RotationRunning, rotate_key
-from rft.platform.store.migrations import migrate
 from rft.platform.store.secret_box import KEY_FILE, SecretBox, SecretsUnreadable
 
 SECRETS = RunSecrets(grader_headers={"X-Key": "s3cret"})
@@ -22,13 +21,6 @@ INSERT_SECRET: LiteralString = "insert into signing_secrets (id, sealed) values 
 
 class PowerCut(Exception):
     """The process ends here."""
-
-
-@pytest.fixture
-async def url(database_url: str) -> str:
-    """A database with our tables."""
-    await migrate(database_url)
-    return database_url
 
 
 def fill(url: str, box: SecretBox, name: str) -> None:
@@ -48,92 +40,92 @@ def read_all(url: str, box: SecretBox) -> int:
     return len(jobs) + len(sealed)
 
 
-def test_a_rotation_seals_everything_anew_under_running_processes(url: str, tmp_path: Path) -> None:
+def test_a_rotation_seals_everything_anew_under_running_processes(migrated_url: str, tmp_path: Path) -> None:
     running, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
-    fill(url, running, "before")
-    with psycopg.connect(url) as connection:
+    fill(migrated_url, running, "before")
+    with psycopg.connect(migrated_url) as connection:
         connection.execute("insert into api_keys (id, sha256, name) values ('k', 'x', 'bytea, but not sealed')")
         connection.execute(INSERT_JOB, ("ftjob-none", None))
     (old,) = key_file.read(file)
 
     def meanwhile(_: float) -> None:
         assert len(key_file.read(file)) == 2
-        assert read_all(url, running) == 2
-        fill(url, running, "meanwhile")
+        assert read_all(migrated_url, running) == 2
+        fill(migrated_url, running, "meanwhile")
 
-    done = rotate_key(file, url, sleep=meanwhile)
+    done = rotate_key(file, migrated_url, sleep=meanwhile)
     assert (done.resealed, done.unreadable) == (2, 0), "what was sealed meanwhile was sealed with the new key"
-    assert read_all(url, running) == read_all(url, SecretBox.at(tmp_path)) == 4
+    assert read_all(migrated_url, running) == read_all(migrated_url, SecretBox.at(tmp_path)) == 4
     (new,) = key_file.read(file)
     assert new != old
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
 
 
-def test_what_was_sealed_before_and_stored_late_is_not_lost(url: str, tmp_path: Path) -> None:
+def test_what_was_sealed_before_and_stored_late_is_not_lost(migrated_url: str, tmp_path: Path) -> None:
     box = SecretBox.at(tmp_path)
     late = box.seal(SECRETS)
 
     def store(_: float) -> None:
-        with psycopg.connect(url) as connection:
+        with psycopg.connect(migrated_url) as connection:
             connection.execute(INSERT_JOB, ("ftjob-late", late))
 
-    assert rotate_key(tmp_path / KEY_FILE, url, sleep=store).resealed == 1
-    assert read_all(url, box) == 1
+    assert rotate_key(tmp_path / KEY_FILE, migrated_url, sleep=store).resealed == 1
+    assert read_all(migrated_url, box) == 1
 
 
-def test_an_interrupted_rotation_loses_nothing_and_the_next_one_finishes(url: str, tmp_path: Path) -> None:
+def test_an_interrupted_rotation_loses_nothing_and_the_next_one_finishes(migrated_url: str, tmp_path: Path) -> None:
     box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
-    fill(url, box, "a")
+    fill(migrated_url, box, "a")
 
     def cut(_: float) -> None:
         raise PowerCut
 
     with pytest.raises(PowerCut):
-        rotate_key(file, url, sleep=cut)
+        rotate_key(file, migrated_url, sleep=cut)
     assert len(key_file.read(file)) == 2
-    fill(url, box, "b")
-    assert read_all(url, box) == read_all(url, SecretBox.at(tmp_path)) == 4
-    assert rotate_key(file, url, settle_s=0).unreadable == 0
+    fill(migrated_url, box, "b")
+    assert read_all(migrated_url, box) == read_all(migrated_url, SecretBox.at(tmp_path)) == 4
+    assert rotate_key(file, migrated_url, settle_s=0).unreadable == 0
     assert len(key_file.read(file)) == 1
-    assert read_all(url, box) == 4
+    assert read_all(migrated_url, box) == 4
 
 
-def test_half_a_pass_loses_nothing(url: str, tmp_path: Path) -> None:
+def test_half_a_pass_loses_nothing(migrated_url: str, tmp_path: Path) -> None:
     box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
-    fill(url, box, "a")
-    with psycopg.connect(url) as connection:
+    fill(migrated_url, box, "a")
+    with psycopg.connect(migrated_url) as connection:
         connection.execute("alter table signing_secrets rename to hidden")
     with pytest.raises(psycopg.errors.UndefinedTable):
-        rotate_key(file, url, settle_s=0)
-    with psycopg.connect(url) as connection:
+        rotate_key(file, migrated_url, settle_s=0)
+    with psycopg.connect(migrated_url) as connection:
         connection.execute("alter table hidden rename to signing_secrets")
-    assert read_all(url, box) == 2
+    assert read_all(migrated_url, box) == 2
 
 
-def test_two_rotations_at_once_would_drop_each_others_key(url: str, tmp_path: Path) -> None:
+def test_two_rotations_at_once_would_drop_each_others_key(migrated_url: str, tmp_path: Path) -> None:
     box, file = SecretBox.at(tmp_path), tmp_path / KEY_FILE
-    fill(url, box, "a")
+    fill(migrated_url, box, "a")
 
     def another(_: float) -> None:
         with pytest.raises(RotationRunning):
-            rotate_key(file, url, settle_s=0)
+            rotate_key(file, migrated_url, settle_s=0)
 
-    rotate_key(file, url, sleep=another)
-    assert read_all(url, box) == 2
+    rotate_key(file, migrated_url, sleep=another)
+    assert read_all(migrated_url, box) == 2
 
 
-def test_what_no_key_opens_is_counted_and_left(url: str, tmp_path: Path) -> None:
+def test_what_no_key_opens_is_counted_and_left(migrated_url: str, tmp_path: Path) -> None:
     box = SecretBox.at(tmp_path / "home")
-    fill(url, SecretBox.at(tmp_path / "lost"), "a")
-    done = rotate_key(tmp_path / "home" / KEY_FILE, url, settle_s=0)
+    fill(migrated_url, SecretBox.at(tmp_path / "lost"), "a")
+    done = rotate_key(tmp_path / "home" / KEY_FILE, migrated_url, settle_s=0)
     assert (done.resealed, done.unreadable) == (0, 2)
-    with psycopg.connect(url) as connection, pytest.raises(SecretsUnreadable):
+    with psycopg.connect(migrated_url) as connection, pytest.raises(SecretsUnreadable):
         box.unseal(connection.execute("select secrets from jobs").fetchall()[0][0])
 
 
-def test_every_sealed_column_of_the_schema_is_rotated(url: str) -> None:
-    with psycopg.connect(url) as connection:
+def test_every_sealed_column_of_the_schema_is_rotated(migrated_url: str) -> None:
+    with psycopg.connect(migrated_url) as connection:
         columns = connection.execute(
             "select table_name, column_name from information_schema.columns"
             " where table_schema = 'public' and data_type = 'bytea' and column_name in ('secrets', 'sealed')"

@@ -10,7 +10,6 @@ from celery import Celery
 
 from rft.platform.store.bell import Bell, Ringer
 from rft.platform.store.database import Database
-from rft.platform.store.migrations import migrate
 from rft.platform.worker.reconciler import reconcile_forever
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.workbench import Workbench
@@ -18,11 +17,10 @@ from tests.integration.worker.worker_process import WorkerProcess
 
 
 @pytest.fixture
-async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
+async def bench(migrated_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
     """The worker's surroundings, its trainer planned to run three steps."""
-    await migrate(database_url)
-    async with Database(database_url) as database:
-        bench = Workbench(tmp_path, database_url, database)
+    async with Database(migrated_url) as database:
+        bench = Workbench(tmp_path, migrated_url, database)
         bench.plan(Plan())
         yield bench
 

@@ -18,7 +18,6 @@ from hypothesis.stateful import (
 )
 
 from rft.platform.jobs import service
-from rft.platform.store.migrations import migrate
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker import job_run, trainer_run
 from rft.platform.worker.owner import is_alive
@@ -254,14 +253,13 @@ class Lifecycle(RuleBasedStateMachine):
             assert len(alive) == (1 if job.has_runner else 0), (job, alive)
 
 
-def test_no_order_of_events_loses_or_doubles_a_step(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_order_of_events_loses_or_doubles_a_step(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Patience that costs a machine of states its time.
     monkeypatch.setattr(trainer_run, "POLL_S", 0.01)
     monkeypatch.setattr(job_run, "POLL_S", 0.01)
     monkeypatch.setattr(job_run, "_FIRST_BACKOFF_S", 0.01)
     monkeypatch.setattr(job_run, "_MAX_BACKOFF_S", 0.01)
-    asyncio.run(migrate(database_url))
-    Lifecycle.database_url = database_url
+    Lifecycle.database_url = migrated_url
     run_state_machine_as_test(
         Lifecycle,
         settings=settings(

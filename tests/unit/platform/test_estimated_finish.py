@@ -33,6 +33,10 @@ def test_the_work_after_the_last_step_lies_not_in_the_past() -> None:
     assert estimate(START_S + 11, step=5) == START_S + 20
 
 
+def test_steps_too_short_to_be_told_apart_take_no_time() -> None:
+    assert estimate(START_S + 1, mean_s=5e-324) == estimate(START_S + 1, mean_s=0) == START_S + 1
+
+
 def test_nothing_is_known_before_a_step_is_done() -> None:
     assert estimate(START_S, mean_s=None) is None
     assert estimate(START_S, total=None) is None

@@ -16,6 +16,8 @@ from rft.core.spec import ResolvedHyperparameters
 from rft.platform.jobs.usage import UsageMetrics
 from rft.platform.store.stored_json import StoredJson
 
+_CLOCK_S = 1e-6
+"""Steps cannot be told to be shorter."""
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
@@ -104,7 +106,7 @@ class JobRow(NewJob):
         if self.recent_step_s is None or self.last_step_at is None or self.total_steps is None:
             return None
         last_s, mean_s = self.last_step_at.timestamp(), self.recent_step_s
-        begun = max(1, ceil((now_s - last_s) / mean_s)) if mean_s > 0 else 1
+        begun = max(1, ceil((now_s - last_s) / max(mean_s, _CLOCK_S)))
         later = max(0, self.total_steps - (self.current_step or 0) - 1)
         return max(now_s, last_s + (begun + later) * mean_s)
 
