@@ -7,6 +7,8 @@ FAULTS ?= 0
 JOBS ?= 3
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
+# Where it is set, every process of a demo or a test compiles all of our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install check format test demo web bench-demo bench-gateway bench-api bench-faults clean
 

@@ -2,6 +2,14 @@
 
 import signal
 
+from hypothesis import settings
+
 # Whoever runs us in the background may have us ignore Ctrl-C, and every process that we start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is, nothing about our code.
+settings.register_profile("patient", deadline=None, print_blob=True)
+# A longer look for counterexamples: pytest --hypothesis-profile=thorough tests/unit
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=500)
+settings.load_profile("patient")

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, *, poll_s: float = 0.05) -> None:

@@ -38,6 +38,9 @@ class PartOutcome(Record):
     """None where the part failed."""
     failure_code: str | None = None
     """Why it failed."""
+    failure_detail: str | None = None
+    """Finer than the code, as in `Failure.detail`."""
+    failure_message: str | None = None
     latency_s: float = 0.0
     usage: dict[str, TokenUsage] = Field(default_factory=dict)
     model_errors: tuple[str, ...] = ()

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from random import Random
 from types import TracebackType
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -56,14 +56,16 @@ class EndpointClient:
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         occasion: str | None = None,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.http, self.limits, self.retry = http, limits, retry or RetryBudget()
         self.signer, self.on_attempt, self.wall_clock = signer, on_attempt, wall_clock
-        self.jitter, self.sleep, self.now = jitter, sleep, now
+        # Of its own: whoever seeds the process's generator, a trainer for one, makes no two clients wait in step.
+        self.jitter = jitter or Random().random
+        self.sleep, self.now = sleep, now
         self.occasion = occasion
         """Keeps the idempotency keys of a second look at old rollouts apart from those of the first."""
 

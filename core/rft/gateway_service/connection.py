@@ -6,9 +6,9 @@ few times over about half a minute, which outlasts a restart; a service that doe
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from random import Random
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -78,6 +78,7 @@ class ServiceConnection:
         self._headers: HeaderList = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
         self._http = HttpClient(_OPERATORS_OWN, caps=CAPS)
         self._listener, self._retries, self._poll_s, self._sleep = listener, retries, poll_s, sleep
+        self._jitter = Random()
         self._registrations = 0
         self._registering = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -114,7 +115,7 @@ class ServiceConnection:
                 attempt=attempt,
                 elapsed_s=0.0,
                 budget=self._retries,
-                jitter_draw=random.random(),
+                jitter_draw=self._jitter.random(),
                 is_safe=is_safe,
             )
 

@@ -17,12 +17,20 @@ from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.label_model import LabelModelJudge
 from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.builtin.python_code import PythonCode
+from rft.grader_gateway.builtin.python_source import source_problem
 from rft.grader_gateway.builtin.ruler import Ruler
 from rft.grader_gateway.builtin.score_model import ScoreModelJudge
 from rft.grader_gateway.builtin.string_check import StringCheck
 from rft.grader_gateway.builtin.text_similarity import TextSimilarity
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader, GroupGrader
+
+
+def refuse_bad_sources(spec: GraderSpec) -> None:
+    """Python sources that cannot grade on this machine, told before a run. Takes its time. Raises ValueError."""
+    for part in spec.graders.values() if isinstance(spec, MultiGrader) else (spec,):
+        if isinstance(part, PythonGrader) and (problem := source_problem(part.source)):
+            raise ValueError(f"grader {part.name!r}: {problem}")
 
 
 def open_grader(

@@ -29,11 +29,11 @@ class Stack:
         }
         return cls(client, server_url, read_rows(data / "valid.jsonl"), files)
 
-    def evaluate(self, policy: str) -> dict[str, Any]:
-        """Run a job and return the baseline evaluation's record."""
+    def evaluate(self, policy: str) -> Any:
+        """Run the shortest job there is, for its baseline evaluation."""
         job = self.launch(policy, {"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.25})
         assert job.status == "succeeded", job.error
-        return self.steps(job.id)[0]["valid"]
+        return job
 
     def launch(self, model: str, hyperparameters: dict[str, Any]) -> Any:
         """Create a job and wait for its end."""

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def stack(home: Path, server_url: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
     """A platform with the default engine, on which nobody has built the starter yet."""
     few = tmp_path_factory.mktemp("few")
-    for name, rows in (("train", 2), ("valid", 6)):
+    for name, rows in (("train", 2), ("valid", 2)):
         lines = (data / f"{name}.jsonl").read_text().splitlines(keepends=True)
         (few / f"{name}.jsonl").write_text("".join(lines[:rows]))
     platform = RunningPlatform.start(

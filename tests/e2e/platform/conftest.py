@@ -18,6 +18,8 @@ SETTINGS = {
     # A busy machine is slow. Where the endpoint itself is to be too slow, the module says how long it may take.
     "RFT_GRADER_TIMEOUT_S": "60",
     "RFT_TOOL_TIMEOUT_S": "60",
+    # No stall of a busy machine costs a worker its job, and nobody who waits for the end of a lease is in time.
+    "RFT_LEASE_TTL_S": "600",
     "RFT_MAX_RETRIES": "1",
     "RFT_RETRY_FIRST_WAIT_S": "0.05",
     # Holding has tests of its own; in the others a failure is to be seen as it is.

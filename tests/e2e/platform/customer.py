@@ -154,7 +154,7 @@ def launch(client: OpenAI, server: CustomerServer, **changes: Any) -> Any:
     return client.fine_tuning.jobs.create(**order(client, server, **changes))
 
 
-def wait_for(client: OpenAI, job_id: str, statuses: tuple[str, ...] = TERMINAL, patience_s: float = 120) -> Any:
+def wait_for(client: OpenAI, job_id: str, statuses: tuple[str, ...] = TERMINAL, patience_s: float = 300) -> Any:
     """The job once it has one of these statuses."""
     deadline = time.monotonic() + patience_s
     while (job := client.fine_tuning.jobs.retrieve(job_id)).status not in statuses:

@@ -17,7 +17,7 @@ from tests.e2e.platform.customer import (
 )
 from tests.integration.embedded.running_platform import RunningPlatform, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CHANGED_SETTINGS = {"RFT_GRADER_TIMEOUT_S": "4"}
 
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from openai import OpenAI
 from standardwebhooks import Webhook
 
 from tests.e2e.platform.customer import CustomerServer, order, wait_for
-from tests.integration.embedded.running_platform import RunningPlatform, environment
+from tests.integration.embedded.running_platform import PATIENCE_S, RunningPlatform, environment
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
@@ -21,7 +23,7 @@ def rft_secrets(platform: RunningPlatform, *arguments: str) -> list[str]:
         env=environment(platform.home),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         cwd="/",
     )
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from openai import BadRequestError, OpenAI
 
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, order, row, rows, steps_of, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: CustomerServer) -> None:
@@ -26,6 +26,7 @@ def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: Custo
         assert float(line["train_mean_reward"]) == step["train"]["reward_mean"]
         assert float(line["total_duration"]) == step["timing"]["full_step_s"]
         assert line["scores/graders/endpoint/letters/train_reward_mean"] != ""
+        assert line["tool_calls_to_search"] != "", "a tool of the job that is not called is called zero times"
     assert table[0]["train_mean_reward"] == ""
     usage: Any = job.usage_metrics
     assert usage["steps"] == len(steps) - 1

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +31,8 @@ class Received:
     """One POST as the customer's server saw it."""
 
     path: str
+    headers: dict[str, str]
+    """By lower-case name."""
     body: dict[str, Any]
     is_answered: bool
     """False when it was turned away."""
@@ -47,12 +50,33 @@ class Broken:
     body: bytes | None = None
 
 
+class Server(ThreadingHTTPServer):
+    """Knows from whom something may still come."""
+
+    request_queue_size = 512
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.connections: set[Any] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.connections.discard(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A trainer killed in the middle of a call is part of these tests."""
+
+
 class Customer:
     """Answers tool calls with the query in capitals, and grades by a function of the last turn's text."""
 
     def __init__(self) -> None:
         self.score: Score = letter_share
-        self.headers: list[dict[str, str]] = []
         self.received: list[Received] = []
         self.is_down: Callable[[str], bool] = lambda path: False
         self.fault: Callable[[str, dict[str, Any]], Broken | None] = lambda path, body: None
@@ -64,9 +88,9 @@ class Customer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                customer.headers.append({name.lower(): value for name, value in self.headers.items()})
+                headers = {name.lower(): value for name, value in self.headers.items()}
                 is_down = customer.is_down(self.path)
-                customer.received.append(Received(self.path, body, not is_down))
+                customer.received.append(Received(self.path, headers, body, not is_down))
                 broken = customer.fault(self.path, body)
                 if broken is not None:
                     self.break_off(broken)
@@ -95,13 +119,6 @@ class Customer:
             def log_message(self, format: str, *args: object) -> None:
                 del format, args
 
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 512
-            daemon_threads = True
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                """A trainer killed in the middle of a call is part of these tests."""
-
         self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -113,6 +130,18 @@ class Customer:
         if path == "/host":
             return {}
         return {"output": json.loads(body["arguments"])["query"].upper()}
+
+    def hear_the_last_of(self, gone: "Trainer") -> None:
+        """Until everything that a trainer said before it was killed is received."""
+        gone.process.wait()
+        # Connections are taken in their order: once this one is, all of the trainer's are.
+        with socket.create_connection(("127.0.0.1", self.server.server_address[1])) as own:
+            own.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert own.recv(1)
+        deadline = time.monotonic() + 60
+        while self.server.connections:
+            assert time.monotonic() < deadline, "a connection of a dead process stays open"
+            time.sleep(0.005)
 
     def close(self) -> None:
         self.server.shutdown()
@@ -190,10 +219,10 @@ class Trainer:
         process.stdin.close()
         return cls(run_dir, process)
 
-    def wait(self, timeout_s: float = 240) -> int:
+    def wait(self, timeout_s: float = 400) -> int:
         return self.process.wait(timeout_s)
 
-    def wait_for_events(self, count: int, timeout_s: float = 240) -> None:
+    def wait_for_events(self, count: int, timeout_s: float = 400) -> None:
         """Until the log has that many whole lines, or the process is gone."""
         deadline = time.monotonic() + timeout_s
         path = self.run_dir / run_layout.EVENTS
@@ -202,7 +231,7 @@ class Trainer:
                 return
             time.sleep(0.005)
 
-    def wait_for(self, kind: str, timeout_s: float = 240) -> None:
+    def wait_for(self, kind: str, timeout_s: float = 400) -> None:
         """Until the log has an event of that kind. Raises AssertionError when the process goes first."""
         deadline = time.monotonic() + timeout_s
         path = self.run_dir / run_layout.EVENTS

@@ -14,6 +14,8 @@ from rft.core.spec import HoldRule, RetryBudget, RunSecrets, ToolServer
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Received, Trainer, events, write_run
 
+pytestmark = pytest.mark.timeout(900)
+
 FAST_RETRY = RetryBudget(max_retries=3, first_wait_s=0.05, max_wait_s=0.2)
 NO_RETRY = RetryBudget(max_retries=0)
 

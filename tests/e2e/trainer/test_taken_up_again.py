@@ -10,6 +10,8 @@ from rft.core import run_layout
 from rft.core.spec import ToolServer
 from tests.e2e.trainer.harness import Customer, Trainer, write_run
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.mark.slow
 def test_a_successor_ends_what_a_killed_trainer_left_open_and_makes_its_calls_under_keys_of_its_own(
@@ -20,7 +22,7 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_makes_its_calls_un
     first = Trainer.start(run_dir)
     first.wait_for("rollout_done")
     first.signal(signal.SIGKILL)
-    first.wait()
+    customer.hear_the_last_of(first)
     made_by_first = len(customer.received)
     left = (run_dir / run_layout.OPEN_ROLLOUTS).read_text()
     assert Trainer.start(run_dir).wait() == 0
@@ -37,7 +39,7 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_makes_its_calls_un
     for trace_id in abandoned:
         told = [one.body["type"] for one in second if one.path == "/host" and one.body["trace_id"] == trace_id]
         assert told == ["rollout.ended", "rollout.started", "rollout.ended"]
-    keys = [headers["idempotency-key"] for headers in customer.headers]
+    keys = [one.headers["idempotency-key"] for one in customer.received]
     assert not any("launch" in key for key in keys[:made_by_first])
     assert all(key.endswith(".launch-2") for key in keys[made_by_first:])
     assert (run_dir / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"

@@ -20,6 +20,8 @@ from rft.trainer.policy import load_base_model
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.mark.slow
 def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
@@ -59,19 +61,18 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     assert on_disk == {f"checkpoint-{step}" for step in steps[-1].checkpoint.kept_steps}
     model = PeftModel.from_pretrained(load_base_model(str(base_model)), str(run_dir / steps[-1].checkpoint.path))
     assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
-    keys = Counter(headers.get("x-key") for headers in customer.headers)
+    keys = Counter(one.headers.get("x-key") for one in customer.received)
     assert keys["grader-secret"] == sum(rollouts.values())
-    assert keys["tool-secret"] == len(customer.headers) - keys["grader-secret"]
+    assert keys["tool-secret"] == len(customer.received) - keys["grader-secret"]
     assert b"secret" not in b"".join(path.read_bytes() for path in run_dir.rglob("*") if path.is_file())
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_run_killed_again_and_again_ends_with_the_bytes_of_an_undisturbed_one(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
     straight = write_run(tmp_path / "straight", base_model, customer.url, steps=5)
-    assert Trainer.start(straight).wait() == 0
+    assert run(straight, RunSecrets()).outcome == "succeeded"
     disturbed = write_run(tmp_path / "disturbed", base_model, customer.url, steps=5)
     chance, lines = random.Random(20), 0
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
@@ -94,6 +95,22 @@ def test_a_run_killed_again_and_again_ends_with_the_bytes_of_an_undisturbed_one(
             assert event.resumed_from_step == reached
         if isinstance(event, StepDone):
             reached = event.step
+
+
+def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_other(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = write_run(tmp_path / "run", base_model, customer.url)
+    trainer = Trainer.start(run_dir)
+    trainer.wait_for("run_started")
+    trainer.signal(signal.SIGTERM)
+    assert trainer.wait() == 0
+    told = [line.event for line in events(run_dir)]
+    assert told == [
+        RunStarted(resumed_from_step=None, total_steps=3, pid=trainer.process.pid),
+        RunEnded(outcome="stopped", best_step=None),
+    ]
+    assert customer.received == []
 
 
 def events_without_torn_end(run_dir: Path) -> list[bytes]:

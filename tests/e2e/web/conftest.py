@@ -17,7 +17,7 @@ from tests.integration.api.running_api import BellTower, Served
 from tests.integration.conftest import migrated_url, postgres, servers_home, template_with_tables
 
 __all__ = ["migrated_url", "postgres", "servers_home", "template_with_tables"]
-expect.set_options(timeout=30_000)  # a busy machine is slow, and what never comes fails all the same
+expect.set_options(timeout=60_000)  # a busy machine is slow, and what never comes fails all the same
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

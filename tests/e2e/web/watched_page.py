@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from playwright.async_api import ConsoleMessage, Page, Request
 
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 
 
 @dataclass(slots=True)

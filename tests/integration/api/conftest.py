@@ -32,7 +32,7 @@ async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncItera
             "home": tmp_path / "home",
             "DATABASE_URL": migrated_url,
             "base_models": {"tiny": str(base_model), "lab/tiny": str(base_model), "lost": str(tmp_path / "nowhere")},
-            "probe_timeout_s": 2.0,
+            "probe_timeout_s": 20.0,
         }
     )
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:

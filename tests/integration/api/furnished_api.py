@@ -59,7 +59,7 @@ def furnished_api(database_url: str, folder: Path) -> Generator[FurnishedApi]:
                 changed_settings={
                     "base_models": {"tiny": str(folder)},
                     "judge_base_url": "http://127.0.0.1:9/v1",
-                    "probe_timeout_s": 2.0,
+                    "probe_timeout_s": 20.0,
                     "max_retries": 0,
                 },
             )

@@ -87,7 +87,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_T, "server_url"), "http://a b/"), (*_T, "server_url"), INVALID, "spaces"),
     (put((*_T, "server_url"), "http://host:99999/"), (*_T, "server_url"), INVALID, "URL"),
     (put((*_T, "server_url"), "http://h/" + "x" * 3000), (*_T, "server_url"), INVALID, "2048"),
-    (put((*_T, "url"), "http://127.0.0.1:1/other"), _T, INVALID, "two different"),
+    (put((*_T, "url"), "http://127.0.0.1:1/other"), (*_T, "url"), INVALID, "two different"),
     (put((*_T, "headers"), {"Content-Length": "5"}), (*_T, "headers"), INVALID, "set by the platform"),
     (put((*_T, "headers"), {"bad name": "x"}), (*_T, "headers"), INVALID, "header name"),
     (put((*_T, "headers"), {"a": "1", "A": "2"}), (*_T, "headers"), INVALID, "twice"),
@@ -128,7 +128,8 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put(("metadata",), {"k" * 65: "v"}), ("metadata",), INVALID, "64"),
     (put(("metadata",), {str(n): "v" for n in range(17)}), ("metadata",), INVALID, "16"),
     (put(("integrations",), [{"type": "wandb"}]), ("integrations",), INVALID, "not offered"),
-    (put(("hyperparameters",), {"n_epochs": 3}), ("hyperparameters",), INVALID, "method.reinforcement"),
+    (put(("hyperparameters",), {"n_epochs": 51}), ("hyperparameters", "n_epochs"), INVALID, "1 to 50"),
+    (put(("hyperparameters",), "auto"), ("hyperparameters",), INVALID, ""),
 ]
 
 

@@ -48,6 +48,31 @@ async def test_nothing_new_is_said_in_one_line(
     assert changed.content != first.content
 
 
+@pytest.mark.parametrize("path", ["/fine_tuning/jobs?limit=5", "/fine_tuning/jobs/{job_id}/checkpoints"])
+async def test_lists_of_jobs_and_checkpoints_can_be_polled(
+    client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str, path: str
+) -> None:
+    job = await client.fine_tuning.jobs.create(**order)
+    url = f"{api.url}/v1{path.format(job_id=job.id)}"
+    headers = {"authorization": f"Bearer {api.key}"}
+    async with (
+        httpx.AsyncClient(headers=headers) as http,
+        await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection,
+    ):
+        first = await http.get(url)
+        known = {"if-none-match": first.headers["etag"]}
+        assert (first.status_code, first.json()["has_more"]) == (200, False)
+        assert (await http.get(url, headers=known)).status_code == 304
+        await connection.execute("update jobs set current_step = 1")
+        await connection.execute(
+            "insert into checkpoints (id, job_id, step, path, metrics, is_kept)"
+            " values ('ftckpt_1', %s, 1, 'x', '{}', true)",
+            (job.id,),
+        )
+        changed = await http.get(url, headers=known)
+    assert (changed.status_code, changed.json() != first.json()) == (200, True)
+
+
 async def test_pages_have_tags_of_their_own(client: AsyncOpenAI, order: dict[str, Any], api: Api) -> None:
     job = await client.fine_tuning.jobs.create(**order)
     whole = (await poll(api, f"{job.id}/events")).headers["etag"]

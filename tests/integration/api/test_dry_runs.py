@@ -208,9 +208,54 @@ async def test_what_the_parts_came_to_is_told_when_another_part_fails(client: As
 
     reply = await run(client, multi)
 
-    assert (reply.sub_rewards, reply.metadata.scores) == ({"score": 0.75}, {"score": 0.75})
+    assert (reply.sub_rewards, reply.metadata.scores) == ({"code": None, "score": 0.75}, {"score": 0.75})
     assert reply.metadata.token_usage == 120
     assert reply.metadata.errors.python_grader_runtime_error is True
+
+
+async def test_every_part_that_fails_tells_why_under_its_own_name(
+    client: AsyncOpenAI, judge: ScriptedJudge, customer: LoopbackEndpoint
+) -> None:
+    judge.says(Completion(None, refusal="No."))
+    customer.endpoint.faults = FaultSequence([Fault(FaultKind.STATUS, status=503)], last_stays=True)
+    parts = {
+        "fine": EXACT,
+        "lacking": {**EXACT, "input": "{{ sample.output_json.total }}"},
+        "code": RAISING,
+        "more": {**CODE, "source": "def grade(sample, item):\n    return 'x'\n"},
+        "unknown": {**EXACT, "reference": "{{ item.nothing }}"},
+        "score": SCORE,
+        "remote": {"type": "endpoint", "url": customer.grader_url},
+        "blocked": {"type": "endpoint", "url": "http://10.1.2.3/grade"},
+    }
+
+    reply = await run(client, {"type": "multi", "graders": parts, "calculate_output": "+".join(parts)})
+
+    wire = json.loads(reply.to_json(use_api_names=True))
+    flags = {
+        name: {flag for flag, value in errors.items() if value is True}
+        for name, errors in wire["metadata"]["part_errors"].items()
+    }
+    assert flags == {
+        "fine": set(),
+        "lacking": {"sample_parse_error"},
+        "code": {"python_grader_runtime_error"},
+        "more": {"python_grader_runtime_error"},
+        "unknown": {"invalid_variable_error"},
+        "score": {"model_grader_refusal_error"},
+        "remote": {"endpoint_grader_server_error"},
+        "blocked": {"endpoint_grader_safety_check_error"},
+    }
+    assert all(set(errors) == ERROR_FIELDS for errors in wire["metadata"]["part_errors"].values())
+    together = wire["metadata"]["errors"]
+    assert {flag for flag, value in together.items() if value is True} == set().union(*flags.values())
+    details = [
+        wire["metadata"]["part_errors"][name]["python_grader_runtime_error_details"] for name in ("code", "more")
+    ]
+    assert together["python_grader_runtime_error_details"] == "\n".join(details)
+    assert ["'code'" in details[0], "'more'" in details[1]] == [True, True]
+    assert reply.sub_rewards == {"fine": 1.0, "lacking": 0.0, **dict.fromkeys([*parts][2:])}
+    assert (reply.reward, wire["failure"]["endpoint"]) == (0.0, "code")
 
 
 async def test_an_answer_that_lacks_a_variable_is_a_grade_of_zero_with_a_flag(client: AsyncOpenAI) -> None:
@@ -330,7 +375,7 @@ async def test_a_tools_address_has_two_names(client: AsyncOpenAI) -> None:
         for address in ({"url": customer.tool_url}, {"url": customer.tool_url, "server_url": None}):
             reply: Any = await client.post(path, body={"name": "echo", **address}, cast_to=object)
             assert reply["output"] == "hi"
-    for address, param in (({}, "server_url"), ({"url": "http://a/", "server_url": "http://b/"}, None)):
+    for address, param in (({}, "server_url"), ({"url": "http://a/", "server_url": "http://b/"}, "url")):
         with pytest.raises(BadRequestError) as raised:
             await client.post(path, body={"name": "echo", **address}, cast_to=object)
         assert raised.value.param == param

@@ -167,6 +167,11 @@ async def test_a_validation_file_and_a_response_format_are_told_in_the_events(
     newest, _, warning, _ = (await client.fine_tuning.jobs.list_events(job.id)).data
     assert newest.message.endswith(f"and validation file: {job.validation_file}")
     assert (warning.level, "response_format" in warning.message) == ("warn", True)
+    assert warning.data == {"code": "fields_without_effect", "fields": ["method.reinforcement.response_format"]}
+    order["method"]["reinforcement"]["response_format"] = {"type": "text"}
+    asked_for_nothing = await client.fine_tuning.jobs.create(**order)
+    events = (await client.fine_tuning.jobs.list_events(asked_for_nothing.id)).data
+    assert not [event for event in events if "response_format" in event.message]
 
 
 @pytest.mark.parametrize("status", ["validating_files", "queued", "paused"])

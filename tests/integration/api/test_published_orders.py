@@ -95,7 +95,8 @@ def shown_method(order: dict[str, Any]) -> dict[str, Any]:
     for tool in reinforcement.get("tools", ()):
         if "url" in tool:
             tool["server_url"] = tool["url"]
-    reinforcement["hyperparameters"] = AUTO | reinforcement.get("hyperparameters", {})
+    old_place = order.get("hyperparameters", {})
+    reinforcement["hyperparameters"] = AUTO | old_place | reinforcement.get("hyperparameters", {})
     reinforcement.setdefault("response_format", None)
     return method
 

@@ -99,7 +99,7 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
 @pytest.mark.parametrize(
     ("changes", "param"),
     [
-        ({"id": "tool_mine"}, None),
+        ({"id": "tool_mine"}, "id"),
         ({"server_url": "ftp://host/"}, "server_url"),
         ({"headers": {"A": "b\r\nX: 1"}}, "headers"),
         ({"headers": {"A": MASK}}, "headers"),

@@ -98,7 +98,7 @@ async def test_an_upload_does_not_pass_through_memory(shell: Shell, tmp_path: Pa
 
 async def test_the_envelope_becomes_one_line(shell: Shell) -> None:
     missing = await shell.rft("files", "get", "file-nowhere/../x", "--json")
-    assert (missing.status, missing.out) == (1, "")
+    assert (missing.status, missing.json["error"]["code"]) == (1, "unknown_url")
     assert missing.err.startswith("rft: ")
     assert missing.err.count("\n") == 1
     wrong = await shell.rft("files", "list", "--after", "file-nowhere")

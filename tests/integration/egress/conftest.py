@@ -19,7 +19,7 @@ from rft.testing.faults import Fault, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import read_reply
 
-BUDGET = RetryBudget(max_retries=3, total_s=20.0, first_wait_s=0.001, max_wait_s=0.002)
+BUDGET = RetryBudget(max_retries=3, total_s=300.0, first_wait_s=0.001, max_wait_s=0.002)
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "echo", "arguments": '{"text": "hi"}'}
 
 
@@ -32,7 +32,7 @@ class Bench:
     def endpoint(
         self,
         *,
-        timeout_s: float = 5.0,
+        timeout_s: float = 60.0,
         is_safe: bool = True,
         rate_limit: float | None = None,
         max_concurrency: int | None = None,

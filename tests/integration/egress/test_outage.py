@@ -18,15 +18,16 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import read_reply
+from tests.integration.waiting import PATIENCE_S
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "echo", "arguments": '{"text": "hi"}'}
 TOOLS = ScriptedTools({"echo": lambda arguments, item: str(arguments["text"])})
-BUDGET = RetryBudget(max_retries=3, total_s=20.0, first_wait_s=0.01, max_wait_s=0.02)
+BUDGET = RetryBudget(max_retries=3, total_s=300.0, first_wait_s=0.01, max_wait_s=0.02)
 FAST = BreakerSettings(failures_in_a_row=5, first_pause_s=0.02, max_pause_s=0.05)
 
 
 async def post(client: EndpointClient, url: str, number: int = 0) -> Answer[str] | Failure:
-    endpoint = Endpoint("echo", Stage.TOOL, url, timeout_s=5.0)
+    endpoint = Endpoint("echo", Stage.TOOL, url, timeout_s=60.0)
     return await client.post_json(
         endpoint, CALL, trace_id=f"trace_{number}", call_id="call_1", read=read_reply, owner="job"
     )
@@ -47,9 +48,9 @@ async def test_calls_wait_out_an_outage_and_all_succeed() -> None:
     limits = Limits.adaptive(64, breaker=FAST, on_change=on_change)
     async with EndpointClient(HttpClient(), limits=limits, retry=BUDGET, on_attempt=records.append) as client:
         calls = asyncio.gather(*(post(client, server.tool_url, number) for number in range(40)))
-        await asyncio.wait_for(is_open.wait(), timeout=10)
+        await asyncio.wait_for(is_open.wait(), timeout=PATIENCE_S)
         async with LoopbackEndpoint(ScriptedEndpoint(TOOLS), port=server.port):
-            outcomes = await asyncio.wait_for(calls, timeout=30)
+            outcomes = await asyncio.wait_for(calls, timeout=PATIENCE_S)
     assert all(isinstance(outcome, Answer) for outcome in outcomes)
     assert [change.state for change in changes][-2:] == [BreakerState.HALF_OPEN, BreakerState.CLOSED]
     assert changes[0].endpoint == server.tool_url
@@ -69,7 +70,7 @@ async def test_calls_and_probes_together_keep_the_owners_cap_at_the_server() -> 
                 client.post_json(endpoint, CALL, trace_id=f"trace_{n}", call_id="call_1", read=read_reply)
                 for n in range(12)
             )
-            outcomes = await asyncio.wait_for(asyncio.gather(*calls), timeout=60)
+            outcomes = await asyncio.wait_for(asyncio.gather(*calls), timeout=PATIENCE_S)
     assert any(isinstance(outcome, Answer) for outcome in outcomes)
     assert any(not call.body for call in host.calls), "there were probes"
     assert host.max_in_flight == 1
@@ -93,8 +94,8 @@ async def test_an_endpoint_that_stays_away_is_given_up_with_its_last_failure() -
     limits = Limits.adaptive(64, breaker=settings)
     async with EndpointClient(HttpClient(), limits=limits, retry=BUDGET) as client:
         calls = asyncio.gather(*(post(client, server.tool_url, number) for number in range(20)))
-        outcomes = await asyncio.wait_for(calls, timeout=30)
-        late = await asyncio.wait_for(post(client, server.tool_url), timeout=10)
+        outcomes = await asyncio.wait_for(calls, timeout=PATIENCE_S)
+        late = await asyncio.wait_for(post(client, server.tool_url), timeout=PATIENCE_S)
     for outcome in (*outcomes, late):
         assert isinstance(outcome, Failure)
         assert outcome.code is FailureCode.CONNECT_ERROR
@@ -117,11 +118,11 @@ async def test_it_is_called_again_when_it_comes_back_after_all_hope_was_lost() -
     limits = Limits.adaptive(64, breaker=settings, on_change=on_change)
     async with EndpointClient(HttpClient(), limits=limits, retry=BUDGET) as client:
         await asyncio.wait_for(
-            asyncio.gather(*(post(client, server.tool_url, number) for number in range(10))), timeout=30
+            asyncio.gather(*(post(client, server.tool_url, number) for number in range(10))), timeout=PATIENCE_S
         )
         async with LoopbackEndpoint(ScriptedEndpoint(TOOLS), port=server.port):
             await post(client, server.tool_url)
-            await asyncio.wait_for(back.wait(), timeout=10)
+            await asyncio.wait_for(back.wait(), timeout=PATIENCE_S)
             assert isinstance(await post(client, server.tool_url), Answer)
 
 
@@ -132,7 +133,7 @@ async def test_faults_of_single_calls_do_not_hold_up_the_others() -> None:
         client = EndpointClient(HttpClient(), limits=Limits.adaptive(64), retry=BUDGET)
         async with client:
             calls = asyncio.gather(*(post(client, server.tool_url, number) for number in range(100)))
-            outcomes = await asyncio.wait_for(calls, timeout=30)
+            outcomes = await asyncio.wait_for(calls, timeout=PATIENCE_S)
     assert sum(isinstance(outcome, Answer) for outcome in outcomes) >= 97
     assert endpoint.max_in_flight <= 64
 

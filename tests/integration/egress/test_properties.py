@@ -41,7 +41,7 @@ async def test_whatever_happens_each_call_ends_once_within_budget_and_limits(
     *,
     is_safe: bool,
 ) -> None:
-    budget = RetryBudget(max_retries=max_retries, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
+    budget = RetryBudget(max_retries=max_retries, total_s=300.0, first_wait_s=0.001, max_wait_s=0.002)
     bench = await make_bench(sequence, retry=budget, max_in_flight=max_in_flight)
     endpoint = bench.endpoint(timeout_s=60.0, is_safe=is_safe)
     outcomes = await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(calls)))
@@ -66,7 +66,7 @@ async def test_whatever_happens_each_call_ends_once_within_budget_and_limits(
 async def test_calls_that_run_out_of_time_are_counted_whether_or_not_they_arrived(
     make_bench: MakeBench, sequence: list[Fault | None], calls: int
 ) -> None:
-    budget = RetryBudget(max_retries=2, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
+    budget = RetryBudget(max_retries=2, total_s=300.0, first_wait_s=0.001, max_wait_s=0.002)
     bench = await make_bench(sequence, retry=budget, max_in_flight=3)
     endpoint = bench.endpoint(timeout_s=0.1)
     outcomes = await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(calls)))
@@ -93,11 +93,10 @@ async def test_a_users_own_cap_is_kept_at_the_server(make_bench: MakeBench) -> N
 async def test_a_rate_limit_is_kept_at_the_server(make_bench: MakeBench) -> None:
     bench = await make_bench()
     endpoint = bench.endpoint(rate_limit=50.0)
+    began_s = asyncio.get_running_loop().time()
     await asyncio.gather(*(bench.post(endpoint, call_id=f"call_{n}") for n in range(20)))
-    arrivals = [call.at_s for call in bench.server.endpoint.calls]
-    assert arrivals[-1] - arrivals[0] >= 0.35
-    for start in arrivals:
-        assert sum(start <= at < start + 0.2 for at in arrivals) <= 0.2 * 50 + 2
+    for number, call in enumerate(bench.server.endpoint.calls):
+        assert call.at_s - began_s >= number / 50.0 - 0.001, "one in a fiftieth of a second"
 
 
 async def test_a_cancelled_attempt_is_in_the_ledger_and_teaches_nobody_anything(make_bench: MakeBench) -> None:
@@ -143,7 +142,7 @@ async def test_cancelled_calls_free_their_places(make_bench: MakeBench) -> None:
     for task in stuck:
         task.cancel()
     await asyncio.gather(*stuck, return_exceptions=True)
-    outcomes = await asyncio.gather(*(bench.post(bench.endpoint(timeout_s=0.2)) for _ in range(6)))
+    outcomes = await asyncio.gather(*(bench.post(bench.endpoint(timeout_s=1.0)) for _ in range(6)))
     assert any(isinstance(outcome, Answer) for outcome in outcomes)
     limiter = bench.client.limits.limiter(bench.endpoint())
     assert (limiter.in_flight, limiter.queued) == (0, 0)

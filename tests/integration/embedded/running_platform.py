@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rft.platform.embedded.home import State
 from rft.platform.embedded.process import ProcessId, descendants, identify
 
 UP = (sys.executable, "-m", "rft.platform.cli", "up")
+PATIENCE_S = 120.0
 _OURS = ("DATABASE_URL", "BROKER_URL", "RFT_", "PG")
 
 
@@ -28,8 +30,8 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     return {**kept, "PATH": "/usr/bin:/bin", "RFT_HOME": str(home), "RFT_PORT": "0", **(extra or {})}
 
 
-def until(condition: Callable[[], bool], what: str, patience_s: float = 60) -> None:
-    """Wait for something to become true."""
+def until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait for something to become true; a busy machine may take long."""
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, f"still not after {patience_s} s: {what}"
@@ -71,7 +73,7 @@ class RunningPlatform:
     def client(self) -> OpenAI:
         """The official SDK on it."""
         found = self.connection()
-        return OpenAI(base_url=found.base_url, api_key=found.api_key, max_retries=0, timeout=30)
+        return OpenAI(base_url=found.base_url, api_key=found.api_key, max_retries=0, timeout=PATIENCE_S)
 
     def is_healthy(self) -> bool:
         """Whether API and database answer."""
@@ -104,7 +106,7 @@ class RunningPlatform:
     def interrupt(self) -> int:
         """Ctrl-C; the exit status."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def end(self) -> None:
         """For teardown, whatever state it is in."""
@@ -120,7 +122,7 @@ def _serves(home: Path, pid: int) -> bool:
 
 def up_fails(home: Path, extra: dict[str, str] | None = None) -> str:
     """What an `up` that cannot start says."""
-    done = subprocess.run(UP, env=environment(home, extra), capture_output=True, text=True, timeout=60, cwd="/")
+    done = subprocess.run(UP, env=environment(home, extra), capture_output=True, text=True, timeout=PATIENCE_S, cwd="/")
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -128,11 +130,12 @@ def up_fails(home: Path, extra: dict[str, str] | None = None) -> str:
 
 def alive(processes: Sequence[ProcessId]) -> list[str]:
     """Command lines of those that still live."""
-    return [
-        Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " ")
-        for process in processes
-        if identify(process.pid) == process
-    ]
+    found: list[str] = []
+    for process in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):  # between two looks at it
+            if identify(process.pid) == process:
+                found.append(Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " "))
+    return found
 
 
 def as_ordinary_user() -> list[str]:

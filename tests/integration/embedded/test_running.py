@@ -3,7 +3,6 @@
 import os
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,10 +35,8 @@ def test_a_stranger_has_no_key(platform: RunningPlatform) -> None:
         stranger.files.list()
 
 
-def test_second_up_is_refused_at_once(platform: RunningPlatform) -> None:
-    before = time.monotonic()
+def test_a_second_up_is_refused(platform: RunningPlatform) -> None:
     said = up_fails(platform.home)
-    assert time.monotonic() - before < 10
     assert platform.connection().base_url in said
     assert platform.is_healthy()
 

@@ -84,7 +84,7 @@ async def test_lock_file_of_a_zombie_is_removed(held: Home, postgres: EmbeddedPo
     zombie = postgres.process
     assert zombie is not None
     os.kill(zombie.pid, signal.SIGKILL)  # and not reaped: where no init reaps, this lasts for ever
-    assert await wait_until(lambda: identify(zombie.pid) is None, 10)
+    assert await wait_until(lambda: identify(zombie.pid) is None, 60)
     await postgres.start()
     assert count(postgres) == 1
     assert zombie.wait() == -signal.SIGKILL
@@ -94,7 +94,7 @@ async def test_server_that_outlived_its_supervisor_is_ended(postgres: EmbeddedPo
     first = postgres.process
     assert first is not None
     await postgres.start()
-    assert first.wait(5) == 0
+    assert first.wait(60) == 0
     assert count(postgres) == 1
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from rft.platform.embedded.home import SYSTEM_ROOT
 from tests.integration.embedded.running_platform import (
+    PATIENCE_S,
     UP,
     RunningPlatform,
     alive,
@@ -76,7 +77,7 @@ def test_killed_supervisor_leaves_nothing_and_loses_nothing(start: Start, home: 
     platform.process.send_signal(signal.SIGKILL)
     platform.process.wait()
     after = start(home)  # at once: it waits for servers that are still on their way out
-    until(lambda: alive(family) == [], "all of the old family gone", 20)
+    until(lambda: alive(family) == [], "all of the old family gone")
     assert after.connection().api_key == key
     assert after.client().files.content(file_id).content == b"{}\n"
 
@@ -87,7 +88,7 @@ def test_interrupted_while_it_starts(home: Path) -> None:
     until(lambda: len(RunningPlatform(home, process).state().children) > 0, "a child")  # pyright: ignore[reportArgumentType]
     family = RunningPlatform(home, process).family()  # pyright: ignore[reportArgumentType]
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert alive(family) == []
 
 

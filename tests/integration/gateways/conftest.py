@@ -119,7 +119,7 @@ class Town:
             job_id=job_id,
             order=ToolJob(tools=(server,), retry=retry, secrets=secrets, occasion=occasion),
             listener=Listener(attempts.append, changes.append),
-            retries=retries or RetryBudget(max_retries=6, first_wait_s=0.2, max_wait_s=1.0),
+            retries=retries or RetryBudget(max_retries=100, first_wait_s=0.1, max_wait_s=0.5),
             poll_s=0.02,
         )
         gateway = await self._stack.enter_async_context(RemoteToolGateway(connection, [server]))
@@ -128,7 +128,7 @@ class Town:
     async def ask(self, method: str, url: str, body: bytes = b"", *, token: str | None = TOKEN) -> Reply:
         """One request of anybody's."""
         headers = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
-        reply = await self.http.ask(method, url, body, headers=headers, timeout_s=10.0)
+        reply = await self.http.ask(method, url, body, headers=headers, timeout_s=60.0)
         assert isinstance(reply, Reply)
         return reply
 

@@ -43,7 +43,7 @@ SANE = "def grade(sample, item):\n    return 0.5"
 
 
 @asynccontextmanager
-async def opened(source: str, *, timeout_s: float = 30.0, has_file_rules: bool = True) -> AsyncGenerator[PythonCode]:
+async def opened(source: str, *, timeout_s: float = 120.0, has_file_rules: bool = True) -> AsyncGenerator[PythonCode]:
     spec = PythonGrader(name="code", source=source, timeout_s=timeout_s)
     grader = PythonCode(spec, memory_bytes=MEMORY_BYTES, processes=1, has_file_rules=has_file_rules)
     try:
@@ -102,7 +102,7 @@ async def test_hostile_graders_are_contained_and_leave_nothing_behind() -> None:
     before = children()
 
     async def contain(one: hostile.Hostile) -> tuple[str, Grade | Failure, Grade | Failure | None]:
-        timeout_s = 1.0 if one.contained_by == "took longer than" else 30.0
+        timeout_s = 3.0 if one.contained_by == "took longer than" else 120.0
         async with opened(one.source, timeout_s=timeout_s) as grader:
             verdict = await judged(grader)
             if one.name in BEFORE_ANY_GRADE:

@@ -26,8 +26,8 @@ async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]
         {
             "home": tmp_path / "home",
             "DATABASE_URL": migrated_url,
-            "probe_timeout_s": 2.0,
-            "lease_ttl_s": 5.0,
+            "probe_timeout_s": 20.0,
+            "lease_ttl_s": 60.0,
             "heartbeat_s": 0.2,
             "max_retries": 1,
             "retry_first_wait_s": 0.01,

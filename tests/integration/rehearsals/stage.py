@@ -26,7 +26,7 @@ PARAMETERS: JsonObject = {
 }
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": PARAMETERS}}
 HOOK_PATH = "/hook"
-FAST_RETRY = RetryBudget(max_retries=3, total_s=20.0, first_wait_s=0.01, max_wait_s=0.05)
+FAST_RETRY = RetryBudget(max_retries=3, total_s=300.0, first_wait_s=0.01, max_wait_s=0.05)
 
 
 def line(number: int, *, has_tools: bool = True) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def spec(
     rows_per_step: int = 4,
     group_size: int = 2,
     calls_per_rollout: int = 3,
-    max_s: float = 60.0,
+    max_s: float = 300.0,
     retry: RetryBudget = FAST_RETRY,
     grader: GraderSpec | None = None,
     **tool: Any,

@@ -14,6 +14,7 @@ from rft.platform.store.bell import REHEARSE, Bell
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform, upload_bytes
+from tests.integration.waiting import PATIENCE_S
 
 
 async def create(platform: Platform, order: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +51,22 @@ async def test_a_new_rehearsal_says_what_will_be_played(platform: Platform, orde
         "max_s": 60.0,
     }
     assert platform.bells.heard == [Bell(REHEARSE, made["id"])]
+
+
+async def test_it_can_be_polled(platform: Platform, order: dict[str, Any]) -> None:
+    made = await create(platform, order)
+    url = f"/rehearsals/{made['id']}"
+    known = {"if-none-match": (await platform.http.get(url)).headers["etag"]}
+    assert (await platform.http.get(url, headers=known)).status_code == 304
+    await platform.http.post(f"{url}/cancel")
+    cancelled = await platform.http.get(url, headers=known)
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+
+
+async def test_hyperparameters_in_their_old_place_make_the_burst(platform: Platform, order: dict[str, Any]) -> None:
+    ordered = order["method"]["reinforcement"].pop("hyperparameters")
+    made = await create(platform, {**order, "hyperparameters": ordered})
+    assert (made["plan"]["rows_per_step"], made["plan"]["group_size"], made["plan"]["burst"]) == (4, 4, 16)
 
 
 async def test_a_worker_plays_it_and_the_report_is_shown(
@@ -259,7 +276,7 @@ async def test_a_rehearsal_that_is_played_is_broken_off_and_rings_for_the_next(
         platform.bells.heard.clear()
         asked = await cancel(platform, made)
         assert (asked["status"], asked["is_cancel_requested"]) == ("running", True)
-        assert await asyncio.wait_for(work, 20) == "cancelled"
+        assert await asyncio.wait_for(work, PATIENCE_S) == "cancelled"
     done = await shown(platform, made)
     assert (done["status"], done["report"], done["error"]) == ("cancelled", None, None)
     assert platform.bells.heard == [Bell(REHEARSE, following)]

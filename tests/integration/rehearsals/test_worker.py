@@ -52,7 +52,7 @@ async def test_a_worker_hears_the_bell(
         return await status(platform, made) == "completed"
 
     await until(is_completed, "the rehearsal to be completed")
-    assert worker.stop(30) == 0
+    assert worker.stop(PATIENCE_S) == 0
 
 
 async def test_a_worker_killed_in_the_middle_is_noticed(

@@ -21,6 +21,7 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.callbacks import RolloutCallbacks
+from tests.integration.waiting import PATIENCE_S
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
 SECRET = new_secret(b"n" * 32)
@@ -98,7 +99,7 @@ async def test_every_callback_url_is_told_once_with_the_names_of_its_tools() -> 
         assert it.callbacks.has_hosts
         assert await it.callbacks.started(item=ITEM, trace_id="trace_1") is None
         it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
-        await asyncio.wait_for(it.endpoint.until(lambda endpoint: len(endpoint.calls) == 4), timeout=10)
+        await asyncio.wait_for(it.endpoint.until(lambda endpoint: len(endpoint.calls) == 4), timeout=PATIENCE_S)
         await it.callbacks.aclose()
         assert sorted(it.bodies[:2], key=lambda body: body["path"]) == [
             {
@@ -184,10 +185,10 @@ async def test_closing_in_a_hurry_waits_only_seconds_for_a_host_that_hangs(monke
         await it.callbacks.started(item=ITEM, trace_id="trace_1")
         it.callbacks.ended(trace_id="trace_1", outcome=GRADE)
         closing = asyncio.create_task(it.callbacks.aclose(hurry))
-        await asyncio.wait_for(it.endpoint.until(lambda endpoint: endpoint.in_flight == 2), timeout=10)
+        await asyncio.wait_for(it.endpoint.until(lambda endpoint: endpoint.in_flight == 2), timeout=PATIENCE_S)
         assert not closing.done()
         hurry.set()
-        await asyncio.wait_for(closing, timeout=10)
+        await asyncio.wait_for(closing, timeout=PATIENCE_S)
         assert it.book.open == {"trace_1"}, "a successor may still tell it"
 
 

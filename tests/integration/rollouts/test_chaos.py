@@ -39,12 +39,13 @@ from rft.testing.names import ScriptedNames
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.tool_gateway.gateway import HttpToolGateway
+from tests.integration.waiting import PATIENCE_S
 
 GROUP_SIZE = 4
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
 ONLY_PUBLIC = AddressPolicy(allow_loopback=False, allow_cidrs=(f"{PUBLIC}/32",))
 CAP = 6
-QUICK = RetryBudget(max_retries=2, total_s=10.0, first_wait_s=0.001, max_wait_s=0.002)
+QUICK = RetryBudget(max_retries=2, total_s=300.0, first_wait_s=0.001, max_wait_s=0.002)
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 MODEL_CODES = {FaultKind.OVERSIZE: "oversize_reply", FaultKind.BOMB: "oversize_reply"}
 CODES = {
@@ -87,7 +88,9 @@ class Customer:
         self.ledger: list[Attempt] = []
         client.on_attempt = self.ledger.append
 
-    async def step(self, count: int, *, timeout_s: float = 0.25, grader_url: str | None = None) -> StepRollouts:
+    async def step(
+        self, count: int, *, tool_timeout_s: float = 0.25, grader_timeout_s: float = 0.25, grader_url: str | None = None
+    ) -> StepRollouts:
         """One step of `count` rows: each rollout searches twice, then answers."""
         url = f"http://tools.example.com:{urlsplit(self.server.base_url).port}"
         chat_format = HermesChatFormat(ByteTokenizer())
@@ -100,12 +103,12 @@ class Customer:
             chat_format=chat_format,
             tools=HttpToolGateway(
                 self.client,
-                [ToolServer(name="search", server_url=f"{url}/tool", timeout_s=timeout_s)],
+                [ToolServer(name="search", server_url=f"{url}/tool", timeout_s=tool_timeout_s)],
                 job_id="ftjob-1",
             ),
             grader=HttpGraderGateway(
                 self.client,
-                EndpointGrader(name="judge", url=grader_url or f"{url}/grade", timeout_s=timeout_s),
+                EndpointGrader(name="judge", url=grader_url or f"{url}/grade", timeout_s=grader_timeout_s),
                 job_id="ftjob-1",
             ),
             grader_name="judge",
@@ -182,10 +185,13 @@ async def test_whatever_happens_each_rollout_ends_once_within_budget_guard_and_l
     calls = [call for call in place.server.endpoint.calls if "idempotency-key" in call.headers]
     tries = Counter(call.headers["idempotency-key"] for call in calls)
     assert max(tries.values()) <= QUICK.max_retries + 1
-    assert len(place.ledger) == len(calls)
-    assert {(line.trace_id, line.call_id, line.attempt) for line in place.ledger} == {
-        (*call.headers["idempotency-key"].split("/"), int(call.headers["x-rft-attempt"])) for call in calls
-    }
+    arrived = Counter((*call.headers["idempotency-key"].split("/"), call.headers["x-rft-attempt"]) for call in calls)
+    made = Counter((line.trace_id, line.call_id, str(line.attempt)) for line in place.ledger)
+    timed_out = Counter(
+        (line.trace_id, line.call_id, str(line.attempt)) for line in place.ledger if line.code is FailureCode.TIMEOUT
+    )
+    # On a busy machine the time of a call can be over before the endpoint has looked at it.
+    assert made - timed_out <= arrived <= made
     assert set(place.server.endpoint.most_posts) <= {"/tool", "/grade"}
     assert max(place.server.endpoint.most_posts.values()) <= CAP, "of the tool and of the grader, counted there"
 
@@ -206,12 +212,14 @@ async def test_whatever_its_name_comes_to_mean_no_address_is_called_that_the_gua
         customer(FaultSequence(sequence), limits, names=names, policy=ONLY_PUBLIC) as place,
         LoopbackEndpoint(ScriptedEndpoint(), port=place.server.port, address=PRIVATE) as private,
     ):
-        ended = all_rollouts(await place.step(2))
+        is_refused = all(PUBLIC not in answer for answer in answers)
+        timeout_s = PATIENCE_S if is_refused else 0.25  # Where nobody is called, nobody is slow.
+        ended = all_rollouts(await place.step(2, tool_timeout_s=timeout_s, grader_timeout_s=timeout_s))
         assert private.connections == 0
     assert names.asked >= 1
     failures = [rollout.outcome for rollout in ended if isinstance(rollout.outcome, Failure)]
     assert {failure.fault for failure in failures} <= {Blame.ENDPOINT}
-    if all(PUBLIC not in answer for answer in answers):
+    if is_refused:
         assert {failure.code for failure in failures} == {FailureCode.BLOCKED_ADDRESS}
         assert place.server.connections == 0
 
@@ -226,7 +234,7 @@ async def test_a_grader_with_a_bad_certificate_never_grades_and_is_blamed_for_it
         customer(FaultSequence(sequence), Limits.fixed(CAP)) as place,
         LoopbackEndpoint(ScriptedEndpoint(), tls=tls) as grader,
     ):
-        ended = all_rollouts(await place.step(2, grader_url=grader.grader_url, timeout_s=2.0))
+        ended = all_rollouts(await place.step(2, grader_url=grader.grader_url, grader_timeout_s=PATIENCE_S))
         assert grader.endpoint.calls == []
     failures = [rollout.outcome for rollout in ended if isinstance(rollout.outcome, Failure)]
     assert len(failures) == len(ended)
@@ -258,14 +266,15 @@ async def test_a_fifth_of_the_rollouts_breaks_and_each_is_labelled_right_while_t
     share, kinds = 0.2, list(FaultKind)
     broken = BrokenRollouts(share, [Fault(kind, status=500) for kind in kinds])
     async with customer(NoFaults(), Limits.fixed(64)) as place:
-        clean = {rollout.key: rollout.reward for rollout in all_rollouts(await place.step(30, timeout_s=2.0))}
+        undisturbed = await place.step(30, tool_timeout_s=PATIENCE_S, grader_timeout_s=PATIENCE_S)
+    clean = {rollout.key: rollout.reward for rollout in all_rollouts(undisturbed)}
     limits = (
         Limits.adaptive(64, breaker=BreakerSettings(first_pause_s=0.01, max_pause_s=0.05))
         if is_adaptive
         else Limits.fixed(64)
     )
     async with customer(broken, limits) as place:
-        ended = all_rollouts(await place.step(30, timeout_s=2.0))
+        ended = all_rollouts(await place.step(30, tool_timeout_s=4.0, grader_timeout_s=PATIENCE_S))
     seen: set[FaultKind] = set()
     for rollout in ended:
         kind = is_broken(rollout, share, kinds)

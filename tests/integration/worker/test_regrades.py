@@ -138,6 +138,14 @@ async def test_the_report_tells_how_rewards_and_rankings_change(scene: Scene) ->
     assert await scene.bench.job(scene.job_id) == before, "the job is not touched"
 
 
+async def test_it_can_be_polled(scene: Scene) -> None:
+    ended = await scene.finished()
+    url = f"/{scene.job_id}/regrade/{ended['id']}"
+    first = await scene.http.get(url)
+    again = await scene.http.get(url, headers={"if-none-match": first.headers["etag"]})
+    assert (first.json(), again.status_code, again.content) == (ended, 304, b"")
+
+
 async def test_steps_and_limits_choose_whole_groups_from_the_newest(scene: Scene) -> None:
     one_step = await scene.finished(step=1)
     limited = await scene.finished(limit=3)

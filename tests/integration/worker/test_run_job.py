@@ -221,7 +221,7 @@ async def test_a_database_that_is_gone_longer_than_the_lease_stops_the_trainer(
     bench: Workbench, postgres_url: str
 ) -> None:
     job_id = await bench.queued_job()
-    bench.changed_settings = {"lease_ttl_s": 2.0, "heartbeat_s": 0.3}
+    bench.changed_settings = {"lease_ttl_s": 5.0, "heartbeat_s": 0.3}
     async with hanging_run(bench, job_id) as task:
         name = str((await bench.all("select current_database() as name"))[0]["name"])
         allow = sql.SQL("alter database {} allow_connections {}")

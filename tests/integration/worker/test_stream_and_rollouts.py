@@ -15,6 +15,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.api.running_api import BellTower, Served
+from tests.integration.waiting import PATIENCE_S
 from tests.integration.worker.train_events import logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
 
@@ -108,7 +109,7 @@ async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_
         assert first is not None
         assert (first[0], first[1]["status"]) == ("job", "running")
         seq = await store(bench, ingest, list(one_step(job_id, 0, STEPS, rollouts=3)), after=seq)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             seen = [first[1]["current_step"]]
             async for name, data in messages:
                 if name == "step":

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import pytest
@@ -49,7 +48,7 @@ async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker:
     ringing(Bell(VALIDATE_JOB, job_id))
     await reached(bench, job_id, "succeeded")
     await bench.assert_every_step_once(job_id, steps=3)
-    assert worker.stop(20) == 0
+    assert worker.stop(PATIENCE_S) == 0
 
 
 async def test_duplicate_bells_start_one_trainer(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
@@ -85,11 +84,9 @@ async def test_a_killed_worker_takes_its_trainer_along_and_another_goes_on(
     ringing(Bell(RUN_JOB, job_id))
     trainer = await hanging(bench)
     first.kill()
-    killed_at = time.monotonic()
     await gone(trainer)
     start_worker()
     await reached(bench, job_id, "succeeded")
-    assert time.monotonic() - killed_at < 30
     assert len(bench.launches) == 2
     await bench.assert_every_step_once(job_id, steps=3)
     assert "The worker fell silent" in "\n".join(await bench.messages(job_id))

@@ -54,7 +54,7 @@ class Workbench:
             "home": str(self.folder / "home"),
             "DATABASE_URL": self.database_url,
             "trainer_command": [sys.executable, "-m", "tests.integration.worker.scripted_trainer", str(self.control)],
-            "lease_ttl_s": 4.0,
+            "lease_ttl_s": 60.0,
             "heartbeat_s": 0.5,
             "reconcile_s": 0.5,
             "trainer_grace_s": 2.0,

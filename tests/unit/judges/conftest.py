@@ -59,6 +59,6 @@ def court() -> Court:
     async def open_court(judge: ScriptedJudge) -> AsyncGenerator[Courtroom]:
         async with LoopbackEndpoint(judge) as loopback, EndpointClient.open(retry=RetryBudget(max_retries=2)) as client:
             client.sleep = _no_wait
-            yield Courtroom(client, JudgeServer(base_url=f"{loopback.base_url}/v1", timeout_s=10))
+            yield Courtroom(client, JudgeServer(base_url=f"{loopback.base_url}/v1", timeout_s=60))
 
     return open_court

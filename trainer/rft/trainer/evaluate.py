@@ -4,12 +4,13 @@ Reads the run directory and writes nothing into it. Secrets come as JSON on stan
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # Before torch is imported, as for a run.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+from rft.trainer.lean_imports import prepare_imports
+
+if __name__ == "__main__":
+    prepare_imports()
 
 from rft.core import run_layout
 from rft.core.events import RolloutStats

@@ -1,16 +1,17 @@
-"""A run from its directory to its last word: everything is put together here, and every end is told in the log."""
+"""A run from its directory to its last word: every end is told in the log.
+
+Imports nothing that takes long, so that a run is known to have begun, and can be stopped, within a second.
+"""
 
 import fcntl
 import logging
 import os
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
-import torch
 from pydantic import ValidationError
 
 from rft.core import run_layout
@@ -18,23 +19,14 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, SamplerError
 from rft.core.events import RunEnded, RunStarted
 from rft.core.spec import RunSecrets, RunSpec
-from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.hermes import ChatTemplateError, HermesChatFormat
+from rft.rollouts.hermes import ChatTemplateError
 from rft.trainer.background import Background
+from rft.trainer.begun import BegunRun
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows, with_job_tools
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
-from rft.trainer.fitting import split_by_fit, too_long_notice
-from rft.trainer.grpo import PolicyTrainer, UpdateSettings
-from rft.trainer.ledger import Ledger
-from rft.trainer.open_rollouts import OpenRolloutsFile
-from rft.trainer.policy import load_base_model
-from rft.trainer.steps import Steps, Workplace, take_over
-from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
-from rft.trainer.watch import RunFailed, Watch
-from rft.trainer.wiring import occasion_of, open_hold, open_outside, rollout_setup
+from rft.trainer.steps import take_over
+from rft.trainer.watch import RunFailed
 
 log = logging.getLogger(__name__)
 _LOCK_PATIENCE_S = 20.0
@@ -44,15 +36,18 @@ class RunDirectoryBusy(RftError):
     """Another trainer holds the run directory."""
 
 
-def run(run_dir: Path, secrets: RunSecrets) -> RunEnded:
-    """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy."""
+def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = lambda: None) -> RunEnded:
+    """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy.
+
+    `on_loaded` is called once everything that trains is imported.
+    """
     with _only_trainer(run_dir):
         events = EventWriter(run_dir / run_layout.EVENTS)
         background = Background()
         previous = signal.signal(signal.SIGTERM, lambda number, frame: background.stop())
         try:
             checkpoints = Checkpoints(run_dir)
-            ended = _ending(run_dir, secrets, events, background, checkpoints)
+            ended = _ending(run_dir, secrets, events, background, checkpoints, on_loaded)
             events.append(ended)
             return ended
         finally:
@@ -62,10 +57,15 @@ def run(run_dir: Path, secrets: RunSecrets) -> RunEnded:
 
 
 def _ending(
-    run_dir: Path, secrets: RunSecrets, events: EventWriter, background: Background, checkpoints: Checkpoints
+    run_dir: Path,
+    secrets: RunSecrets,
+    events: EventWriter,
+    background: Background,
+    checkpoints: Checkpoints,
+    on_loaded: Callable[[], None],
 ) -> RunEnded:
     try:
-        _train(run_dir, secrets, events, background, checkpoints)
+        _train(run_dir, secrets, events, background, checkpoints, on_loaded)
     except RunAborted:
         return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
     except Exception as error:
@@ -91,11 +91,11 @@ def _in_words(error: Exception) -> tuple[str, str, str | None]:
             return error.code, str(error), error.param
         case BadDataset():
             return "invalid_file", str(error), error.param
-        case UnusableModel() | ChatTemplateError():
+        case ChatTemplateError():
             return "unusable_model", str(error), "model"
         case SamplerError():
             return "sampler_failed", f"The engine that samples from the policy failed: {error}", None
-        case MemoryError() | torch.OutOfMemoryError():
+        case MemoryError():
             return "out_of_memory", "The machine ran out of memory; a smaller batch_size may help.", None
         case OSError() if error.errno == 28:
             return "disk_full", "The disk that holds the run is full.", None
@@ -104,11 +104,15 @@ def _in_words(error: Exception) -> tuple[str, str, str | None]:
 
 
 def _train(
-    run_dir: Path, secrets: RunSecrets, events: EventWriter, background: Background, checkpoints: Checkpoints
+    run_dir: Path,
+    secrets: RunSecrets,
+    events: EventWriter,
+    background: Background,
+    checkpoints: Checkpoints,
+    on_loaded: Callable[[], None],
 ) -> None:
+    """Say that the run has begun and judge its directory; then import what trains, which takes many seconds."""
     spec = read_spec(run_dir)
-    torch.set_num_threads(spec.torch_threads)
-    latest = checkpoints.latest
     resumed = take_over(events, checkpoints)
     events.append(
         RunStarted(
@@ -123,51 +127,26 @@ def _train(
     valid = with_job_tools(valid_rows(run_dir), spec.tools)
     if not train:
         raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows", "training_file")
-    tokenizer = load_tokenizer(spec.base_model)
-    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
     background.check()
-    engine = open_engine(spec, chat_format)
-    ledger, deadlines = Ledger(events), Deadlines()
-    open_rollouts = OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS)
-    last = [engine.close, ledger.aclose]
+    do_train = _imported(background)
+    on_loaded()
+    background.check()
+    do_train(BegunRun(run_dir, spec, secrets, train, valid, events, background, checkpoints, resumed))
+
+
+def _imported(background: Background) -> Callable[[BegunRun], None]:
+    """What trains. Raises RunAborted at once when told to stop: there is nothing yet that needs to be put away."""
+
+    def stop(number: int, frame: object) -> None:
+        background.stop()
+        background.check()
+
+    previous = signal.signal(signal.SIGTERM, stop)
     try:
-        train = _fitting(train, "training_file", chat_format, engine, events)
-        valid = _fitting(valid, "validation_file", chat_format, engine, events)
-        hold = open_hold(spec, secrets, deadlines, events.append)
-        on_change = None if hold is None else hold.on_change
-        occasion = occasion_of(events.launches)
-        outside = background.call(
-            open_outside(
-                spec,
-                secrets,
-                on_attempt=ledger.add,
-                on_change=on_change,
-                occasion=occasion,
-                open_rollouts=open_rollouts,
-            )
-        )
-        last.insert(0, partial(outside.aclose, background.stopped))
-        background.call(outside.tell_left_open(open_rollouts.left))
-        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
-        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
-        steps = Steps(place, latest.watch if latest else Watch())
-        trainer = PolicyTrainer(
-            load_base_model(spec.base_model),
-            tokenizer,
-            _update_settings(spec),
-            output_dir=checkpoints.folder,
-            source=steps.rollouts,
-            on_saved=steps.finish,
-            check=background.check,
-        )
-        if resumed is None:
-            steps.baseline(trainer.save_baseline)
-        else:
-            background.call(engine.publish(resumed, checkpoints.path_of(resumed)))
-        trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+        from rft.trainer.training import train
     finally:
-        background.finish(*(close() for close in last))
-        open_rollouts.shut()
+        signal.signal(signal.SIGTERM, previous)
+    return train
 
 
 def read_spec(run_dir: Path) -> RunSpec:
@@ -181,33 +160,6 @@ def valid_rows(run_dir: Path) -> list[DatasetRow]:
     """None where the order has no validation file. Raises BadDataset."""
     path = run_dir / run_layout.VALID_ROWS
     return read_rows(path, param="validation_file") if path.exists() else []
-
-
-def _fitting(
-    rows: list[DatasetRow], param: str, chat_format: HermesChatFormat, engine: Engine, events: EventWriter
-) -> list[DatasetRow]:
-    """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
-    limit = engine.max_context_tokens
-    fitting, too_long = split_by_fit(rows, chat_format, max_context_tokens=limit)
-    if too_long:
-        notice = too_long_notice(too_long, file=param.replace("_", " "), max_context_tokens=limit)
-        if not fitting:
-            raise RunFailed("rows_too_long", notice.message, param)
-        events.append(notice)
-    return fitting
-
-
-def _update_settings(spec: RunSpec) -> UpdateSettings:
-    wanted = spec.hyperparameters
-    return UpdateSettings(
-        steps=wanted.steps,
-        rows_per_step=wanted.burst,
-        learning_rate=spec.lora.learning_rate * wanted.learning_rate_multiplier,
-        lora=spec.lora,
-        loss_type=spec.loss_type,
-        temperature=spec.temperature,
-        seed=spec.seed,
-    )
 
 
 @contextmanager

@@ -8,13 +8,16 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBas
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 from rft.core.base import JsonObject
-from rft.core.errors import RftError
+from rft.trainer.watch import RunFailed
 
 _GENERIC = {"PreTrainedTokenizerFast", "TokenizersBackend"}
 
 
-class UnusableModel(RftError):
+class UnusableModel(RunFailed):
     """The base model cannot be trained as it is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unusable_model", message, "model")
 
 
 def load_tokenizer(base_model: str) -> PreTrainedTokenizerBase:

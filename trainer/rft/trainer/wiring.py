@@ -16,7 +16,7 @@ from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import BreakerChange, Limits
 from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
-from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.build import open_grader, open_group_grader, refuse_bad_sources
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
@@ -183,6 +183,7 @@ def _graders(
             return None, open_group_grader(
                 spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id
             )
+        refuse_bad_sources(spec.grader)
         return open_grader(spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id), None
     except ValueError as error:
         raise RunFailed("unusable_grader", str(error), "method.reinforcement.grader") from error

@@ -418,6 +418,7 @@ export interface components {
             usage_metrics: components["schemas"]["UsageMetrics"] | null;
             user_provided_suffix: string | null;
             validation_file: string | null;
+            waits_for: components["schemas"]["SlotHolderObject"][] | null;
         } & {
             [key: string]: unknown;
         };
@@ -500,6 +501,8 @@ export interface components {
         };
         PartOutcome: {
             failure_code?: string | null;
+            failure_detail?: string | null;
+            failure_message?: string | null;
             /** @default 0 */
             latency_s: number;
             /** @default [] */
@@ -613,6 +616,10 @@ export interface components {
             stop_reason: string | null;
             tool_calls: number;
         };
+        SlotHolderObject: {
+            hold: string | null;
+            job: string;
+        };
         /** @enum {string} */
         Split: "train" | "valid";
         SplitCurves: {
@@ -715,7 +722,9 @@ export interface operations {
                     [key: string]: string;
                 };
             };
-            header?: never;
+            header?: {
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -781,7 +790,9 @@ export interface operations {
                 after?: string | null;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "if-none-match"?: string;
+            };
             path: {
                 fine_tuning_job_id: string;
             };

@@ -65,7 +65,13 @@ class Multi:
 
 def _part(verdict: Grade | Failure) -> PartOutcome:
     if isinstance(verdict, Failure):
-        return PartOutcome(failure_code=verdict.code.value, latency_s=verdict.elapsed_s, usage=verdict.usage)
+        return PartOutcome(
+            failure_code=verdict.code.value,
+            failure_detail=verdict.detail,
+            failure_message=verdict.message,
+            latency_s=verdict.elapsed_s,
+            usage=verdict.usage,
+        )
     return PartOutcome(
         score=verdict.reward, latency_s=verdict.latency_s, usage=verdict.usage, model_errors=verdict.model_errors
     )

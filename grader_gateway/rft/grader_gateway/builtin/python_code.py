@@ -10,7 +10,6 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, no_score
-from rft.grader_gateway.builtin.python_source import source_problem
 from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
 from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
 from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
@@ -21,7 +20,7 @@ _MAX_PROCESSES = 4
 
 
 class PythonCode:
-    """The python grader of one job. Raises ValueError for source that is none."""
+    """The python grader of one job. Its source was checked by whoever opens it; what is wrong fails every grade."""
 
     def __init__(
         self,
@@ -31,8 +30,6 @@ class PythonCode:
         processes: int | None = None,
         has_file_rules: bool = True,
     ) -> None:
-        if problem := source_problem(spec.source):
-            raise ValueError(f"grader {spec.name!r}: {problem}")
         self._spec = spec
         timeout_s = min(spec.timeout_s, MAX_TIMEOUT_S)
         self._pool = SandboxPool(

@@ -1,6 +1,7 @@
 """What is wrong with the source of a python grader, found without compiling or running any of it.
 
 Compiling is left to the sandbox: a few nested lines of `try` and `finally` can make it take minutes and gigabytes.
+Reading a long source takes seconds, in which an interpreter does nothing else: servers only glance at it.
 """
 
 import ast
@@ -11,13 +12,31 @@ import warnings
 from collections.abc import Iterator
 
 MAX_SOURCE_BYTES = 256 * 1024
+"""Of one grader: of all parts of a multi grader together."""
 _MAX_WORDS = 100_000
 _MAX_MARKS = 100
+_TOO_LONG = f"longer than {MAX_SOURCE_BYTES // 1024} kB"
+_NO_GRADE = "it does not define `grade(sample, item)`"
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
+def glance_problem(source: str) -> str | None:
+    """What is seen to be wrong with a grader's source in no time."""
+    if source_bytes(source) > MAX_SOURCE_BYTES:
+        return _TOO_LONG
+    # Names may be written in other letters that Python takes for these.
+    if source.isascii() and "grade" not in source:
+        return _NO_GRADE
+    return None
+
+
+def source_bytes(source: str) -> int:
+    """What counts for the cap."""
+    return len(source.encode(errors="surrogatepass"))
+
+
 def source_problem(source: str) -> str | None:
-    """What is wrong with a grader's source, in words; None when it can be handed to a sandbox."""
+    """What is wrong with a grader's source, in words; None when it can be handed to a sandbox. Takes its time."""
     if problem := _size_problem(source):
         return problem
     try:
@@ -29,15 +48,15 @@ def source_problem(source: str) -> str | None:
     except (ValueError, MemoryError, RecursionError, OverflowError) as error:
         return f"not Python that can be read: {str(error) or 'nested too deeply'}"
     if "grade" not in _names(tree):
-        return "it does not define `grade(sample, item)`"
+        return _NO_GRADE
     missing = next((name for name in _imported(tree) if not _is_here(name)), None)
     return f"it imports {missing!r}, which is not installed here" if missing else None
 
 
 def _size_problem(source: str) -> str | None:
     """What would keep the parser busy for seconds."""
-    if len(source.encode(errors="surrogatepass")) > MAX_SOURCE_BYTES:
-        return f"longer than {MAX_SOURCE_BYTES // 1024} kB"
+    if source_bytes(source) > MAX_SOURCE_BYTES:
+        return _TOO_LONG
     if sum(1 for _ in _WORD.finditer(source)) > _MAX_WORDS:
         return f"more than {_MAX_WORDS:,} words and signs"
     if not source.isascii() and _most_marks(source) > _MAX_MARKS:

@@ -45,7 +45,7 @@ def not_modified(etag: str) -> Response:
     return Response(status_code=304, headers={"etag": etag, "cache-control": "private, no-cache"})
 
 
-def tagged(content: str, etag: str, newest_seq: int | None = None) -> Response:
+def tagged(content: str | bytes, etag: str, newest_seq: int | None = None) -> Response:
     """The answer, a JSON document, with its tag; `newest_seq`: and with the event after which a stream goes on."""
     headers = {"etag": etag, "cache-control": "private, no-cache"}
     if newest_seq is not None:

@@ -14,7 +14,7 @@ from rft.platform.settings import Settings
 from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
-from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
+from rft.platform.store.unit_of_work import UnitOfWork, reading, unit_of_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ async def get_uow(request: Request) -> AsyncIterator[UnitOfWork]:
         yield uow
 
 
+async def get_reading(request: Request) -> AsyncIterator[UnitOfWork]:
+    """For requests that change nothing: two round trips to the database less."""
+    async with reading(_services(request).database) as uow:
+        yield uow
+
+
 def _services(request: Request) -> Services:
     return request.app.state.services
 
@@ -71,4 +77,5 @@ AppServices = Annotated[Services, Depends(get_services)]
 AppSettings = Annotated[Settings, Depends(get_settings)]
 AppDatabase = Annotated[Database, Depends(get_database)]
 Uow = Annotated[UnitOfWork, Depends(get_uow, scope="function")]
+Reading = Annotated[UnitOfWork, Depends(get_reading, scope="function")]
 KeyId = Annotated[str, Depends(require_key)]

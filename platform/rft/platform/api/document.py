@@ -1,6 +1,6 @@
 """The OpenAPI document: what every endpoint answers and reads, beyond what its own signature says."""
 
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 
@@ -17,6 +17,7 @@ _REFUSALS = {
     "503": "The database does not answer; worth another try.",
 }
 _REQUEST_ID = {"description": "Names this reply in the log.", "schema": {"type": "string"}}
+_LARGEST = 2**63 - 1
 _ETAG = {"description": "For `If-None-Match`.", "schema": {"type": "string"}}
 _IF_NONE_MATCH = {
     "name": "if-none-match",
@@ -35,10 +36,28 @@ class DocumentedApi(FastAPI):
         earlier = self.openapi_schema
         document = super().openapi()
         if document is not earlier:
+            _make_bounds_whole(document)
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     _complete(path, operation)
         return document
+
+
+def _make_bounds_whole(part: Any) -> None:
+    """FastAPI keeps bounds as floats, where the largest number of 8 bytes becomes one more."""
+    match part:
+        case dict():
+            bounds = ("minimum", "maximum") if part.get("type") == "integer" else ()
+            for name in bounds:
+                if isinstance(part.get(name), float):
+                    part[name] = min(int(part[name]), _LARGEST)
+            for inner in cast("dict[str, Any]", part).values():
+                _make_bounds_whole(inner)
+        case list():
+            for inner in cast("list[Any]", part):
+                _make_bounds_whole(inner)
+        case _:
+            pass
 
 
 def _complete(path: str, operation: dict[str, Any]) -> None:

@@ -11,10 +11,12 @@ from fastapi.responses import JSONResponse
 from pydantic import JsonValue
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from rft.platform.api.errors import ApiError, BadRequest, NotFound, TooLarge, Unavailable
 
 _LOG = logging.getLogger(__name__)
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 def install(app: FastAPI) -> None:
@@ -56,7 +58,17 @@ async def _on_unstorable(_request: Request, error: Exception) -> JSONResponse:
 
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
     raised = cast(HTTPException, error)
-    return render(_to_api_error(request, raised), dict(raised.headers or {}))
+    headers = dict(raised.headers or {})
+    if raised.status_code == 405:
+        headers["Allow"] = ", ".join(_allowed_methods(request))
+    return render(_to_api_error(request, raised), headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """What the path takes: the router itself names only the methods of the first route that it met."""
+    routes: Sequence[BaseRoute] = request.app.routes
+    asked = [(method, {**request.scope, "method": method}) for method in _METHODS]
+    return [method for method, scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _to_api_error(request: Request, raised: HTTPException) -> ApiError:
@@ -97,7 +109,7 @@ def to_bad_request(errors: Sequence[ErrorDetails], body: JsonValue) -> BadReques
         subject = f"parameter: '{param}'" if param else "request body"
         return BadRequest(f"Missing required {subject}.", param=param, code="missing_required_parameter")
     reasons = dict.fromkeys(_reason(error) for error in errors if _param(error["loc"], body) == param)
-    subject = f"'{param}'" if param else "the request body"
+    subject = f"'{param}'" if param else "request body"
     return BadRequest(f"Invalid {subject}: {'; or '.join(reasons)}.", param=param, code=_code(first["type"]))
 
 

@@ -8,13 +8,15 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Header
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
-from pydantic import JsonValue
+from pydantic import JsonValue, WithJsonSchema
 
 from rft.platform.api.dependencies import KeyId
 from rft.platform.api.errors import BadRequest
 
 HEADER = "Idempotency-Key"
 MAX_CHARS = 255
+_PRINTABLE = r"^[!-~¡-¬®-ÿ]([ -~¡-¬®-ÿ]{0,253}[!-~¡-¬®-ÿ])?$"
+"""The same in the document's words. Spaces around a header's value are not part of it."""
 _DAY = "interval '24 hours'"
 
 
@@ -30,6 +32,7 @@ def _read_key(
     api_key_id: KeyId,
     idempotency_key: Annotated[
         str | None,
+        WithJsonSchema({"type": "string", "maxLength": MAX_CHARS, "pattern": _PRINTABLE}),
         Header(description="Text of your choice: the same order sent again within 24 hours gives the same job."),
     ] = None,
 ) -> IdempotencyKey | None:

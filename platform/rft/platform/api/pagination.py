@@ -5,7 +5,9 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel
+from pydantic_core import to_json
 
+from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest
 
 
@@ -40,6 +42,20 @@ def to_page(objects: Sequence[T], *, limit: int) -> ListPage[T]:
         has_more=len(objects) > limit,
         first_id=data[0].id if data else None,
         last_id=data[-1].id if data else None,
+    )
+
+
+def page_document(objects: Sequence[JsonObject], *, limit: int) -> bytes:
+    """The same as JSON, of objects that come from the database as they go out: each with its `id`."""
+    data = objects[:limit]
+    return to_json(
+        {
+            "object": "list",
+            "data": data,
+            "has_more": len(objects) > limit,
+            "first_id": data[0]["id"] if data else None,
+            "last_id": data[-1]["id"] if data else None,
+        }
     )
 
 

@@ -29,7 +29,7 @@ def proper_json(value: Any) -> Any:
             raise PydanticCustomError("invalid_value", "is nested more than {depth} levels deep", {"depth": MAX_DEPTH})
         is_finite = is_finite and not _is_infinite(part)
     if not is_finite:
-        raise _refused_at(_place_of_infinite(value) or (), "must be a number that JSON has, not NaN or Infinity")
+        raise refused_at(_place_of_infinite(value) or (), "must be a number that JSON has, not NaN or Infinity")
     return value
 
 
@@ -104,9 +104,9 @@ def _place_of_infinite(value: Any) -> tuple[int | str, ...] | None:
     return next(((key, *place) for key, place in places if place is not None), None)
 
 
-def _refused_at(place: tuple[int | str, ...], words: str) -> Exception:
+def refused_at(place: tuple[int | str, ...], words: str) -> Exception:
+    """An error that carries its own place below the field."""
     error = PydanticCustomError("invalid_value", "{words}", {"words": words})
-    # Raised this way it carries its own place below the field.
     return (
         ValidationError.from_exception_data("body", [{"type": error, "loc": place, "input": None}]) if place else error
     )

@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
-from rft.platform.api.dependencies import AppSettings, Uow
+from rft.platform.api.conditional import NOT_MODIFIED, by_content
+from rft.platform.api.dependencies import AppSettings, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.checkpoints import service
 from rft.platform.checkpoints.schemas import CheckpointObject
@@ -12,13 +14,15 @@ from rft.platform.checkpoints.schemas import CheckpointObject
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["checkpoints"])
 
 
-@router.get("/{fine_tuning_job_id}/checkpoints")
+@router.get("/{fine_tuning_job_id}/checkpoints", response_model=ListPage[CheckpointObject], responses=NOT_MODIFIED)
 async def list_job_checkpoints(
-    uow: Uow,
+    request: Request,
+    uow: Reading,
     settings: AppSettings,
     fine_tuning_job_id: str,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> ListPage[CheckpointObject]:
-    """Checkpoints that are still on disk, newest first."""
-    return await service.list_checkpoints(uow, settings, fine_tuning_job_id, after=after, limit=limit)
+) -> Response:
+    """Checkpoints that are still on disk, newest first. Answers `If-None-Match`."""
+    page = await service.list_checkpoints(uow, settings, fine_tuning_job_id, after=after, limit=limit)
+    return by_content(request, page)

@@ -18,6 +18,7 @@ from rft.platform.cli.rehearsal_commands import rehearsals_app
 from rft.platform.cli.rollout_commands import rollouts_app
 from rft.platform.cli.secret_commands import secrets_app
 from rft.platform.cli.signing_commands import signing_app
+from rft.platform.cli.step_commands import list_steps, show_curves
 
 if TYPE_CHECKING:
     from rft.platform.cli.rehearse import Wanted
@@ -30,13 +31,14 @@ _HOST = "On the platform's host"
 # Tracebacks of ours never show local values: among them are keys.
 app = typer.Typer(
     name="rft",
-    help="Agent RFT: teach a model to use your tools.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
+jobs_app.command("steps")(list_steps)
+jobs_app.command("curves")(show_curves)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
 app.command("regrade", rich_help_panel=_WORK)(regrade)
 app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
@@ -71,6 +73,21 @@ def version() -> None:
     typer.echo(version_of("agent-rft"))
 
 
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def rft(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Which version this is.")
+    ] = False,
+) -> None:
+    """Agent RFT: teach a model to use your tools."""
+
+
 @app.command(rich_help_panel=_HOST)
 def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
@@ -102,7 +119,7 @@ def doctor(home: HomeOption = None, port: PortOption = None, host: HostOption = 
 
 @app.command(rich_help_panel=_BEFORE)
 def rehearse(
-    job: Annotated[Path, typer.Argument(help="JSON file with the body of a job's order.")],
+    job: Annotated[Path, typer.Argument(metavar="JOB.json", help="JSON file with the body of a job's order.")],
     file: Annotated[
         Path | None, typer.Option("--file", help="Dataset (default: the order's training_file, as a path).")
     ] = None,
@@ -131,7 +148,7 @@ def rehearse(
         try:
             report = run_rehearsal(wanted, chosen_settings(), is_quiet=as_json)
         except CannotRehearse as problem:
-            _give_up(problem)
+            _give_up(problem, as_json=as_json)
         if as_json:
             typer.echo(report.model_dump_json(indent=2))
     if not as_json:
@@ -142,7 +159,7 @@ def rehearse(
 
 @app.command(rich_help_panel=_BEFORE)
 def validate(
-    data: Annotated[Path, typer.Argument(help="The training file.", exists=True, dir_okay=False)],
+    data: Annotated[Path, typer.Argument(metavar="DATA.jsonl", help="The training file.", exists=True, dir_okay=False)],
     validation: Annotated[
         Path | None, typer.Option("--validation", help="The validation file.", exists=True, dir_okay=False)
     ] = None,
@@ -157,7 +174,7 @@ def validate(
     try:
         validated = validate_files(data, validation, context_tokens=context_tokens)
     except OSError as problem:
-        _give_up(problem)
+        _give_up(problem, as_json=as_json)
     if as_json:
         typer.echo(validated.model_dump_json(indent=2))
     else:
@@ -169,7 +186,7 @@ def validate(
 
 @keys.command("create")
 def create_key(
-    name: Annotated[str, typer.Argument(help="Who or what the key is for.")], home: HomeOption = None
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")], home: HomeOption = None
 ) -> None:
     """Make an API key in the running platform's database and print it, this once."""
     from rft.platform.cli.chosen import chosen_settings
@@ -197,6 +214,7 @@ def _rehearsed_there(
         return report
 
 
-def _give_up(problem: Exception) -> NoReturn:
-    typer.echo(f"rft: {problem}", err=True)
-    sys.exit(1)
+def _give_up(problem: Exception, *, as_json: bool = False) -> NoReturn:
+    from rft.platform.cli.session import give_up
+
+    give_up(str(problem), as_json=as_json)

@@ -32,11 +32,13 @@ class _Range:
 
     def place(self, value: float) -> int:
         """Nearest place, from 0."""
-        if self.high == self.low:
+        # Halves: the whole span of two huge numbers would not be a number any more. That of two tiny ones is none.
+        half_span = self.high / 2 - self.low / 2
+        if half_span == 0.0:
             return (self.count - 1) // 2
-        # Halves: the whole span of two huge numbers would not be a number any more.
-        along = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
-        return min(self.count - 1, max(0, round(along * (self.count - 1))))
+        # Cut first: a mean of huge numbers may be beyond all numbers.
+        along = min(1.0, max(0.0, (value / 2 - self.low / 2) / half_span))
+        return round(along * (self.count - 1))
 
     def value(self, place: int) -> float:
         """What stands at a place."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
@@ -37,6 +37,11 @@ Query = Mapping[str, str | int | None]
 class PlatformProblem(RftError):
     """A call that did not succeed, in one sentence for a person."""
 
+    def __init__(self, words: str, answered: JsonObject | None = None) -> None:
+        super().__init__(words)
+        self.answered = answered
+        """The API's own `error` object, where it sent one."""
+
 
 class NotThere(PlatformProblem):
     """No such object."""
@@ -51,6 +56,8 @@ class ReaderGone(RftError):
 
 
 class _Error(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
     message: str
     param: str | None = None
 
@@ -183,7 +190,7 @@ class Client:
         except urllib.error.HTTPError as answer:
             with answer:
                 kind = LineLost if answer.code >= 500 else NotThere if answer.code == 404 else PlatformProblem
-                raise kind(_in_words(answer.code, answer.read(1 << 20))) from None
+                raise kind(*_in_words(answer.code, answer.read(1 << 20))) from None
         except urllib.error.URLError as problem:
             raise LineLost(self._unreachable(problem.reason)) from problem
         except (TimeoutError, ConnectionError, HTTPException) as problem:
@@ -210,13 +217,14 @@ def _write(into: BinaryIO, chunk: bytes) -> None:
         raise ReaderGone from problem
 
 
-def _in_words(status: int, content: bytes) -> str:
+def _in_words(status: int, content: bytes) -> tuple[str, JsonObject | None]:
+    """What an error says, and the error as it came."""
     try:
         error = _Envelope.model_validate_json(content).error
     except ValidationError:
-        return f"the platform answered with HTTP status {status}"
+        return f"the platform answered with HTTP status {status}", None
     named = f" (param: {one_line(error.param)})" if error.param and f"'{error.param}'" not in error.message else ""
-    return one_line(error.message, limit=2000) + named
+    return one_line(error.message, limit=2000) + named, error.model_dump(mode="json")
 
 
 def _form_field(boundary: str, name: str, value: str, *, filename: str | None = None) -> str:

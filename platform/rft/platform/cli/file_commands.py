@@ -5,16 +5,17 @@ from typing import Annotated
 
 import typer
 
+from rft.platform.cli import completing
 from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Force, Limit, Output
 
 files_app = typer.Typer(help="Files: datasets to train on, results to read.", no_args_is_help=True)
 
-FileId = Annotated[str, typer.Argument(metavar="FILE", help="file-...")]
+FileId = Annotated[str, typer.Argument(metavar="FILE", help="file-...", autocompletion=completing.files)]
 
 
 @files_app.command("upload")
 def upload_file(
-    path: Annotated[Path, typer.Argument(help="The file.", exists=True, dir_okay=False)],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file.", exists=True, dir_okay=False)],
     purpose: Annotated[str, typer.Option("--purpose", help="What it is for.")] = "fine-tune",
     expires_after: Annotated[
         int | None, typer.Option("--expires-after", metavar="SECONDS", help="Delete it so long after now.")

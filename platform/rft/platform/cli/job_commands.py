@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Force, JobId, Limit, Output
+from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Force, FromStep, JobId, Limit, Output, ToStep
 
 if TYPE_CHECKING:
     from rft.platform.cli.session import Session
@@ -140,8 +140,8 @@ def list_checkpoints(
 @jobs_app.command("endpoints")
 def list_endpoints(
     job_id: JobId,
-    from_step: Annotated[int | None, typer.Option("--from-step", min=0, help="First step of the window.")] = None,
-    to_step: Annotated[int | None, typer.Option("--to-step", min=0, help="Last step of the window.")] = None,
+    from_step: FromStep = None,
+    to_step: ToStep = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     as_json: AsJson = False,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from rft.platform.cli import completing
 from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Limit
 
 if TYPE_CHECKING:
@@ -15,8 +16,12 @@ Shelf: TypeAlias = Literal["tools", "graders"]
 tools_app = typer.Typer(help="Tools: register them once, try them before a job does.", no_args_is_help=True)
 graders_app = typer.Typer(help="Graders: register them once, try them before a job does.", no_args_is_help=True)
 
-ToolId = Annotated[str, typer.Argument(metavar="TOOL", help="The registered tool's id.")]
-GraderId = Annotated[str, typer.Argument(metavar="GRADER", help="The registered grader's id.")]
+ToolId = Annotated[
+    str, typer.Argument(metavar="TOOL", help="The registered tool's id.", autocompletion=completing.tools)
+]
+GraderId = Annotated[
+    str, typer.Argument(metavar="GRADER", help="The registered grader's id.", autocompletion=completing.graders)
+]
 GraderBody = Annotated[str, typer.Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")]
 Arguments = Annotated[str, typer.Option("--arguments", metavar="JSON", help="What the model would pass.")]
 Item = Annotated[str, typer.Option("--item", metavar="JSON", help="The dataset row.")]

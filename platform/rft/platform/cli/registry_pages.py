@@ -1,6 +1,6 @@
 """Registered tools and graders, and what came of trying them, for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -124,7 +124,7 @@ def _tried_facts(is_ok: bool, failed: Failed | None, latency_s: float) -> list[t
     ]
 
 
-def _scores(reward: float | None, scores: dict[str, float]) -> list[tuple[str, str | Text | None]]:
+def _scores(reward: float | None, scores: Mapping[str, float | None]) -> list[tuple[str, str | Text | None]]:
     return [("reward", number(reward)), *((f"  {one_line(name)}", number(score)) for name, score in scores.items())]
 
 

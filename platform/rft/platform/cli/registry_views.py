@@ -102,7 +102,8 @@ class RunGrader(View):
     """The grade of one answer."""
 
     reward: float
-    sub_rewards: dict[str, float] = Field(default_factory=dict)
+    sub_rewards: dict[str, float | None] = Field(default_factory=dict)
+    """None for a part that failed."""
     metadata: RunMetadata
     failure: Failed | None = None
 

@@ -4,11 +4,14 @@ from typing import Annotated
 
 import typer
 
+from rft.platform.cli import completing
 from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Limit
 
 rehearsals_app = typer.Typer(help="Rehearsals that the platform played.", no_args_is_help=True)
 
-RehearsalId = Annotated[str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...")]
+RehearsalId = Annotated[
+    str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=completing.rehearsals)
+]
 
 
 @rehearsals_app.command("list")

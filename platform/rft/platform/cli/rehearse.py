@@ -17,7 +17,8 @@ from rich.table import Column, Table
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
-from rft.platform.api.errors import BadRequest
+from rft.platform.api.errors import BadRequest, Unavailable
+from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.jobs.masking import secrets_of
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.registry.resolution import validated
@@ -54,8 +55,11 @@ async def _run(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehears
     order, rows_path = _read_order(wanted)
     reinforcement = order.method.reinforcement
     try:
+        await refuse_bad_sources(reinforcement.grader, param="method.reinforcement.grader")
         rows = await read_sample(_lines(rows_path), tools=[tool.name for tool in reinforcement.tools or []])
         train_rows = max(len(rows), _count(rows_path))
+    except (BadRequest, Unavailable) as error:
+        raise CannotRehearse(f"{wanted.job}: {error.message}") from error
     except BadSample as error:
         raise CannotRehearse(f"{rows_path}: {error}") from error
     except OSError as error:
@@ -86,11 +90,13 @@ async def _watched(spec: RehearsalSpec, rows: list[DatasetRow], order: JobCreate
 def _read_order(wanted: Wanted) -> tuple[JobCreate, Path]:
     """The order, and where its rows are."""
     try:
-        document = cast("JsonValue", json.loads(wanted.job.read_text(encoding="utf-8")))
+        document = cast("JsonValue", json.loads(wanted.job.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise CannotRehearse(f"{wanted.job} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise CannotRehearse(f"{wanted.job} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise CannotRehearse(f"{wanted.job} is nested too deeply") from error
     if not isinstance(document, dict):
         raise CannotRehearse(f"{wanted.job} must hold the body of a job's order, a JSON object")
     rows = wanted.rows or _rows_beside(wanted.job, document)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rft.platform.cli import completing
 from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, JobId, Limit
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ _JOBS_SEARCHED = 200
 TraceId = Annotated[str, typer.Argument(metavar="TRACE", help="trace_...")]
 OfJob = Annotated[
     str | None,
-    typer.Option("--job", metavar="JOB", help="Whose rollout it is (default: the newest jobs are searched)."),
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        help="Whose rollout it is (default: the newest jobs are searched).",
+        autocompletion=completing.jobs,
+    ),
 ]
 
 

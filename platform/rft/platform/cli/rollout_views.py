@@ -81,14 +81,27 @@ class Attempt(View):
     queued_ms: float
 
 
-class Split(View):
-    """One split of one step."""
+class Figures(View):
+    """What of one split of one step is drawn."""
 
     rollouts: int
     excluded: int
-    excluded_share: float
     failures_by_code: dict[str, int] = Field(default_factory=dict)
     reward_mean: float | None = None
+    tool_calls_mean: float | None = None
+    completion_tokens_mean: float | None = None
+
+
+class Split(Figures):
+    """One split of one step."""
+
+    excluded_share: float
+
+
+class Timing(View):
+    """Where a step's time went."""
+
+    full_step_s: float
 
 
 class StepRecord(View):
@@ -97,6 +110,7 @@ class StepRecord(View):
     total_steps: int
     train: Split | None = None
     valid: Split | None = None
+    timing: Timing | None = None
 
 
 class Step(View):
@@ -104,6 +118,29 @@ class Step(View):
 
     step: int
     record: StepRecord
+
+
+class CurveRecord(View):
+    """What of a step is drawn."""
+
+    train: Figures | None = None
+    valid: Figures | None = None
+
+
+class CurvePoint(View):
+    """One step of a curve."""
+
+    step: int
+    record: CurveRecord
+
+
+class Curves(View):
+    """A job's course: its sums over all steps, its points over the most telling of them."""
+
+    steps: int
+    rollouts: int
+    excluded: int
+    data: tuple[CurvePoint, ...]
 
 
 class JudgeTokens(View):

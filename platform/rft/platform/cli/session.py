@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address, NoAddress, Place, choose
-from rft.platform.cli.client import Client, Listing, ReaderGone
+from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone
 from rft.platform.cli.sse import Sent
 from rft.platform.cli.views import Deleted, View
 from rft.platform.settings import client_settings, settings
@@ -93,20 +93,22 @@ class Session:
 @contextmanager
 def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
     """A session that ends the command with status 1 and one line on the error stream when something is wrong."""
-    client = Client(_address(base_url, api_key))
     try:
+        client = Client(find_address(base_url, api_key))
         yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
-        give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is")
+        give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is", as_json=as_json)
     except (ReaderGone, BrokenPipeError):
         # What is still buffered has nowhere to go; nobody wants to hear of it when we end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
+    except PlatformProblem as problem:
+        give_up(str(problem), as_json=as_json, answered=problem.answered)
     except RftError as problem:
-        give_up(str(problem))
+        give_up(str(problem), as_json=as_json)
     except OSError as problem:
-        give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}")
+        give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
 
 
 def console() -> Console:
@@ -117,16 +119,24 @@ def console() -> Console:
     return out
 
 
-def give_up(why: str) -> NoReturn:
-    """End the command."""
+def give_up(why: str, *, as_json: bool = False, answered: JsonObject | None = None) -> NoReturn:
+    """End the command; whoever reads JSON gets the API's error, or ours in its form, as one line."""
     typer.echo(f"rft: {why}", err=True)
+    if as_json:
+        error = answered or {"message": why, "type": None, "param": None, "code": None}
+        typer.echo(json.dumps({"error": error}, ensure_ascii=False))
     raise typer.Exit(1)
 
 
 def read_body(source: str) -> JsonObject:
     """A JSON object from a file or, named `-`, from standard input. Raises CannotDo and OSError."""
-    text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    return to_object(text, "standard input" if source == "-" else source)
+    where = "standard input" if source == "-" else source
+    try:
+        # Editors of some systems begin their files with a mark that is no part of JSON.
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise CannotDo(f"{where} is not JSON: it is not UTF-8 ({problem.reason} at byte {problem.start})") from problem
+    return to_object(text, where)
 
 
 def pairs(said: Sequence[str], option: str) -> dict[str, str]:
@@ -146,23 +156,24 @@ def to_object(text: str, where: str) -> JsonObject:
         document = cast("JsonValue", json.loads(text))
     except ValueError as problem:
         raise CannotDo(f"{where} is not JSON: {problem}") from problem
+    except RecursionError as problem:
+        raise CannotDo(f"{where} is nested too deeply") from problem
     if not isinstance(document, dict):
         raise CannotDo(f"{where} must hold a JSON object")
     return document
 
 
-def _address(base_url: str | None, api_key: str | None) -> Address:
-    given = client_settings()
-    said, ours = Place(base_url, api_key), Place(given.base_url, given.api_key)
-    is_named = bool(said.base_url or ours.base_url) and bool(said.api_key or ours.api_key)
+def find_address(base_url: str | None, api_key: str | None) -> Address:
+    """The platform to talk to. Raises NoAddress."""
     try:
+        given = client_settings()
+        said, ours = Place(base_url, api_key), Place(given.base_url, given.api_key)
+        is_named = bool(said.base_url or ours.base_url) and bool(said.api_key or ours.api_key)
         embedded = None if is_named else _embedded()
-        return choose(said, ours, Place(given.openai_base_url, given.openai_api_key), embedded)
-    except NoAddress as problem:
-        give_up(str(problem))
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
-        give_up(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}")
+        raise NoAddress(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}") from problem
+    return choose(said, ours, Place(given.openai_base_url, given.openai_api_key), embedded)
 
 
 def _embedded() -> "Connection | None":

@@ -77,6 +77,13 @@ class Hold(View):
     step: int
 
 
+class SlotHolder(View):
+    """A job that has a slot which another one waits for."""
+
+    job: str
+    hold: str | None = None
+
+
 class Usage(View):
     """What a job used up."""
 
@@ -135,6 +142,15 @@ class Job(View):
     is_cancel_requested: bool = False
     is_pause_requested: bool = False
     hold: Hold | None = None
+    waits_for: tuple[SlotHolder, ...] | None = None
+
+    @property
+    def wanted_slot(self) -> str | None:
+        """What a queued job waits for, in words."""
+        if not self.waits_for:
+            return None
+        taken = [one.job if one.hold is None else f"{one.job} (held: {one.hold})" for one in self.waits_for]
+        return f"{'the slot' if len(taken) == 1 else 'one of the slots'} of {', '.join(taken)}"
 
     @property
     def state(self) -> str:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterable
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from rft.platform.cli.chart import DOT, draw
+from rft.platform.cli.step_pages import reward_curve
 from rft.platform.cli.views import Event
 from rft.platform.cli.watching import Watched
 from rft.platform.cli.words import clock, one_line
@@ -33,12 +33,9 @@ class Screen:
             status = self._watched.status_line(time.time())
             events = list(self._watched.events)[-_LATEST:]
         lines = max(4, min(_CHART_LINES, console.size.height - _OTHER_LINES - len(events)))
-        curve = draw(points, options.max_width - 4, lines)
-        chart = Text(curve or "no rewards yet", style="cyan" if curve else "dim", no_wrap=True)
-        chart.highlight_words([DOT], "bold magenta")
-        legend = Text.assemble(("⣀⠤⠒⠉", "cyan"), " training  ", (DOT, "bold magenta"), " validation", style="dim")
+        curve = reward_curve(points, options.max_width - 4, lines)
         title = "" if job is None else f"{job.id}  {one_line(job.model, limit=60)}"
-        yield Panel(Group(chart, legend), title=Text(title), title_align="left", border_style="dim")
+        yield Panel(curve, title=Text(title), title_align="left", border_style="dim")
         yield Text(one_line(status, limit=2000), style="bold")
         for event in events:
             yield to_text(event, no_wrap=True)

@@ -33,6 +33,10 @@ _UPLOAD_FORM = {
                         "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
                         "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2_592_000},
                     },
+                    "dependentRequired": {
+                        "expires_after[anchor]": ["expires_after[seconds]"],
+                        "expires_after[seconds]": ["expires_after[anchor]"],
+                    },
                 }
             }
         },

@@ -1,4 +1,4 @@
-"""Rows of `files`. A file past its expiry is gone for every reader but the unfinished jobs that were made with it."""
+"""Rows of `files`. A file past its expiry is gone for all but the unfinished jobs and rehearsals made with it."""
 
 from datetime import datetime
 from typing import Literal
@@ -15,7 +15,8 @@ IN_DATABASE = "database"
 """Storage key of files whose bytes lie in `file_contents`."""
 _COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at, report"
 _ALIVE = "(expires_at is null or expires_at > now())"
-_UNFINISHED = "status in ('validating_files', 'queued', 'running', 'paused')"
+_UNFINISHED_JOB = "status in ('validating_files', 'queued', 'running', 'paused')"
+_UNFINISHED_REHEARSAL = "status in ('queued', 'running')"
 _LIST = "files"
 
 
@@ -96,13 +97,16 @@ class FileRepository:
         return None if row is None else row[0]
 
     async def lock_expired(self, *, limit: int) -> list[FileRow]:
-        """Files past their expiry that no unfinished job needs, as far as one look can tell, and nobody is removing."""
+        """Files past their expiry that nothing unfinished needs, as far as one look tells, and nobody is removing."""
         async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
             await cursor.execute(
                 "select " + _COLUMNS + " from files where expires_at <= now()"
                 " and not exists (select 1 from jobs where "
-                + _UNFINISHED
+                + _UNFINISHED_JOB
                 + " and files.id in (training_file, validation_file))"
+                " and not exists (select 1 from rehearsals where "
+                + _UNFINISHED_REHEARSAL
+                + " and files.id = training_file)"
                 " order by expires_at limit %s for update skip locked",
                 (limit,),
             )
@@ -116,8 +120,8 @@ class FileRepository:
             )
             return await cursor.fetchone()
 
-    async def get_for_job(self, file_id: str) -> FileRow | None:
-        """One file, past its expiry or not: an unfinished job keeps the files that it was made with."""
+    async def get_kept(self, file_id: str) -> FileRow | None:
+        """One file, past its expiry or not: what is unfinished keeps the files that it was made with."""
         async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
             await cursor.execute("select " + _COLUMNS + " from files where id = %s for key share", (file_id,))
             return await cursor.fetchone()
@@ -151,16 +155,18 @@ class FileRepository:
         cursor = await self._connection.execute("select 1 from files where id = %s for update", (file_id,))
         return await cursor.fetchone() is not None
 
-    async def unfinished_job_using(self, file_id: str) -> str | None:
-        """A job that still needs this file."""
-        cursor = await self._connection.execute(
-            "select id from jobs where " + _UNFINISHED + " and %s in (training_file, validation_file) limit 1",
-            (file_id,),
-        )
+    async def unfinished_user(self, file_id: str) -> str | None:
+        """A job or a rehearsal that still needs this file."""
+        cursor = await self._connection.execute(_UNFINISHED_USER, {"id": file_id})
         row = await cursor.fetchone()
         return None if row is None else str(row[0])
 
 
+_UNFINISHED_USER = (
+    "(select id from jobs where " + _UNFINISHED_JOB + " and %(id)s in (training_file, validation_file) limit 1)"
+    " union all"
+    " (select id from rehearsals where " + _UNFINISHED_REHEARSAL + " and training_file = %(id)s limit 1)"
+)
 _PAGE = (
     "select " + _COLUMNS + " from files where " + _ALIVE + " and (%(purpose)s::text is null or purpose = %(purpose)s)"
 )

@@ -73,14 +73,14 @@ async def list_files(
 
 
 async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
-    """Delete a file that no unfinished job needs; its bytes go after the commit."""
+    """Delete a file that nothing unfinished needs; its bytes go after the commit."""
     row = await find(uow, file_id)
     files = FileRepository(uow.connection)
     await files.lock(file_id)
-    user = await files.unfinished_job_using(file_id)
+    user = await files.unfinished_user(file_id)
     if user is not None:
         raise BadRequest(
-            f"File {file_id} is in use by {user}; cancel that job or wait for its end.", param="id", code="file_in_use"
+            f"File {file_id} is in use by {user}; cancel that one or wait for its end.", param="id", code="file_in_use"
         )
     await files.delete(file_id)
     if row.storage_key != IN_DATABASE:

@@ -37,8 +37,8 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
         files = FileRepository(connection)
         removed = 0
         for row in await files.lock_expired(limit=_AT_ONCE):
-            if await files.unfinished_job_using(row.id) is not None:
-                continue  # A job that was made while we looked keeps it; the sweep after its end removes it.
+            if await files.unfinished_user(row.id) is not None:
+                continue  # Whatever was made while we looked keeps it; the sweep after its end removes it.
             # The bytes first: whatever breaks in between, the row remembers that they are to go.
             await store.delete(row.storage_key)
             removed += await files.delete(row.id)

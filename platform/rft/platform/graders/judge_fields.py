@@ -34,7 +34,8 @@ def text_of(content: Content) -> str:
 
 
 def _checked_content(content: Content) -> Content:
-    parts = content if isinstance(content, list) else [content]
+    # All of it, too: braces that one part leaves open may be closed by the next.
+    parts = [*content, content] if isinstance(content, list) else [content]
     for part in parts:
         problem = template_problem(text_of(part))
         if problem is not None:

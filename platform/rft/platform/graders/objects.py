@@ -4,12 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.failure import Failure
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
-from rft.grader_gateway.builtin.multi import FORMULA_ERROR
-from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
 from rft.platform.api.wire import TextBody, must_be
+from rft.platform.graders.error_flags import GraderErrors, errors_of, errors_of_parts
 from rft.platform.registry.references import GraderOrReference
 from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
 
@@ -43,35 +42,6 @@ class GraderValidated(BaseModel):
     grader: dict[str, JsonValue]
 
 
-class GraderErrors(BaseModel):
-    """What went wrong, under the contract's names."""
-
-    formula_parse_error: bool = False
-    sample_parse_error: bool = False
-    sample_parse_error_details: str | None = None
-    truncated_observation_error: bool = False
-    unresponsive_reward_error: bool = False
-    invalid_variable_error: bool = False
-    invalid_variable_error_details: str | None = None
-    other_error: bool = False
-    python_grader_server_error: bool = False
-    python_grader_server_error_type: str | None = None
-    python_grader_runtime_error: bool = False
-    python_grader_runtime_error_details: str | None = None
-    model_grader_server_error: bool = False
-    model_grader_server_error_details: str | None = None
-    model_grader_refusal_error: bool = False
-    model_grader_refusal_error_details: str | None = None
-    model_grader_parse_error: bool = False
-    model_grader_parse_error_details: str | None = None
-    model_grader_exceeded_max_tokens_error: bool = False
-    endpoint_grader_internal_error: bool = False
-    endpoint_grader_internal_error_details: str | None = None
-    endpoint_grader_server_error: bool = False
-    endpoint_grader_server_error_details: str | None = None
-    endpoint_grader_safety_check_error: bool = False
-
-
 class JudgeTokens(BaseModel):
     """What a judge model read and wrote."""
 
@@ -95,6 +65,9 @@ class GraderRunMetadata(BaseModel):
     sampled_model_name: str | None
     """The judge model, where there is exactly one."""
     errors: GraderErrors
+    """Of a multi grader: its own, and those of all parts."""
+    part_errors: dict[str, GraderErrors]
+    """Ours: what went wrong with each part of a multi grader, by variable name."""
 
 
 class GraderRunObject(BaseModel):
@@ -102,8 +75,8 @@ class GraderRunObject(BaseModel):
 
     reward: float
     """0 where there is none: the contract has no word for that, `failure` has."""
-    sub_rewards: dict[str, float]
-    """Scores of a multi grader's parts, also where it has none itself."""
+    sub_rewards: dict[str, float | None]
+    """Scores of a multi grader's parts, also where it has none itself; null for a part that failed."""
     model_grader_token_usage_per_model: dict[str, JudgeTokens]
     metadata: GraderRunMetadata
     failure: Failure | None
@@ -152,19 +125,19 @@ def to_run_object(spec: GraderSpec, outcome: Grade | Failure, *, execution_s: fl
     """The outcome under the contract's names."""
     grade = outcome if isinstance(outcome, Grade) else None
     usage = outcome.usage
-    scores = _scores(outcome)
     return GraderRunObject(
         reward=0.0 if grade is None else grade.reward,
-        sub_rewards=scores if isinstance(spec, MultiGrader) else {},
+        sub_rewards=_sub_rewards(spec, outcome),
         model_grader_token_usage_per_model={model: _to_tokens(tokens) for model, tokens in usage.items()},
         metadata=GraderRunMetadata(
             name=spec.name,
             type=spec.type,
             execution_time=execution_s,
-            scores=scores,
+            scores=_scores(outcome),
             token_usage=sum(_to_tokens(tokens).total_tokens for tokens in usage.values()) if usage else None,
             sampled_model_name=_only_judge(spec),
-            errors=_errors(spec, outcome),
+            errors=errors_of(spec, outcome),
+            part_errors=errors_of_parts(spec, outcome),
         ),
         failure=None if isinstance(outcome, Grade) else outcome,
     )
@@ -174,6 +147,12 @@ def _scores(outcome: Grade | Failure) -> dict[str, float]:
     if isinstance(outcome, Grade):
         return dict(outcome.scores)
     return {name: part.score for name, part in outcome.parts.items() if part.score is not None}
+
+
+def _sub_rewards(spec: GraderSpec, outcome: Grade | Failure) -> dict[str, float | None]:
+    if not isinstance(spec, MultiGrader):
+        return {}
+    return {name: outcome.parts[name].score if name in outcome.parts else None for name in spec.graders}
 
 
 def _to_tokens(usage: TokenUsage) -> JudgeTokens:
@@ -189,53 +168,3 @@ def _only_judge(spec: GraderSpec) -> str | None:
     parts: list[GraderSpec | LeafGrader] = [*spec.graders.values()] if isinstance(spec, MultiGrader) else [spec]
     models = {part.model for part in parts if isinstance(part, ScoreModelGrader | LabelModelGrader | RulerGrader)}
     return next(iter(models)) if len(models) == 1 else None
-
-
-def _errors(spec: GraderSpec, outcome: Grade | Failure) -> GraderErrors:
-    if isinstance(outcome, Grade):
-        return GraderErrors.model_validate(dict.fromkeys(outcome.model_errors, True))
-    of_parts = dict.fromkeys((error for part in outcome.parts.values() for error in part.model_errors), True)
-    return GraderErrors.model_validate({**of_parts, **_named(_kind(spec, outcome), outcome)})
-
-
-def _kind(spec: GraderSpec, failure: Failure) -> str:
-    """The type of the grader that failed. Names do not tell: a multi grader may be called like one of its parts."""
-    if not isinstance(spec, MultiGrader):
-        return spec.type
-    failed = (spec.graders[name].type for name, part in failure.parts.items() if part.failure_code is not None)
-    return next(failed, spec.type)
-
-
-def _named(kind: str, failure: Failure) -> dict[str, bool | str]:
-    """The contract's name of a failure, and its details where it has a place for them."""
-    if failure.stage is not Stage.GRADER:
-        return {"other_error": True}
-    if failure.code is FailureCode.INVALID_VARIABLE:
-        return _with_details("invalid_variable_error", failure)
-    is_ours = failure.code is FailureCode.INTERNAL_ERROR
-    match kind:
-        case "multi" if failure.detail == FORMULA_ERROR:
-            return {FORMULA_ERROR: True}
-        case "python" if is_ours:
-            return {"python_grader_server_error": True, "python_grader_server_error_type": str(failure.code)}
-        case "python":
-            return _with_details("python_grader_runtime_error", failure)
-        case "score_model" | "label_model" | "ruler":
-            return _judge_error(failure)
-        case "endpoint" if failure.code is FailureCode.BLOCKED_ADDRESS:
-            return {"endpoint_grader_safety_check_error": True}
-        case "endpoint":
-            return _with_details(f"endpoint_grader_{'internal' if is_ours else 'server'}_error", failure)
-        case _:
-            return {"other_error": True}
-
-
-def _judge_error(failure: Failure) -> dict[str, bool | str]:
-    if failure.detail == CUT_OFF:
-        return {CUT_OFF: True}
-    is_about_answer = failure.detail in (REFUSED, UNREADABLE)
-    return _with_details(failure.detail if is_about_answer and failure.detail else "model_grader_server_error", failure)
-
-
-def _with_details(name: str, failure: Failure) -> dict[str, bool | str]:
-    return {name: True, f"{name}_details": failure.message}

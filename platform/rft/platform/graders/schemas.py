@@ -9,7 +9,6 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    FiniteFloat,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -19,15 +18,16 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.builtin.formula import formula_problem
-from rft.grader_gateway.builtin.python_source import source_problem
+from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless
 from rft.platform.graders.judge_fields import Input, JudgeModel, SamplingWanted, Template
+from rft.platform.graders.parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together, refused_at
 from rft.platform.tools.fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")
 ]
-_MAX_PARTS = 64
+_Number: TypeAlias = Annotated[Annotated[float, Field(allow_inf_nan=False, strict=True)], must_be("a number")]
 ONLY_IMAGE = "2025-05-08"
 """The one image that `python` graders run in: the contract's."""
 
@@ -47,7 +47,7 @@ class EndpointGrader(OpenBody):
     """Requests per second at most."""
     max_concurrency: Annotated[Annotated[int, Field(ge=1, strict=True)], must_be("a whole number from 1")] | None = None
     """Ours: requests in flight at most."""
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
     timeout_s: PositiveSeconds | None = None
     """Ours: deadline of one attempt."""
 
@@ -61,7 +61,7 @@ class StringCheckGrader(OpenBody):
     reference: Template
     operation: Literal["eq", "ne", "like", "ilike"]
     """`like`: input contains reference; `ilike`: the same, whatever the case."""
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
 
 
 def _no_embeddings(metric: Any) -> Any:
@@ -85,7 +85,7 @@ class TextSimilarityGrader(OpenBody):
         ],
         BeforeValidator(_no_embeddings),
     ]
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
 
 
 def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -101,10 +101,10 @@ class ScoreModelGrader(OpenBody):
     name: _Name | None = None
     model: JudgeModel
     input: Input
-    range: Annotated[tuple[FiniteFloat, FiniteFloat], must_be("two numbers"), AfterValidator(_rising)] | None = None
+    range: Annotated[tuple[_Number, _Number], must_be("two numbers"), AfterValidator(_rising)] | None = None
     """[0, 1] when absent."""
     sampling_params: SamplingWanted | None = None
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
 
 
 _Labels: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=100)]
@@ -142,10 +142,10 @@ class PythonGrader(OpenBody):
 
     type: Literal["python"]
     name: _Name | None = None
-    source: Annotated[str, must_be("a text"), AfterValidator(refuse_unless(source_problem))]
+    source: Annotated[str, must_be("a text"), AfterValidator(refuse_unless(glance_problem))]
     image_tag: str | None = None
     """Accepted; there is one image here, whatever is named."""
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
     timeout_s: (
         Annotated[
             Annotated[float, Field(gt=0, le=120, allow_inf_nan=False, strict=True)],
@@ -184,16 +184,10 @@ def _tagged(*kinds: type[OpenBody], refused: Mapping[str, str] | None = None) ->
         kind = by_type.get(value["type"]) if isinstance(value["type"], str) else None
         if kind is None:
             words = (refused or {}).get(str(value["type"])) or f"must be one of {', '.join(map(repr, by_type))}"
-            raise _at(("type",), words)
+            raise refused_at(("type",), words)
         return kind.model_validate(value)
 
     return WrapValidator(check)
-
-
-def _at(place: tuple[int | str, ...], words: str) -> ValidationError:
-    # Raised this way it carries its own place below the field.
-    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
-    return ValidationError.from_exception_data("grader", [{"type": error, "loc": place, "input": None}])
 
 
 LeafGrader: TypeAlias = Annotated[
@@ -216,50 +210,32 @@ LeafGrader: TypeAlias = Annotated[
 ]
 
 
-def _by_name(graders: Any) -> Any:
-    """A list of named graders is taken as the dictionary it stands for."""
-    if isinstance(graders, dict) and isinstance(graders.get("type"), str):
-        raise PydanticCustomError("invalid_value", "must be an object of graders by name; this is one bare grader")
-    if not isinstance(graders, list):
-        return graders
-    by_name: dict[str, Any] = {}
-    for index, grader in enumerate(graders):
-        name = grader.get("name") if isinstance(grader, dict) else None
-        if not isinstance(name, str):
-            raise _at((index, "name"), "each grader of a list needs a name")
-        if name in by_name:
-            raise _at((index, "name"), f"grader names must differ; '{name}' appears twice")
-        by_name[name] = grader
-    return by_name
-
-
-def _dict_or_list(schema: dict[str, Any]) -> None:
-    """Tells the document of the list, too."""
-    by_name = schema["properties"]["graders"]
-    by_list = {"type": "array", "items": by_name["additionalProperties"], "minItems": 1, "maxItems": _MAX_PARTS}
-    about = {key: by_name.pop(key) for key in ("title", "description") if key in by_name}
-    schema["properties"]["graders"] = {"anyOf": [by_name, by_list], **about}
-
-
 class MultiGrader(OpenBody):
     """Several graders and a formula over their names."""
 
-    model_config = ConfigDict(json_schema_extra=_dict_or_list)
+    model_config = ConfigDict(json_schema_extra=dict_or_list)
 
     type: Literal["multi"]
     name: _Name | None = None
-    graders: Annotated[dict[str, LeafGrader], Field(min_length=1, max_length=_MAX_PARTS), BeforeValidator(_by_name)]
+    graders: Annotated[
+        dict[str, LeafGrader],
+        Field(min_length=1, max_length=MAX_PARTS),
+        BeforeValidator(refuse_long_together),
+        BeforeValidator(by_name),
+    ]
     """By variable name; a list of named graders is accepted, too."""
     calculate_output: Annotated[str, must_be("a text")]
     """A formula over the names: `+ - * / ^`, min, max, abs, floor, ceil, exp, sqrt, log."""
-    pass_threshold: FiniteFloat | None = None
+    pass_threshold: _Number | None = None
 
     @field_validator("graders", mode="after")
     @classmethod
     def _usable_names(cls, graders: dict[str, LeafGrader]) -> dict[str, LeafGrader]:
         for name in graders:
             if not name.isidentifier() or not name.isascii() or len(name) > 64 or name == "headers":
-                raise _at((name,), "a part's name must be a word a formula can use: letters, digits and underscores")
+                raise refused_at(
+                    (name,), "a part's name must be a word a formula can use: letters, digits and underscores"
+                )
         return graders
 
     @field_validator("calculate_output", mode="after")

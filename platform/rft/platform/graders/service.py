@@ -34,6 +34,7 @@ from rft.platform.graders.objects import (
     to_run_object,
 )
 from rft.platform.graders.schemas import Grader
+from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.graders.specification import (
     refuse_without_judge,
     secrets_of_grader,
@@ -70,6 +71,7 @@ async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, order.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
+    await refuse_bad_sources(grader, param=_PARAM)
     spec = to_grader_spec(grader, services.settings)
     item = order.item or {}
     trace = trace_of(order.model_sample, item)
@@ -91,6 +93,7 @@ async def validate_grader(services: Services, order: GraderValidate) -> GraderVa
     """The grader with its name filled in. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, order.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
+    await refuse_bad_sources(grader, param=_PARAM)
     shown = masked(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     return GraderValidated(grader=shown)

@@ -8,6 +8,7 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency import IdempotencyKey, claim, earlier_job, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.graders.specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.jobs.masking import masked_method, masked_request, secrets_of
 from rft.platform.jobs.order_checks import (
@@ -28,7 +29,7 @@ from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import notify
 
 _GENERATED_SEEDS = 2**31
-_GRADER = "method.reinforcement.grader"
+GRADER = "method.reinforcement.grader"
 
 
 async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey | None = None) -> JobRow:
@@ -48,8 +49,9 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         files = await check_files(uow, order)
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
-    refuse_without_judge(order.method.reinforcement.grader, services.settings, param=_GRADER)
-    # No transaction is held open while somebody else's server takes its time.
+    refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
+    # No transaction is held open while a check or somebody else's server takes its time.
+    await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
     await refuse_unreachable(endpoint_targets(order.method), services.settings)
     job = _new_job(services, order, base_model_path)
     async with unit_of_work(services.database, services.ringer) as uow:
@@ -113,7 +115,7 @@ def endpoint_targets(method: Method) -> list[Target]:
         for index, tool in enumerate(order.tools or [])
         if tool.callback_url is not None
     ]
-    return [*tools, *callbacks, *grader_targets(order.grader, _GRADER)]
+    return [*tools, *callbacks, *grader_targets(order.grader, GRADER)]
 
 
 def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJob:
@@ -143,12 +145,14 @@ def _with_grader_name(method: Method, name: str) -> Method:
 async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
     validation = f" and validation file: {order.validation_file}" if order.validation_file else ""
     await add_event(uow.connection, job_id, f"Created fine-tuning job: {job_id}", key="created")
-    if order.method.reinforcement.response_format is not None:
+    response_format = order.method.reinforcement.response_format
+    if response_format is not None and response_format["type"] != "text":
         await add_event(
             uow.connection,
             job_id,
             "response_format is kept with the job but does not constrain the policy's answers in this release",
             level="warn",
+            data={"code": "fields_without_effect", "fields": ["method.reinforcement.response_format"]},
             key="response-format",
         )
     idle = fields_without_effect(order)

@@ -15,7 +15,7 @@ from rft.platform.api.conditional import (
     not_modified,
     tagged,
 )
-from rft.platform.api.dependencies import AppServices, AppSettings, Uow
+from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Uow
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage
@@ -46,17 +46,17 @@ async def create_job(services: AppServices, order: JobOrder, key: OptionalIdempo
     return to_job_object(await creation.create_job(services, order, key), services.settings)
 
 
-@router.get("", openapi_extra=_METADATA_PARAMETERS)
+@router.get("", response_model=ListPage[JobObject], responses=NOT_MODIFIED, openapi_extra=_METADATA_PARAMETERS)
 async def list_jobs(
     request: Request,
-    uow: Uow,
+    uow: Reading,
     settings: AppSettings,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> ListPage[JobObject]:
-    """Jobs, newest first."""
+) -> Response:
+    """Jobs, newest first. Answers `If-None-Match`."""
     pairs = {match[1]: value for key, value in request.query_params.items() if (match := _METADATA_FILTER.match(key))}
-    return await service.list_jobs(
+    page = await service.list_jobs(
         uow,
         settings,
         after=after,
@@ -64,10 +64,11 @@ async def list_jobs(
         metadata=pairs or None,
         is_metadata_null=_is_null(request.query_params.get("metadata")),
     )
+    return by_content(request, page)
 
 
 @router.get("/{fine_tuning_job_id}", response_model=JobObject, responses=NOT_MODIFIED)
-async def retrieve_job(request: Request, uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> Response:
+async def retrieve_job(request: Request, uow: Reading, settings: AppSettings, fine_tuning_job_id: str) -> Response:
     """One job. Answers `If-None-Match`."""
     return by_content(request, to_job_object(await service.find_job(uow, fine_tuning_job_id), settings))
 
@@ -96,7 +97,7 @@ async def resume_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -
 @router.get("/{fine_tuning_job_id}/events", response_model=ListPage[EventObject], responses=STREAM_GOES_ON)
 async def list_job_events(
     request: Request,
-    uow: Uow,
+    uow: Reading,
     fine_tuning_job_id: str,
     type_: Annotated[EventType | None, Query(alias="type")] = None,
     after: After = None,
@@ -108,7 +109,7 @@ async def list_job_events(
     if has_newest(request, etag):
         return not_modified(etag)
     page = await service.list_events(uow, fine_tuning_job_id, type_, after=after, limit=limit)
-    return tagged(page.model_dump_json(), etag, known.newest_seq)
+    return tagged(page, etag, known.newest_seq)
 
 
 def _is_null(metadata: str | None) -> bool:

@@ -5,16 +5,20 @@ from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow, class_row
+from psycopg.rows import TupleRow, dict_row
 
-from rft.core.base import Record
+from rft.core.base import JsonObject, Record
 from rft.platform.store.stored_json import StoredJson
 
 EventType: TypeAlias = Literal["message", "metrics"]
 
-_COLUMNS: LiteralString = "id, seq, job_id, created_at, level, type, message, data"
+_EVENT: LiteralString = (
+    "id, 'fine_tuning.job.event' as object, floor(extract(epoch from created_at))::bigint as created_at, level,"
+    " message, data, type"
+)
+"""An `EventObject`, field by field."""
 _PAGE: LiteralString = (
-    "select " + _COLUMNS + " from job_events where job_id = %(job_id)s and (%(after)s::text is null"
+    "select " + _EVENT + " from job_events where job_id = %(job_id)s and (%(after)s::text is null"
     " or seq < (select seq from job_events where id = %(after)s and job_id = %(job_id)s))"
 )
 _NEWEST: LiteralString = " order by seq desc limit %(limit)s"
@@ -51,10 +55,10 @@ class EventRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def page(self, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> list[EventRow]:
-        """Up to `limit` events of a job, newest first; all of one type where one is named."""
+    async def page(self, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> list[JsonObject]:
+        """Up to `limit` events of a job as they go out, newest first; all of one type where one is named."""
         query = _PAGE + ("" if type_ is None else _OF_TYPE[type_]) + _NEWEST
-        async with self._connection.cursor(row_factory=class_row(EventRow)) as cursor:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(query, {"job_id": job_id, "after": after, "limit": limit})
             return await cursor.fetchall()
 

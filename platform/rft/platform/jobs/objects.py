@@ -11,7 +11,7 @@ from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.api.pagination import Listed
-from rft.platform.jobs.repository import JobHold, JobRow
+from rft.platform.jobs.repository import JobHold, JobRow, SlotHolder
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.jobs.usage import UsageMetrics
 from rft.platform.settings import Settings
@@ -52,6 +52,14 @@ class HoldObject(BaseModel):
     since: int
     """Unix time in seconds."""
     step: int
+
+
+class SlotHolderObject(BaseModel):
+    """Ours: a job that has a slot which a queued job waits for."""
+
+    job: str
+    hold: str | None
+    """The endpoint that this job waits for itself, in words; None while it trains."""
 
 
 class JobObject(Listed):
@@ -95,6 +103,8 @@ class JobObject(Listed):
     """Its trainer is being stopped; the job is `paused` once it has."""
     hold: HoldObject | None
     """None for a job that is `paused` by its customer."""
+    waits_for: list[SlotHolderObject] | None
+    """Whose slot a `queued` job waits for; None when no other job is in its way."""
 
 
 class EventObject(Listed):
@@ -143,6 +153,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         is_cancel_requested=job.is_cancel_requested,
         is_pause_requested=job.is_pause_requested,
         hold=None if job.hold is None else to_hold_object(job.hold),
+        waits_for=None if job.waits_for is None else [to_slot_holder_object(holder) for holder in job.waits_for],
     )
     echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
     return known.model_copy(update=echoed) if echoed else known
@@ -156,6 +167,11 @@ def to_resolved_object(resolved: ResolvedHyperparameters) -> ResolvedObject:
 def to_hold_object(hold: JobHold) -> HoldObject:
     """With its time in whole seconds, as the wire has it."""
     return HoldObject.model_validate(hold.model_dump() | {"since": int(hold.since)})
+
+
+def to_slot_holder_object(holder: SlotHolder) -> SlotHolderObject:
+    """Its two facts."""
+    return SlotHolderObject(job=holder.job, hold=holder.hold)
 
 
 def _unix(at: datetime | None) -> int | None:

@@ -27,7 +27,10 @@ _COLUMNS: LiteralString = (
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
     " order by step desc limit 20) recent)"
     " as recent_step_s,"
-    " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at"
+    " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at,"
+    " (select jsonb_agg(jsonb_build_object('job', other.id, 'hold', other.hold ->> 'endpoint') order by other.id)"
+    " from jobs other where jobs.status = 'queued' and other.id = any(jobs.waits_for)"
+    " and other.status in ('running', 'paused') and other.lease_until > clock_timestamp()) as waits_for"
 )
 
 
@@ -49,6 +52,14 @@ class JobHold(Record):
     since: float
     """Unix time in seconds."""
     step: int
+
+
+class SlotHolder(Record):
+    """A job that has a slot which another one waits for."""
+
+    job: str
+    hold: str | None
+    """The endpoint that it waits for itself, in words, where it is held."""
 
 
 class NewJob(Record):
@@ -96,6 +107,8 @@ class JobRow(NewJob):
     recent_step_s: float | None = None
     """Mean wall time of the last steps, evaluations included; only while it runs."""
     last_step_at: datetime | None = None
+    waits_for: tuple[SlotHolder, ...] | None = None
+    """Who has the slots that a queued job was refused; None while there is nobody."""
 
     def estimated_finish(self, now_s: float) -> float | None:
         """Unix time at which a running job will be over if it goes on as it did last; never before `now_s`.

@@ -1,17 +1,19 @@
 """Fine-tuning jobs on the wire: what a customer orders."""
 
-from typing import Annotated, Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     JsonValue,
     ValidationError,
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from rft.core.json_schema import schema_problem
@@ -96,8 +98,33 @@ def _refuse_bad_schema(response_format: dict[str, Any]) -> None:
         _refuse_at(problem, *(() if nested is response_format else ("json_schema",)), "schema")
 
 
+_FORMATS: JsonDict = {
+    "required": ["type"],
+    "anyOf": [
+        {"properties": {"type": {"const": "text"}}},
+        {"properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}, "required": ["schema"]},
+        {
+            "properties": {
+                "type": {"const": "json_schema"},
+                "json_schema": {"properties": {"schema": {"type": "object"}}, "required": ["schema"], "type": "object"},
+            },
+            "required": ["json_schema"],
+        },
+    ],
+}
+"""What a response format is, in the document's words."""
+
+
+def _may_be_null(schema: dict[str, Any]) -> None:
+    """Tells the document that hyperparameters of null are as good as none."""
+    told = schema["properties"]["hyperparameters"]
+    schema["properties"]["hyperparameters"] = {"anyOf": [{"$ref": told.pop("$ref")}, {"type": "null"}], **told}
+
+
 class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     """`method.reinforcement`, its grader and tools given in one way or another."""
+
+    model_config = ConfigDict(json_schema_extra=_may_be_null)
 
     grader: GraderT
     tools: Annotated[list[ToolT], Field(max_length=128)] | None = None
@@ -106,7 +133,10 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     ) = None
     """Tool calls one rollout may make. A call beyond it is answered "budget used up", then comes one last turn."""
     hyperparameters: Hyperparameters = Hyperparameters()
-    response_format: Annotated[dict[str, JsonValue] | None, BeforeValidator(_known_response_format)] = None
+    response_format: Annotated[
+        Annotated[dict[str, JsonValue], Field(json_schema_extra=_FORMATS)] | None,
+        BeforeValidator(_known_response_format),
+    ] = None
     budgets: BudgetsWanted | None = None
     loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] | None = None
     """Ours: how token losses are normalised; `dapo` when absent."""
@@ -168,8 +198,16 @@ def _short_pairs(metadata: dict[str, str]) -> dict[str, str]:
     return metadata
 
 
+_SHORT_PAIRS: JsonDict = {
+    "maxProperties": 16,
+    "propertyNames": {"maxLength": 64},
+    "additionalProperties": {"type": "string", "maxLength": 512},
+}
 Metadata: TypeAlias = Annotated[
-    dict[str, str], must_be("an object of text keys and text values"), AfterValidator(_short_pairs)
+    dict[str, str],
+    Field(json_schema_extra=_SHORT_PAIRS),
+    must_be("an object of text keys and text values"),
+    AfterValidator(_short_pairs),
 ]
 
 
@@ -190,14 +228,14 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
         | None
     ) = None
     metadata: Metadata | None = None
-    integrations: list[JsonValue] | None = None
+    integrations: Annotated[list[JsonValue], Field(json_schema_extra={"maxItems": 0})] | None = None
+    hyperparameters: Hyperparameters | None = None
+    """Their old place. What `method` does not say itself is taken from here."""
 
     @model_validator(mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            if value.get("hyperparameters") is not None:
-                _refuse_at("belongs to other methods; use method.reinforcement.hyperparameters", "hyperparameters")
             for key, entry in value.items():
                 if not holds_only_text(key) or not holds_only_text(entry):
                     _refuse_at("contains a NUL or half a surrogate pair, which cannot be stored", str(key))
@@ -214,7 +252,17 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
 
 
 class JobCreate(JobCreateOf[Method]):
-    """The order of a fine-tuning job, with everything in it."""
+    """The order of a fine-tuning job, with everything in it and in its place."""
+
+    @model_validator(mode="after")
+    def _hyperparameters_in_the_method(self) -> Self:
+        if self.hyperparameters is None:
+            return self
+        ordered = self.method.reinforcement
+        given = [part.model_dump(exclude_unset=True) for part in (self.hyperparameters, ordered.hyperparameters)]
+        whole = ordered.model_copy(update={"hyperparameters": Hyperparameters.model_validate(given[0] | given[1])})
+        method = self.method.model_copy(update={"reinforcement": whole})
+        return self.model_copy(update={"method": method, "hyperparameters": None})
 
 
 class JobOrder(JobCreateOf[MethodOrder]):

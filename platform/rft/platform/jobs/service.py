@@ -7,10 +7,10 @@ from psycopg.rows import TupleRow
 
 from rft.core.errors import IllegalTransition
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
+from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs import transitions
-from rft.platform.jobs.event_repository import EventRepository, EventRow, EventType, History
-from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
+from rft.platform.jobs.event_repository import EventRepository, EventType, History
+from rft.platform.jobs.objects import JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.settings import Settings
 from rft.platform.store.bell import RUN_JOB
@@ -82,26 +82,12 @@ async def expect_job(uow: UnitOfWork, job_id: str) -> None:
         raise _unknown(job_id)
 
 
-async def list_events(
-    uow: UnitOfWork, job_id: str, type_: EventType | None, *, after: str | None, limit: int
-) -> ListPage[EventObject]:
-    """One page of the events of a job that exists, newest first. Raises BadRequest."""
+async def list_events(uow: UnitOfWork, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> bytes:
+    """One page of the events of a job that exists, newest first, as JSON. Raises BadRequest."""
     events = EventRepository(uow.connection)
     if after is not None and not await events.exists(job_id, after):
         raise unknown_cursor(after)
-    rows = await events.page(job_id, type_, after=after, limit=limit + 1)
-    return to_page([_to_event_object(row) for row in rows], limit=limit)
-
-
-def _to_event_object(row: EventRow) -> EventObject:
-    return EventObject(
-        id=row.id,
-        created_at=int(row.created_at.timestamp()),
-        level=row.level,
-        message=row.message,
-        data=row.data,
-        type=row.type,
-    )
+    return page_document(await events.page(job_id, type_, after=after, limit=limit + 1), limit=limit)
 
 
 def _found(job: JobRow | None, job_id: str) -> JobRow:

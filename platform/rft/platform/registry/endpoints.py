@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from pydantic import BeforeValidator, JsonValue
 
-from rft.platform.api.dependencies import AppServices, AppSettings, Uow
+from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.api.wire import proper_json
+from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.registry import service, trying
 from rft.platform.registry.schemas import (
     GraderCreate,
@@ -20,6 +21,7 @@ from rft.platform.registry.schemas import (
     ToolTested,
     ToolTry,
 )
+from rft.platform.store.unit_of_work import unit_of_work
 
 tools_router = APIRouter(prefix="/tools", tags=["registered tools"])
 graders_router = APIRouter(prefix="/graders", tags=["registered graders"])
@@ -68,9 +70,11 @@ async def try_tool(services: AppServices, tool_id: str, order: ToolTry | None = 
 
 
 @graders_router.post("")
-async def create_grader(uow: Uow, services: AppServices, settings: AppSettings, order: GraderCreate) -> GraderObject:
+async def create_grader(services: AppServices, order: GraderCreate) -> GraderObject:
     """Register a grader of any type. Header values are stored encrypted and never shown again."""
-    return await service.create_grader(uow, services.secret_box, settings, order)
+    await refuse_bad_sources(order.grader, param="grader")
+    async with unit_of_work(services.database, services.ringer) as uow:
+        return await service.create_grader(uow, services.secret_box, services.settings, order)
 
 
 @graders_router.get("")
@@ -86,11 +90,11 @@ async def retrieve_grader(uow: Uow, grader_id: str) -> GraderObject:
 
 
 @graders_router.post("/{grader_id}")
-async def update_grader(
-    uow: Uow, services: AppServices, settings: AppSettings, grader_id: str, order: GraderCreate
-) -> GraderObject:
+async def update_grader(services: AppServices, grader_id: str, order: GraderCreate) -> GraderObject:
     """Put another grader in its place; header values sent back masked are kept. Jobs keep what they have."""
-    return await service.update_grader(uow, services.secret_box, settings, grader_id, order)
+    await refuse_bad_sources(order.grader, param="grader")
+    async with unit_of_work(services.database, services.ringer) as uow:
+        return await service.update_grader(uow, services.secret_box, services.settings, grader_id, order)
 
 
 @graders_router.delete("/{grader_id}")

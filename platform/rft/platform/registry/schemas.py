@@ -8,8 +8,9 @@ from pydantic_core import PydanticCustomError
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
 from rft.platform.api.pagination import Listed
-from rft.platform.api.wire import OpenBody, holds_only_text, must_be
+from rft.platform.api.wire import OpenBody, holds_only_text, must_be, refused_at
 from rft.platform.graders.schemas import Grader
+from rft.platform.tools.fields import either_url
 from rft.platform.tools.schemas import Tool
 
 
@@ -20,14 +21,22 @@ def storable(value: Any) -> Any:
     return value
 
 
+def _without_id(schema: dict[str, Any]) -> None:
+    """Tells the document that the id is not the caller's to give."""
+    either_url(schema)
+    schema["properties"]["id"] |= {"readOnly": True}
+
+
 class ToolCreate(Tool):
     """A tool to be registered; the fields are those of a job's tool."""
+
+    model_config = ConfigDict(json_schema_extra=_without_id)
 
     @model_validator(mode="before")
     @classmethod
     def _has_no_id(cls, value: Any) -> Any:
         if isinstance(value, dict) and "id" in value:
-            raise PydanticCustomError("invalid_value", "the id is given by the platform; leave it out")
+            raise refused_at(("id",), "the id is given by the platform; leave it out")
         return storable(value)
 
 

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
+from rft.platform.api.conditional import NOT_MODIFIED, by_content
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.regrades import service
@@ -27,7 +29,7 @@ async def list_regrades(
     return await service.list_regrades(uow, fine_tuning_job_id, after=after, limit=limit)
 
 
-@router.get("/{regrade_id}")
-async def retrieve_regrade(uow: Uow, fine_tuning_job_id: str, regrade_id: str) -> RegradeObject:
-    """One regrade with its report."""
-    return await service.find_regrade(uow, fine_tuning_job_id, regrade_id)
+@router.get("/{regrade_id}", response_model=RegradeObject, responses=NOT_MODIFIED)
+async def retrieve_regrade(request: Request, uow: Uow, fine_tuning_job_id: str, regrade_id: str) -> Response:
+    """One regrade with its report. Answers `If-None-Match`."""
+    return by_content(request, await service.find_regrade(uow, fine_tuning_job_id, regrade_id))

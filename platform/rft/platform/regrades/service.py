@@ -7,6 +7,7 @@ from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
+from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.graders.specification import (
     grader_targets,
     refuse_without_judge,
@@ -34,6 +35,7 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
         job = await find_job(uow, job_id)
         wished = await resolve_grader(uow.connection, services.secret_box, order.grader, param=_PARAM)
     refuse_without_judge(wished, services.settings, param=_PARAM)
+    await refuse_bad_sources(wished, param=_PARAM)
     await refuse_unreachable(grader_targets(wished, _PARAM), services.settings)
     id_ = public_id("regrade-", secrets.token_bytes(24))
     grader = with_name(wished, f"grader-{id_[-4:]}")

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
+from rft.platform.api.conditional import NOT_MODIFIED, by_content
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.rehearsals import service
@@ -26,10 +28,10 @@ async def list_rehearsals(
     return await service.list_rehearsals(uow, after=after, limit=limit)
 
 
-@router.get("/{rehearsal_id}")
-async def retrieve_rehearsal(uow: Uow, rehearsal_id: str) -> RehearsalObject:
-    """One rehearsal; its report is there once it is completed."""
-    return await service.find_rehearsal(uow, rehearsal_id)
+@router.get("/{rehearsal_id}", response_model=RehearsalObject, responses=NOT_MODIFIED)
+async def retrieve_rehearsal(request: Request, uow: Uow, rehearsal_id: str) -> Response:
+    """One rehearsal; its report is there once it is completed. Answers `If-None-Match`."""
+    return by_content(request, await service.find_rehearsal(uow, rehearsal_id))
 
 
 @router.post("/{rehearsal_id}/cancel")

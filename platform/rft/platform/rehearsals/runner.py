@@ -112,7 +112,7 @@ class _Run:
 
     async def _rows(self, tools: list[str]) -> list[DatasetRow]:
         async with self.place.database.transaction() as connection:
-            file = await FileRepository(connection).get(self.row.training_file)
+            file = await FileRepository(connection).get_kept(self.row.training_file)
         if file is None:
             raise BadSample("it was deleted or has expired")
         return await read_sample(read_lines(file.storage_key, self.place.file_store), tools=tools)

@@ -8,7 +8,8 @@ from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.files.repository import FileRow
 from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.jobs.creation import check_files, endpoint_targets
+from rft.platform.graders.sources import refuse_bad_sources
+from rft.platform.jobs.creation import GRADER, check_files, endpoint_targets
 from rft.platform.jobs.masking import masked_method, secrets_of
 from rft.platform.jobs.order_checks import refuse_undescribed_tools
 from rft.platform.jobs.schemas import JobCreate
@@ -33,6 +34,7 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
     reinforcement = order.method.reinforcement
     refuse_undescribed_tools(reinforcement.tools or [], files)
     train_rows = await _count_rows(services, order, files[0])
+    await refuse_bad_sources(reinforcement.grader, param=GRADER)
     await refuse_unreachable(endpoint_targets(order.method), settings)
     rehearsal = NewRehearsal(
         id=public_id("rehearsal-", secrets.token_bytes(24)),
@@ -50,6 +52,7 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
         ),
     )
     async with unit_of_work(services.database, services.ringer) as uow:
+        await check_files(uow, order)  # Again: it may have been deleted meanwhile, and from here on it stays.
         row = await RehearsalRepository(uow.connection).insert(rehearsal)
         uow.ring(REHEARSE, rehearsal.id)
     return to_rehearsal_object(row)

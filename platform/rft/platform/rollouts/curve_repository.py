@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow, class_row
+from psycopg.rows import TupleRow
 
 from rft.platform.rollouts.thinning import Stretch
 
 STRETCH = 256
 """Steps in a row of `step_stretches`, as the database counts them."""
+_MAX_STEP = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,59 +24,79 @@ class StretchRow(Stretch):
     excluded: int
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is known of a window of steps without looking at any of them."""
+
+    first: int
+    last: int
+    """Both are done."""
+    stretches: list[StretchRow]
+    """In order; at both ends only the part that is in the window."""
+    validated: list[int]
+    saved: list[int]
+    """Their checkpoints are on disk."""
+
+
 class CurveRepository:
     """Reads `steps` and `step_stretches` inside the caller's transaction."""
 
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def ends(self, job_id: str) -> tuple[int, int] | None:
-        """A job's first and last step; None when no step is done."""
-        cursor = await self._connection.execute(_ENDS, (job_id,))
+    async def course(self, job_id: str, *, from_step: int | None, to_step: int | None) -> Course | None:
+        """A job's steps in a window, by default all; None when none of them is done."""
+        # From the very beginning, stretches are whole, also where a job has no step 0.
+        begin, end = from_step or 0, _MAX_STEP if to_step is None else to_step
+        head_end = begin - 1 if begin % STRETCH == 0 else min(end, begin - begin % STRETCH + STRETCH - 1)
+        values = {"job_id": job_id, "begin": begin, "end": end, "head_end": head_end}
+        cursor = await self._connection.execute(_COURSE if head_end < begin else _COURSE_WITH_HEAD, values)
         row = await cursor.fetchone()
-        return None if row is None or row[0] is None else (row[0], row[1])
+        if row is None:
+            return None
+        first, last, validated, saved, stretches = row
+        if first > last:
+            return None
+        return Course(first, last, [StretchRow(*stretch) for stretch in stretches], validated, saved)
 
-    async def stretches(self, job_id: str, *, first: int, last: int) -> list[StretchRow]:
-        """These steps in stretches, in order; at both ends only the part that was asked for."""
-        head_end, tail_begin = first - 1, last + 1
-        if first % STRETCH:
-            head_end = min(last, first - first % STRETCH + STRETCH - 1)
-        if tail_begin % STRETCH and head_end < last:
-            tail_begin -= tail_begin % STRETCH
-        values = {"job_id": job_id, "first": first, "head": head_end, "tail": tail_begin, "last": last}
-        async with self._connection.cursor(row_factory=class_row(StretchRow)) as cursor:
-            await cursor.execute(_STRETCHES, values)
-            return await cursor.fetchall()
-
-    async def marked(self, job_id: str, *, first: int, last: int) -> tuple[list[int], list[int]]:
-        """Of these steps the validated ones, and those whose checkpoints are on disk; both in order."""
-        cursor = await self._connection.execute(_MARKED, {"job_id": job_id, "first": first, "last": last})
-        row = await cursor.fetchone()
-        assert row is not None, "a row of two aggregates"
-        return row[0], row[1]
-
-    async def points(self, job_id: str, steps: Sequence[int]) -> list[str]:
-        """These steps, oldest first, each a `CurvePoint` as JSON."""
+    async def points(self, job_id: str, steps: Sequence[int]) -> str:
+        """These steps, oldest first, each a `CurvePoint` as JSON, with commas between them."""
         cursor = await self._connection.execute(_POINTS, (job_id, f"{{{','.join(map(str, steps))}}}"))
-        return [point for (point,) in await cursor.fetchall()]
+        row = await cursor.fetchone()
+        assert row is not None, "a row of one aggregate"
+        return row[0] or ""
 
 
-_ENDS: LiteralString = "select min(step), max(step) from steps where job_id = %s"
 _COLUMNS: LiteralString = "last_step, steps, rollouts, excluded, lowest, lowest_at, highest, highest_at"
+_HEAD: LiteralString = "select " + _COLUMNS + " from measured_stretch(%(job_id)s, %(begin)s, %(head_end)s) union all "
 _STRETCHES: LiteralString = (
-    "select steps, rollouts, excluded, lowest, lowest_at, highest, highest_at from ("
-    "select " + _COLUMNS + " from measured_stretch(%(job_id)s, %(first)s, %(head)s)"
-    " union all select " + _COLUMNS + " from step_stretches"
-    " where job_id = %(job_id)s and last_step > %(head)s and last_step < %(tail)s"
-    " union all select " + _COLUMNS + " from measured_stretch(%(job_id)s, %(tail)s, %(last)s)"
-    ") as course where steps > 0 order by last_step"
+    "select " + _COLUMNS + " from step_stretches"
+    " where job_id = %(job_id)s and last_step > %(head_end)s and last_step <= ends.last"
+    " union all select " + _COLUMNS + " from measured_stretch("
+    "%(job_id)s, greatest(least(%(head_end)s, ends.last) + 1, ends.last + 1 - (ends.last + 1) %% 256), ends.last)"
 )
-_IN_WINDOW: LiteralString = " where job_id = %(job_id)s and step between %(first)s and %(last)s"
-_MARKED: LiteralString = (
-    "select array(select step from steps" + _IN_WINDOW + " and valid_reward is not null order by step),"
-    " array(select step from checkpoints" + _IN_WINDOW + " and is_kept order by step)"
-)
+
+
+def _course(head: LiteralString) -> LiteralString:
+    """One row, or none where no step is done. The stretches are JSON, which is read faster than arrays are."""
+    in_window: LiteralString = " where job_id = %(job_id)s and step between %(begin)s and ends.last"
+    return (
+        "with done as (select min(step) as first, max(step) as last from steps where job_id = %(job_id)s),"
+        " ends as (select greatest(first, %(begin)s) as first, least(last, %(end)s) as last"
+        " from done where first is not null)"
+        " select first, last,"
+        " array(select step from steps" + in_window + " and valid_reward is not null order by step),"
+        " array(select step from checkpoints" + in_window + " and is_kept order by step),"
+        " (select coalesce(json_agg(json_build_array(lowest, lowest_at, highest, highest_at, steps, rollouts, excluded)"
+        " order by last_step), '[]') from (" + head + _STRETCHES + ") as course where steps > 0)"
+        " from ends"
+    )
+
+
+_COURSE: LiteralString = _course("")
+_COURSE_WITH_HEAD: LiteralString = _course(_HEAD)
 _POINTS: LiteralString = (
-    "select '{\"step\":' || step || ',\"created_at\":' || floor(extract(epoch from created_at))::bigint"
-    " || ',\"record\":' || drawn || '}' from steps where job_id = %s and step = any(%s::integer[]) order by step"
+    "select string_agg('{\"step\":' || step || ',\"created_at\":' || floor(date_part('epoch', created_at))::bigint"
+    " || ',\"record\":' || drawn || '}', ',' order by step) from steps"
+    " where job_id = %s and step = any(%s::integer[])"
 )

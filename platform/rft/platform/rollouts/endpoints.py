@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from rft.core.rollout import Split
 from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, not_modified, tagged
-from rft.platform.api.dependencies import Uow
+from rft.platform.api.dependencies import Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.rollouts import ledger, service
@@ -26,7 +26,7 @@ Number = Annotated[int | None, Query(ge=0, le=_MAX_INTEGER)]
 @router.get("/steps", response_model=ListPage[StepObject], responses=STREAM_GOES_ON)
 async def list_steps(
     request: Request,
-    uow: Uow,
+    uow: Reading,
     fine_tuning_job_id: str,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
@@ -43,7 +43,7 @@ async def list_steps(
 @router.get("/curves", response_model=CurvesObject, responses=STREAM_GOES_ON)
 async def retrieve_job_curves(
     request: Request,
-    uow: Uow,
+    uow: Reading,
     fine_tuning_job_id: str,
     points: Annotated[int, Query(ge=FEWEST, le=2000)] = 500,
     from_step: Number = None,
@@ -61,9 +61,9 @@ async def retrieve_job_curves(
     return tagged(content, etag, known.newest_seq)
 
 
-@router.get("/rollouts")
+@router.get("/rollouts", response_model=ListPage[RolloutSummary])
 async def list_rollouts(
-    uow: Uow,
+    uow: Reading,
     fine_tuning_job_id: str,
     split: Split | None = None,
     step: Number = None,
@@ -71,21 +71,22 @@ async def list_rollouts(
     outcome: Outcome | None = None,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> ListPage[RolloutSummary]:
+) -> Response:
     """A job's rollouts, newest step first, within a step by row and place in the group."""
     wanted = RolloutFilter(split=split, step=step, row_index=row_index, outcome=outcome)
-    return await service.list_rollouts(uow, fine_tuning_job_id, wanted, after=after, limit=limit)
+    page = await service.list_rollouts(uow, fine_tuning_job_id, wanted, after=after, limit=limit)
+    return Response(page, media_type="application/json")
 
 
 @router.get("/rollouts/{trace_id}")
-async def retrieve_rollout(uow: Uow, fine_tuning_job_id: str, trace_id: str) -> RolloutDetail:
+async def retrieve_rollout(uow: Reading, fine_tuning_job_id: str, trace_id: str) -> RolloutDetail:
     """One rollout with its whole conversation."""
     return await service.find_rollout(uow, fine_tuning_job_id, trace_id)
 
 
 @router.get("/rollouts/{trace_id}/attempts")
 async def list_rollout_attempts(
-    uow: Uow,
+    uow: Reading,
     fine_tuning_job_id: str,
     trace_id: str,
     after: After = None,
@@ -97,7 +98,7 @@ async def list_rollout_attempts(
 
 @router.get("/endpoints")
 async def list_job_endpoints(
-    uow: Uow, fine_tuning_job_id: str, from_step: Number = None, to_step: Number = None
+    uow: Reading, fine_tuning_job_id: str, from_step: Number = None, to_step: Number = None
 ) -> ListPage[EndpointHealth]:
     """The health of the job's tools and graders over a window of steps, both ends counted.
 

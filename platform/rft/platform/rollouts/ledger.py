@@ -25,11 +25,13 @@ async def list_attempts(
     await expect_job(uow, job_id)
     if after is not None and not (after.isascii() and after.isdecimal() and int(after) <= _MAX_ID):
         raise unknown_cursor(after)
-    rows = await LedgerRepository(uow.connection).of_rollout(
-        job_id, trace_id, after=None if after is None else int(after), limit=limit + 1
-    )
     # A rollout that has not ended yet has attempts and no row.
-    if not rows and await RolloutRepository(uow.connection).get(job_id, trace_id) is None:
+    rollout = await RolloutRepository(uow.connection).get(job_id, trace_id)
+    step = None if rollout is None else rollout.step
+    rows = await LedgerRepository(uow.connection).of_rollout(
+        job_id, trace_id, step=step, after=None if after is None else int(after), limit=limit + 1
+    )
+    if not rows and rollout is None:
         raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
     return to_page([to_attempt_object(row) for row in rows], limit=limit)
 

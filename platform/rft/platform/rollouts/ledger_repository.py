@@ -48,10 +48,14 @@ class LedgerRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def of_rollout(self, job_id: str, trace_id: str, *, after: int | None, limit: int) -> list[AttemptRow]:
-        """Up to `limit` attempts of one rollout, in the order they ended."""
+    async def of_rollout(
+        self, job_id: str, trace_id: str, *, step: int | None, after: int | None, limit: int
+    ) -> list[AttemptRow]:
+        """Up to `limit` attempts of one rollout, in the order they ended; found at once where its step is known."""
+        values = {"job_id": job_id, "trace_id": trace_id, "step": step, "after": after or 0, "limit": limit}
+        query = _OF_ROLLOUT + ("" if step is None else _NEAR_ITS_STEP) + _IN_ORDER
         async with self._connection.cursor(row_factory=class_row(AttemptRow)) as cursor:
-            await cursor.execute(_OF_ROLLOUT, (job_id, trace_id, 0 if after is None else after, limit))
+            await cursor.execute(query, values)
             return await cursor.fetchall()
 
     async def newest_step(self, job_id: str) -> int | None:
@@ -73,8 +77,11 @@ _COLUMNS: LiteralString = (
     " received_bytes, at"
 )
 _OF_ROLLOUT: LiteralString = (
-    "select " + _COLUMNS + " from attempts where job_id = %s and trace_id = %s and id > %s order by id limit %s"
+    "select " + _COLUMNS + " from attempts where job_id = %(job_id)s and trace_id = %(trace_id)s and id > %(after)s"
 )
+_NEAR_ITS_STEP: LiteralString = " and step between %(step)s and %(step)s + 20"
+"""What ends late is told in a later one: a slow host is told of ends for minutes."""
+_IN_ORDER: LiteralString = " order by id limit %(limit)s"
 _HEALTH: LiteralString = (
     "with made as (select " + _COLUMNS + " from attempts"
     " where job_id = %(job_id)s and step between %(from_step)s and %(to_step)s),"

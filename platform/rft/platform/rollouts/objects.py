@@ -54,15 +54,8 @@ def to_step_object(row: StepRow) -> StepObject:
     return StepObject(id=str(row.step), step=row.step, created_at=int(row.created_at.timestamp()), record=row.record)
 
 
-def to_rollout_summary(row: RolloutRow) -> RolloutSummary:
-    """The row on the wire."""
-    return RolloutSummary.model_validate(_fields(row))
-
-
 def to_rollout_detail(row: RolloutRow, record: RolloutDone) -> RolloutDetail:
     """The row and its record on the wire."""
-    return RolloutDetail.model_validate({**_fields(row), "record": record})
-
-
-def _fields(row: RolloutRow) -> dict[str, object]:
-    return {**row.model_dump(exclude={"trace_id"}), "id": row.trace_id, "created_at": int(row.created_at.timestamp())}
+    fields = row.model_dump(exclude={"trace_id", "created_at"})
+    created_at = int(row.created_at.timestamp())
+    return RolloutDetail.model_validate({**fields, "id": row.trace_id, "created_at": created_at, "record": record})

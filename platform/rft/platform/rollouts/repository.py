@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Literal, LiteralString
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow, class_row
+from psycopg.rows import TupleRow, class_row, dict_row
 from pydantic import Json
 
-from rft.core.base import Record
+from rft.core.base import JsonObject, Record
 from rft.core.events import RolloutDone, StepDone
 from rft.core.failure import Stage
 from rft.core.rollout import Split
@@ -74,12 +74,12 @@ class RolloutRepository:
 
     async def page(
         self, job_id: str, wanted: RolloutFilter, *, after: RolloutRow | None, limit: int
-    ) -> list[RolloutRow]:
-        """Up to `limit` rollouts: newest step first, within a step by split, row, place in the group and attempt."""
+    ) -> list[JsonObject]:
+        """Up to `limit` rollouts as they go out: newest step first, then by split, row, place in the group, attempt."""
         values: dict[str, object] = {**wanted.model_dump(), "job_id": job_id, "limit": limit}
         if after is not None:
             values |= {f"after_{name}": value for name, value in after.model_dump(include=_PLACE).items()}
-        async with self._connection.cursor(row_factory=class_row(RolloutRow)) as cursor:
+        async with self._connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(_page(wanted, None if after is None else after.split), values)
             return await cursor.fetchall()
 
@@ -102,6 +102,12 @@ _COLUMNS: LiteralString = (
     "trace_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward, failure_code,"
     " failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at"
 )
+_SUMMARY: LiteralString = (
+    "trace_id as id, 'fine_tuning.job.rollout' as object, split, step, epoch, row_index, group_index, attempt,"
+    " policy_version, reward, failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s,"
+    " floor(extract(epoch from created_at))::bigint as created_at"
+)
+"""A `RolloutSummary`, field by field."""
 _STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
 )
@@ -137,7 +143,7 @@ def _page(wanted: RolloutFilter, after: Split | None) -> LiteralString:
                 + _ORDER
                 + ")"
             )
-    return "select * from (" + " union all ".join(walks) + ") as walks" + _ORDER
+    return "select " + _SUMMARY + " from (" + " union all ".join(walks) + ") as walks" + _ORDER
 
 
 def _places_of(split: Split, after: Split | None) -> tuple[LiteralString, ...]:

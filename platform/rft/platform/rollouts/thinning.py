@@ -1,8 +1,9 @@
 """Which steps of a long course are shown: few enough to draw at once, and no peak among those left out."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 FEWEST = 50
 """Points; with fewer the peaks of even one stretch find no place."""
@@ -13,7 +14,6 @@ _WANTED = 8
 
 Values = Sequence[float | None]
 Steps = Sequence[int | None]
-Candidates = Iterable[tuple[float | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +61,28 @@ def _parts(stretches: Sequence[Stretch], parts: int) -> Iterator[Sequence[Stretc
 
 def _peaks(part: Sequence[Stretch]) -> Iterator[int]:
     """Where the curves are lowest and highest; the later step wins ties. A flat curve has no peak."""
-    with_lowest = len(part[0].lowest)
-    for curve in range(len(part[0].highest)):
-        high = _highest((one.highest[curve], one.highest_at[curve]) for one in part)
-        if high is None:
+    highest = zip(*(zip(one.highest, one.highest_at, strict=True) for one in part), strict=True)
+    lowest = zip(*(zip(one.lowest, one.lowest_at, strict=True) for one in part), strict=True)
+    for highs, lows in zip_longest(highest, lowest):
+        measured = [(value, at) for value, at in highs if value is not None]
+        if not measured:
             continue
-        if curve >= with_lowest:
-            if high[0] > 0:
-                yield high[1]
+        high, high_at = max(measured)
+        if lows is None:
+            if high > 0:
+                yield high_at
             continue
-        low = _lowest((one.lowest[curve], one.lowest_at[curve]) for one in part)
-        if low is not None and low[0] < high[0]:
-            yield low[1]
-            yield high[1]
-
-
-def _highest(candidates: Candidates) -> tuple[float, int] | None:
-    return max(((value, at) for value, at in candidates if value is not None and at is not None), default=None)
-
-
-def _lowest(candidates: Candidates) -> tuple[float, int] | None:
-    opposite = _highest((None if value is None else -value, at) for value, at in candidates)
-    return None if opposite is None else (-opposite[0], opposite[1])
+        opposite, low_at = max((-value, at) for value, at in lows if value is not None)
+        if -opposite < high:
+            yield low_at
+            yield high_at
 
 
 def _spread(validated: Sequence[int], *, first: int, last: int, points: int) -> Iterator[int]:
     """The last step of each of so many equal parts, or the last that was validated there."""
-    for part in range(points):
-        end = first + (part + 1) * (last - first + 1) // points - 1
-        begin = first + part * (last - first + 1) // points
-        behind = bisect_right(validated, end)
-        yield validated[behind - 1] if behind and validated[behind - 1] >= begin else end
+    length, before = last - first + 1, 0
+    for part in range(1, points + 1):
+        end = first + part * length // points - 1
+        behind = bisect_right(validated, end, before)
+        yield end if behind == before else validated[behind - 1]
+        before = behind

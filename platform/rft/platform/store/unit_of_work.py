@@ -34,6 +34,13 @@ class UnitOfWork:
 
 
 @asynccontextmanager
+async def reading(database: Database) -> AsyncGenerator[UnitOfWork]:
+    """For who only reads: no transaction, in which each statement would see what is newest just the same."""
+    async with database.connection() as connection:
+        yield UnitOfWork(connection)
+
+
+@asynccontextmanager
 async def unit_of_work(database: Database, ringer: Ringer | None = None) -> AsyncGenerator[UnitOfWork]:
     """A transaction that commits on leaving; any exception rolls it back and drops bells and actions.
 

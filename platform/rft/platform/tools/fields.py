@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from rft.egress.endpoint import header_problem
 from rft.egress.guard import AddressPolicy, url_problem
-from rft.platform.api.wire import must_be, refuse_unless
+from rft.platform.api.wire import must_be, refuse_unless, refused_at
 
 MASK = "**********"
 """Stands for a header value, and for whatever else is called a secret, wherever a job is shown."""
@@ -46,16 +46,19 @@ def with_server_url(value: Any) -> Any:
     if url is None:
         return body
     if server_url is not None and server_url != url:
-        raise PydanticCustomError("invalid_value", "url and server_url name two different addresses")
+        raise refused_at(("url",), "url and server_url name two different addresses")
     return {**body, "server_url": url}
 
 
 def either_url(schema: dict[str, Any]) -> None:
     """Tells the document that one of the two names is enough."""
-    address = schema["properties"]["server_url"]
-    schema["properties"]["url"] = {**address, "title": "Url", "description": "Another name of `server_url`."}
+    told = schema["properties"]["server_url"]
+    address = {key: told.pop(key) for key in ("type", "maxLength")}
+    either: dict[str, Any] = {"anyOf": [address, {"type": "null"}]}
+    told |= either
+    schema["properties"]["url"] = {**either, "title": "Url", "description": "Another name of `server_url`."}
     schema["required"] = [name for name in schema["required"] if name != "server_url"]
-    schema["anyOf"] = [{"required": ["server_url"]}, {"required": ["url"]}]
+    schema["anyOf"] = [{"required": [name], "properties": {name: address}} for name in ("server_url", "url")]
 
 
 EndpointUrl: TypeAlias = Annotated[

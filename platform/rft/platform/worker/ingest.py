@@ -55,6 +55,8 @@ class Ingest:
     graders: tuple[GraderLabel, ...]
     fine_tuned_model: str
     """The name the best checkpoint gets when the run succeeds."""
+    tools: tuple[str, ...] = ()
+    """Names of the job's tools."""
 
     async def batch(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> Ingested:
         """Store what was not stored yet. Raises LeaseLost, LogGap and CorruptLog; nothing is written then."""
@@ -128,7 +130,7 @@ class Ingest:
             await add_event(connection, job_id, message, key=_key(line), at=line.at)
 
     async def _step(self, connection: AsyncConnection[TupleRow], line: LogLine, step: StepDone) -> None:
-        job_id, event = self.lease.job_id, metrics_event(step, self.graders)
+        job_id, event = self.lease.job_id, metrics_event(step, self.graders, self.tools)
         async with connection.pipeline():
             # Nobody else writes this job's steps while its row is held, so a sum that is carried on stays true.
             await connection.execute(

@@ -11,6 +11,7 @@ from rft.core.errors import RftError
 from rft.core.job import TERMINAL, JobStatus
 from rft.platform.worker.owner import host_of
 from rft.platform.worker.result_file import write_results
+from rft.platform.worker.waiting import tell_waiting
 
 
 class LeaseLost(RftError):
@@ -59,15 +60,18 @@ async def take(
         host = host_of(owner)
         await connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"rft_slots:{host}",))
         used = await connection.execute(
-            "select count(*) from jobs where status in ('running', 'paused') and id <> %s"
+            "select id from jobs where status in ('running', 'paused') and id <> %s"
             " and lease_until > clock_timestamp() and split_part(lease_owner, '/', 1) = %s",
             (job_id, host),
         )
-        busy = await used.fetchone()
-        if busy is not None and busy[0] >= slots:
+        holders = [str(holder) for (holder,) in await used.fetchall()]
+        if len(holders) >= slots:
+            if await tell_waiting(connection, job_id, holders):
+                await notify(connection, job_id)
             return Refusal.NO_SLOT
         taken = await connection.execute(
-            "update jobs set status = 'running', hold = null, lease_owner = %(owner)s, lease_token = lease_token + 1,"
+            "update jobs set status = 'running', hold = null, waits_for = null, lease_owner = %(owner)s,"
+            " lease_token = lease_token + 1,"
             " lease_until = clock_timestamp() + make_interval(secs => %(ttl)s),"
             " started_at = coalesce(started_at, clock_timestamp())"
             " where id = %(id)s and (status in ('queued', 'running') or hold is not null)"

@@ -3,7 +3,8 @@
 Beyond the contract, `data` carries documented keys of our own:
 
 - `tools`: per tool `name` and, prefixed `train_` and `valid_`: `calls_per_rollout_mean`, `calls_count`,
-  `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`.
+  `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`. A tool of the job that
+  nobody called has zeros; None is for a split that did not run.
 - `tool_calls_to_<tool>` and `train_error_count_<tool>` (and `valid_...`): the same numbers flat, as in the result file.
 - `errors.graders`: of a multi grader an entry beside those of its parts, with `formula_parse_error`.
 - `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code and by stage, groups
@@ -40,12 +41,13 @@ class MetricsEvent:
     data: JsonObject
 
 
-def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEvent:
-    """Message and data of one step."""
+def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...], tools: tuple[str, ...] = ()) -> MetricsEvent:
+    """Message and data of one step. `tools`: names of the job's tools."""
+    names = _called_or_not(step, tools)
     data: JsonObject = {
         **flat_metrics(step),
-        **_tool_columns("train", step.train),
-        **_tool_columns("valid", step.valid),
+        **_tool_columns("train", _tools_of(step.train, names)),
+        **_tool_columns("valid", _tools_of(step.valid, names)),
     }
     # What a formula makes of scores is the reward, and no score of its own.
     scoring = tuple(label for label in graders if label.type != COMBINED)
@@ -58,7 +60,7 @@ def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...]) -> MetricsEv
         },
         "timing": _timing(step, scoring),
         "errors": {"graders": [grader_errors(step, label) for label in graders]},
-        "tools": _tools(step),
+        "tools": _tools(step, names),
         "rollouts": {"train": _rollouts(step.train), "valid": _rollouts(step.valid)},
         "optimization": None if step.optimization is None else step.optimization.model_dump(mode="json"),
     }
@@ -150,13 +152,34 @@ def _timing(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
     }
 
 
-def _tools(step: StepDone) -> JsonValue:
-    train = {} if step.train is None else {tool.name: tool for tool in step.train.tools}
-    valid = {} if step.valid is None else {tool.name: tool for tool in step.valid.tools}
-    return [
-        {"name": name, **_tool("train", train.get(name)), **_tool("valid", valid.get(name))}
-        for name in dict.fromkeys([*train, *valid])
-    ]
+def _called_or_not(step: StepDone, tools: tuple[str, ...]) -> tuple[str, ...]:
+    """The job's tools, and whatever else was called."""
+    called = [tool.name for stats in (step.train, step.valid) if stats is not None for tool in stats.tools]
+    return tuple(dict.fromkeys([*tools, *called]))
+
+
+def _tools_of(stats: RolloutStats | None, names: tuple[str, ...]) -> dict[str, ToolStats]:
+    """Every tool's figures in a split; empty where the split did not run."""
+    if stats is None:
+        return {}
+    called = {tool.name: tool for tool in stats.tools}
+    return {name: called.get(name) or _uncalled(name, stats) for name in names}
+
+
+def _uncalled(name: str, stats: RolloutStats) -> ToolStats:
+    return ToolStats(
+        name=name,
+        calls=0,
+        calls_per_rollout_mean=0.0 if stats.graded else None,
+        output_tokens_mean=None,
+        execution_latency_mean_s=None,
+        errors_by_code={},
+    )
+
+
+def _tools(step: StepDone, names: tuple[str, ...]) -> JsonValue:
+    train, valid = _tools_of(step.train, names), _tools_of(step.valid, names)
+    return [{"name": name, **_tool("train", train.get(name)), **_tool("valid", valid.get(name))} for name in names]
 
 
 def _tool(split: str, tool: ToolStats | None) -> JsonObject:
@@ -170,10 +193,10 @@ def _tool(split: str, tool: ToolStats | None) -> JsonObject:
     }
 
 
-def _tool_columns(split: str, stats: RolloutStats | None) -> JsonObject:
+def _tool_columns(split: str, tools: dict[str, ToolStats]) -> JsonObject:
     prefix = "" if split == "train" else "valid_"
     columns: JsonObject = {}
-    for tool in () if stats is None else stats.tools:
+    for tool in tools.values():
         columns[f"{prefix}tool_calls_to_{tool.name}"] = tool.calls_per_rollout_mean
         columns[f"{split}_error_count_{tool.name}"] = sum(tool.errors_by_code.values())
     return columns

@@ -64,7 +64,7 @@ class Preparation:
             base_model=Path(spec.base_model),
             secrets=await self._secrets(job),
             beat=self.beat,
-            ingest=Ingest(self.lease, grader_labels(spec.grader), name),
+            ingest=Ingest(self.lease, grader_labels(spec.grader), name, tuple(tool.name for tool in spec.tools)),
             log=EventLog(folder / run_layout.EVENTS),
             is_stopping=self.place.is_stopping,
             highest_step=-1 if job.current_step is None else job.current_step,
@@ -75,8 +75,8 @@ class Preparation:
         job = await JobRepository(connection).get(self.lease.job_id)
         assert job is not None, "its row is held"
         files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get_for_job(job.validation_file)
-        return _Loaded(job, await files.get_for_job(job.training_file), validation)
+        validation = None if job.validation_file is None else await files.get_kept(job.validation_file)
+        return _Loaded(job, await files.get_kept(job.training_file), validation)
 
     async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
         job, store = loaded.job, self.place.file_store

@@ -115,8 +115,8 @@ class Validation:
         await add_event(connection, job.id, f"Validating training file: {job.training_file}{also}", key="validating")
         await notify(connection, job.id)
         files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get_for_job(job.validation_file)
-        return job, await files.get_for_job(job.training_file), validation
+        validation = None if job.validation_file is None else await files.get_kept(job.validation_file)
+        return job, await files.get_kept(job.training_file), validation
 
     async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
         """Raises LeaseLost."""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.graders import PythonGrader
-from rft.grader_gateway.builtin.python_code import PythonCode
-from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_problem
+from rft.core.graders import MultiGrader, PythonGrader
+from rft.grader_gateway.build import refuse_bad_sources
+from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, glance_problem, source_problem
 
 SOUND = [
     "def grade(sample, item):\n    return 1.0",
@@ -87,9 +87,35 @@ def test_any_text_is_sound_or_a_problem(source: str) -> None:
     assert source_problem(source) is None or source_problem(source)
 
 
-def test_a_grader_with_a_problem_is_not_opened() -> None:
-    with pytest.raises(ValueError, match="does not define"):
-        PythonCode(PythonGrader(name="code", source="x = 1"))
+@pytest.mark.parametrize("source", [*SOUND, "def \uff47\uff52\uff41\uff44\uff45(s, i): return 1"])
+def test_what_is_sound_stands_up_to_a_glance(source: str) -> None:
+    assert source_problem(source) is None
+    assert glance_problem(source) is None
+
+
+@given(st.text(max_size=200) | st.text(alphabet="grade=1\n", max_size=20))
+def test_a_glance_refuses_nothing_that_would_be_taken(source: str) -> None:
+    assert glance_problem(source) is None or source_problem(source) is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("x = 1", "does not define `grade"), ("#grade" + "#" * MAX_SOURCE_BYTES, "longer than 256 kB")],
+)
+def test_a_glance_sees_what_is_too_long_or_never_names_grade(source: str, words: str) -> None:
+    assert words in (glance_problem(source) or "")
+
+
+def test_a_run_does_not_begin_with_a_source_that_cannot_grade_here() -> None:
+    good, bad = (
+        PythonGrader(name="good", source=SOUND[0]),
+        PythonGrader(name="bad", source="import nothing_of_this_name"),
+    )
+    refuse_bad_sources(good)
+    refuse_bad_sources(MultiGrader(name="both", graders={"a": good}, calculate_output="a"))
+    for spec in (bad, MultiGrader(name="both", graders={"a": good, "b": bad}, calculate_output="a + b")):
+        with pytest.raises(ValueError, match="grader 'bad': it does not define"):
+            refuse_bad_sources(spec)
 
 
 def test_a_package_that_this_process_keeps_out_is_there_for_graders(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The reward curve in characters."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rft.platform.cli.chart import DOT, Point, draw
@@ -59,6 +59,12 @@ def test_nothing_to_draw_and_no_room_give_nothing() -> None:
     assert draw([Point(1, 0.5, 0.5)], 40, 3) == ""
 
 
+_SMALLEST, _LARGEST = 5e-324, 1.7976931348623157e308
+
+
+@example([Point(7, -_SMALLEST, _SMALLEST)], 16, 4)
+@example([Point(step, 1.0, -_LARGEST) for step in range(6)], 16, 4)
+@example([Point(step, -1.0, _LARGEST) for step in range(60)], 17, 4)
 @given(_points, st.integers(0, 120), st.integers(0, 40))
 def test_any_curve_fits_its_frame(points: list[Point], width: int, height: int) -> None:
     drawn = draw(points, width, height)

@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from rft.platform.cli.app import app
 
 HEAVY = ("fastapi", "starlette", "celery", "torch", "transformers", "psycopg", "httpx", "aiohttp", "openai", "uvicorn")
 
@@ -25,6 +28,11 @@ def test_the_version_is_told_without_the_platform() -> None:
     assert not imported_by("version") & {*HEAVY, "rich"}
 
 
+def test_the_version_is_an_option_too() -> None:
+    told = [CliRunner().invoke(app, [word]).output for word in ("--version", "version")]
+    assert told[0] == told[1] != ""
+
+
 @pytest.mark.parametrize("command", ["files", "jobs", "rollouts", "tools", "graders", "models", "secrets", "key"])
 def test_help_needs_nothing_of_the_platform(command: str) -> None:
     assert not imported_by(command, "--help") & set(HEAVY)
@@ -35,6 +43,7 @@ def test_a_client_needs_neither_web_framework_nor_database() -> None:
         "import sys\n"
         "import rft.platform.cli.session, rft.platform.cli.transfer, rft.platform.cli.watch_screen\n"
         "import rft.platform.cli.job_pages, rft.platform.cli.rollout_pages, rft.platform.cli.registry_pages\n"
+        "import rft.platform.cli.step_pages\n"
         "print(' '.join({name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -192,6 +192,16 @@ def test_before_the_first_step_the_screen_says_so() -> None:
     assert "connecting" in screen(Watched())
 
 
+def test_a_queued_job_says_whose_slot_it_waits_for() -> None:
+    watched = Watched()
+    taken = [{"job": "ftjob-2", "hold": None}, {"job": "ftjob-3", "hold": "tool 'search'"}]
+    watched.hear(Sent("job", json.dumps(job("queued", waits_for=taken)[1]), None))
+    words = "waits for one of the slots of ftjob-2, ftjob-3 (held: tool 'search')"
+    assert watched.status_line(0.0).endswith(words)
+    watched.hear(Sent("job", json.dumps(job("queued", waits_for=taken[:1])[1]), None))
+    assert watched.status_line(0.0).endswith("waits for the slot of ftjob-2")
+
+
 def test_lines_tell_events_and_changes_of_state() -> None:
     watched = Watched()
     told = [job("queued"), job(), event(1, "first"), event(2, "\x1b[31mred\x1b[0m [bold]", "warn"), job("cancelled")]

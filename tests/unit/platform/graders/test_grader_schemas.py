@@ -152,6 +152,7 @@ def multi(**graders: dict[str, Any]) -> dict[str, Any]:
     return {"type": "multi", "graders": graders, "calculate_output": next(iter(graders))}
 
 
+LONG = {"type": "python", "source": f"def grade(s, i): return 1{' ' * 140_000}"}
 BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
     ("exact", (), "must be an object"),
     ({"input": "x"}, ("type",), "Field required"),
@@ -164,6 +165,15 @@ BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
     ({**CLOSE, "evaluation_metric": "rouge_9"}, ("evaluation_metric",), "rouge_5"),
     ({**SCORE, "range": [1, 0]}, ("range",), "below its end"),
     ({**SCORE, "range": [0]}, ("range",), "two numbers"),
+    ({**SCORE, "range": ["0", "1"]}, ("range",), "two numbers"),
+    ({**SCORE, "range": [False, True]}, ("range",), "two numbers"),
+    ({**EXACT, "pass_threshold": "0.5"}, ("pass_threshold",), "must be a number"),
+    ({**PYTHON, "pass_threshold": True}, ("pass_threshold",), "must be a number"),
+    (
+        {**SCORE, "input": [{"role": "user", "content": ["{{ left", "open }}"]}]},
+        ("input", 0, "content"),
+        "variables begin with",
+    ),
     ({**SCORE, "input": []}, ("input",), "at least 1"),
     ({**SCORE, "input": [{"role": "robot", "content": "x"}]}, ("input", 0, "role"), "'user'"),
     (
@@ -175,7 +185,17 @@ BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
     ({**LABEL, "passing_labels": ["great"]}, ("passing_labels",), "'great' is not among the labels"),
     ({**LABEL, "labels": ["good", "good"]}, ("labels",), "different"),
     ({**PYTHON, "source": "def score(): pass"}, ("source",), "grade"),
-    ({**PYTHON, "source": "def grade(sample, item) return"}, ("source",), ""),
+    ({**PYTHON, "source": f"def grade(s, i): return 1{' ' * 256 * 1024}"}, ("source",), "longer than 256 kB"),
+    (
+        multi(a=LONG, b=EXACT, c=LONG, d=LONG),
+        ("graders", "c", "source"),
+        "all sources of a grader have 256 kB together",
+    ),
+    (
+        {**multi(a=LONG), "graders": [{**LONG, "name": "a"}, {**LONG, "name": "b"}]},
+        ("graders", "b", "source"),
+        "longer than 256 kB, with those before it",
+    ),
     ({**RULER, "model": ""}, ("model",), "model"),
     (multi(exact={**EXACT, "reference": "{{ sam.x }}"}), ("graders", "exact", "reference"), "sam.x"),
     (multi(inner=multi(exact=EXACT)), ("graders", "inner", "type"), "may not hold another one"),

@@ -39,19 +39,21 @@ def test_the_environment_of_a_child_holds_no_address_and_no_key() -> None:
 async def test_a_child_gets_its_input_once_and_writes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = await launch([sys.executable, "-c", "import sys; print(sys.stdin.read()[::-1])"], log=log, stdin=b"abc")
-    assert await child.wait(30)
+    assert await child.wait(120)
     assert (child.returncode, log.read_text()) == (0, "cba\n")
 
 
 async def test_a_child_that_reads_nothing_is_no_error(tmp_path: Path) -> None:
     child = await launch(["true"], log=tmp_path / "log", stdin=b"x" * 10_000_000)
-    assert await child.wait(30)
+    assert await child.wait(120)
     assert child.returncode == 0
 
 
-@pytest.mark.parametrize(("trap", "ended_by"), [("", signal.SIGTERM), ("trap '' TERM;", signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("trap", "grace_s", "ended_by"), [("", 60.0, signal.SIGTERM), ("trap '' TERM;", 0.5, signal.SIGKILL)]
+)
 async def test_stopping_asks_first_and_reaches_the_whole_group(
-    tmp_path: Path, trap: str, ended_by: signal.Signals
+    tmp_path: Path, trap: str, grace_s: float, ended_by: signal.Signals
 ) -> None:
     log = tmp_path / "log"
     script = f"{trap} sleep 600 & echo $! $$; wait; wait; wait"
@@ -59,10 +61,10 @@ async def test_stopping_asks_first_and_reaches_the_whole_group(
     while not log.read_text().endswith("\n"):
         assert not await child.wait(0.02)
     grandchild = int(log.read_text().split()[0])
-    await child.stop(grace_s=0.5)
+    await child.stop(grace_s=grace_s)
     assert child.returncode == -ended_by
     await until(lambda: not is_alive(grandchild), "the grandchild to be gone")
-    await child.stop(grace_s=0.5)
+    await child.stop(grace_s=grace_s)
 
 
 def test_endings_are_told_in_words() -> None:

@@ -91,6 +91,32 @@ def test_tools_are_told_nested_and_flat() -> None:
     assert (data["tool_calls_to_search"], data["train_error_count_search"]) == (2.0, 3)
 
 
+def test_a_tool_that_nobody_called_was_called_zero_times() -> None:
+    idle = stats(0.5).model_copy(update={"tools": ()})
+    step = step_done(2, 4).model_copy(update={"valid": idle})
+    data = cast("dict[str, Any]", metrics_event(step, JUDGE, ("cat", "search")).data)
+    cat, search = data["tools"]
+    assert (cat["name"], cat["train_calls_count"], cat["train_calls_per_rollout_mean"]) == ("cat", 0, 0.0)
+    assert (cat["train_error_count"], cat["train_errors_by_code"]) == (0, {})
+    assert (cat["train_output_tokens_mean"], cat["train_execution_latency_mean"]) == (None, None)
+    assert (search["train_calls_count"], search["valid_calls_count"]) == (8, 0)
+    assert (data["tool_calls_to_cat"], data["valid_tool_calls_to_search"]) == (0.0, 0.0)
+    assert (data["train_error_count_cat"], data["valid_error_count_search"]) == (0, 0)
+
+
+def test_a_split_that_did_not_run_says_nothing_about_tools() -> None:
+    data = cast("dict[str, Any]", metrics_event(step_done(1, 4, evaluated=False), JUDGE, ("cat",)).data)
+    assert (data["tools"][0]["train_calls_count"], data["tools"][0]["valid_calls_count"]) == (0, None)
+    assert "valid_tool_calls_to_cat" not in data
+
+
+def test_calls_per_rollout_are_unknown_where_nothing_was_graded() -> None:
+    broken = stats(0.0).model_copy(update={"graded": 0, "tools": ()})
+    step = step_done(1, 4, evaluated=False).model_copy(update={"train": broken})
+    (tool,) = cast("dict[str, Any]", metrics_event(step, JUDGE, ("cat",)).data)["tools"]
+    assert (tool["train_calls_count"], tool["train_calls_per_rollout_mean"]) == (0, None)
+
+
 def test_failures_are_blamed_on_the_grader_only_when_it_had_them() -> None:
     seen = GraderStats(name="judge", gradings=4, latency_mean_s=0.1, errors_by_code={"timeout": 2, "invalid_score": 1})
     train = stats(0.4).model_copy(update={"failures_by_code": {"timeout": 3, "invalid_score": 1}, "graders": (seen,)})

@@ -1,12 +1,13 @@
 """`python -m rft.trainer.starter DIRECTORY [--seed N]`: build a starter policy."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
-# Before torch is imported: with anything else running, spinning OpenMP threads are many times slower.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+from rft.trainer.lean_imports import prepare_imports
+
+if __name__ == "__main__":
+    prepare_imports()
 
 from rft.core.errors import RftError
 from rft.trainer.starter import build

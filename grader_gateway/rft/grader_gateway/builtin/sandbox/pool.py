@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from rft.grader_gateway.builtin.sandbox.process import SandboxLost, SandboxProcess, SandboxSetup
+from rft.grader_gateway.builtin.sandbox.child import SandboxLost
+from rft.grader_gateway.builtin.sandbox.process import SandboxProcess, SandboxSetup
 
 AT_ONCE = max(4, os.cpu_count() or 1)
 """Grades under way in one process of ours, of all graders together: each may take gigabytes."""

@@ -1,0 +1,59 @@
+"""The parts of a multi grader as they are written: an object or a list, bearable together."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_bytes
+
+MAX_PARTS = 64
+
+
+def refused_at(place: tuple[int | str, ...], words: str) -> ValidationError:
+    """An error that carries its own place below the field."""
+    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
+    return ValidationError.from_exception_data("grader", [{"type": error, "loc": place, "input": None}])
+
+
+def by_name(graders: Any) -> Any:
+    """A list of named graders is taken as the dictionary it stands for."""
+    if isinstance(graders, dict) and isinstance(graders.get("type"), str):
+        raise PydanticCustomError("invalid_value", "must be an object of graders by name; this is one bare grader")
+    if not isinstance(graders, list):
+        return graders
+    named: dict[str, Any] = {}
+    for index, grader in enumerate(graders):
+        name = grader.get("name") if isinstance(grader, dict) else None
+        if not isinstance(name, str):
+            raise refused_at((index, "name"), "each grader of a list needs a name")
+        if name in named:
+            raise refused_at((index, "name"), f"grader names must differ; '{name}' appears twice")
+        named[name] = grader
+    return named
+
+
+def refuse_long_together(graders: Any) -> Any:
+    """Their sources are read one after the other: together they may be as long as one."""
+    if not isinstance(graders, dict):
+        return graders
+    total = 0
+    for name, grader in graders.items():
+        source = grader.get("source") if isinstance(grader, dict) else getattr(grader, "source", None)
+        total += source_bytes(source) if isinstance(source, str) else 0
+        if total > MAX_SOURCE_BYTES:
+            cap = f"{MAX_SOURCE_BYTES // 1024} kB"
+            words = f"longer than {cap}, with those before it: all sources of a grader have {cap} together"
+            raise refused_at((name, "source"), words)
+    return graders
+
+
+def dict_or_list(schema: dict[str, Any]) -> None:
+    """Tells the document of the list, too, and of the names."""
+    name = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,63}$"}
+    as_object = schema["properties"]["graders"]
+    as_object["propertyNames"] = name
+    named = {"allOf": [as_object["additionalProperties"], {"required": ["name"], "properties": {"name": name}}]}
+    as_list = {"type": "array", "items": named, "minItems": 1, "maxItems": MAX_PARTS}
+    about = {key: as_object.pop(key) for key in ("title", "description") if key in as_object}
+    schema["properties"]["graders"] = {"anyOf": [as_object, as_list], **about}

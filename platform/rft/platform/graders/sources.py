@@ -1,0 +1,24 @@
+"""Sources of python graders are checked before anything is made of them: the API itself never reads one."""
+
+import logging
+
+from rft.grader_gateway.builtin.source_check import SourcesUnchecked, first_bad_source
+from rft.platform.api.errors import BadRequest, Unavailable
+from rft.platform.graders.schemas import Grader, PythonGrader
+from rft.platform.graders.specification import leaves
+
+_LOG = logging.getLogger(__name__)
+
+
+async def refuse_bad_sources(grader: Grader, *, param: str) -> None:
+    """Raises BadRequest with the compiler's words for a source that cannot grade, Unavailable where nobody can tell."""
+    found = [(path, leaf.source) for path, _, leaf in leaves(grader, param) if isinstance(leaf, PythonGrader)]
+    try:
+        bad = await first_bad_source([source for _, source in found])
+    except SourcesUnchecked as error:
+        _LOG.error("the sources of a grader were not checked: %s", error)
+        words = "The grader's source could not be checked just now; try again."
+        raise Unavailable(words, param=param, code="source_not_checked") from error
+    if bad is not None:
+        place = f"{found[bad.index][0]}.source"
+        raise BadRequest(f"Invalid '{place}': {bad.problem}.", param=place, code="invalid_value")

@@ -1,0 +1,84 @@
+"""Rollouts and attempts as they are stored by the thousand, and read back without being looked at again."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import psycopg
+import pytest
+from pydantic import BaseModel
+
+from rft.core.events import RunStarted
+from rft.platform.api.keys import create_key
+from rft.platform.api.pagination import ListPage
+from rft.platform.jobs.objects import EventObject
+from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
+from tests.integration.api.running_api import BellTower, Served
+from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.train_events import attempts_made, logged, one_step, rollout_done
+from tests.integration.worker.workbench import Workbench
+
+
+@pytest.fixture
+async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with a key."""
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, BellTower()) as port:
+        headers = {"Authorization": f"Bearer {key}"}
+        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
+            yield client
+
+
+async def test_pages_are_what_the_document_says_of_them(bench: Workbench, http: httpx.AsyncClient) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    started = RunStarted(resumed_from_step=None, total_steps=1, pid=1)
+    failed = rollout_done(job_id, 1, 7, failed=True)
+    await store(bench, ingest, logged([started, *one_step(job_id, 1, 1, rollouts=2), failed]))
+    rollouts = (await http.get(f"/{job_id}/rollouts")).content
+    events = (await http.get(f"/{job_id}/events")).content
+    found = ListPage[RolloutSummary].model_validate_json(rollouts, strict=True)
+    ListPage[EventObject].model_validate_json(events, strict=True)
+    assert found.model_dump_json().encode() == rollouts, "field by field and in order"
+    assert ListPage[EventObject].model_validate_json(events).model_dump_json().encode() == events
+    for summary in found.data:
+        detail = RolloutDetail.model_validate_json((await http.get(f"/{job_id}/rollouts/{summary.id}")).content)
+        assert _without_record(detail) == summary
+
+
+def _without_record(detail: BaseModel) -> RolloutSummary:
+    return RolloutSummary.model_validate(detail.model_dump(exclude={"record"}))
+
+
+async def test_an_empty_page_is_one_of_a_job_that_exists(bench: Workbench, http: httpx.AsyncClient) -> None:
+    job_id = (await leased(bench)).lease.job_id
+    page = (await http.get(f"/{job_id}/rollouts")).json()
+    assert page == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
+    for path in ("", "?after=trace_x", "/trace_x"):
+        reply = await http.get(f"/ftjob-none/rollouts{path}")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (404, "fine_tune_not_found"), path
+    assert (await http.get(f"/{job_id}/rollouts?after=trace_x")).json()["error"]["code"] == "invalid_cursor"
+
+
+async def test_an_attempt_that_ended_late_is_listed_with_its_rollout(bench: Workbench, http: httpx.AsyncClient) -> None:
+    ingest = await leased(bench)
+    job_id, rollout = ingest.lease.job_id, rollout_done(ingest.lease.job_id, 1, 0)
+    late = attempts_made(2, rollout.trace_id, None)
+    await store(bench, ingest, logged([attempts_made(1, rollout.trace_id, None), rollout, late]))
+    page = (await http.get(f"/{job_id}/rollouts/{rollout.trace_id}/attempts")).json()
+    assert [one["step"] for one in page["data"]] == [1, 2]
+
+
+async def test_what_is_stored_in_bulk_goes_with_its_job_and_no_other(bench: Workbench) -> None:
+    jobs: list[str] = []
+    for ingest in (await leased(bench), await leased(bench)):
+        job_id = ingest.lease.job_id
+        jobs.append(job_id)
+        rollout = rollout_done(job_id, 1, 0)
+        await store(bench, ingest, logged([rollout, attempts_made(1, rollout.trace_id, None, None)]))
+    gone, kept = jobs
+    async with bench.database.transaction() as connection:
+        await connection.execute("delete from jobs where id = %s", (gone,))
+    assert [row["job_id"] for row in await bench.all("select job_id from rollouts")] == [kept]
+    assert [row["job_id"] for row in await bench.all("select job_id from attempts")] == [kept, kept]

@@ -1,0 +1,57 @@
+"""Steps and curves on terminals of all widths."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rft.platform.cli.rollout_views import Curves, Step
+from rft.platform.cli.step_pages import CurvesPage, step_table
+
+
+def figures(reward: float | None, excluded: int = 0) -> dict[str, Any]:
+    """One split of a step."""
+    return {"rollouts": 8, "excluded": excluded, "excluded_share": excluded / 8, "reward_mean": reward}
+
+
+def printed(page: Any, width: int) -> str:
+    """What a terminal shows."""
+    console = Console(width=width, force_terminal=False, highlight=False)
+    with console.capture() as capture:
+        console.print(page)
+    return capture.get()
+
+
+def curves(rewards: list[float | None], *, steps: int | None = None) -> Curves:
+    """A job's course, one training reward a step."""
+    data = [{"step": step, "record": {"train": figures(reward, 1)}} for step, reward in enumerate(rewards)]
+    count = len(rewards) if steps is None else steps
+    return Curves.model_validate({"steps": count, "rollouts": 8 * count, "excluded": count, "data": data})
+
+
+@pytest.mark.parametrize("width", [30, 50, 80, 200])
+def test_the_curve_fits_the_page(width: int) -> None:
+    shown = printed(CurvesPage(curves([0.1, 0.9, 0.5])), width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "┤" in shown
+
+
+def test_a_page_too_narrow_for_a_curve_is_not_a_job_without_rewards() -> None:
+    assert "too narrow" in printed(CurvesPage(curves([0.1])), 15)
+    assert "no rewards yet" in printed(CurvesPage(curves([None])), 15)
+
+
+def test_sums_tell_the_course_and_that_steps_were_left_out() -> None:
+    shown = printed(CurvesPage(curves([0.1, 0.9, 0.5], steps=3000)), 100)
+    assert "0.100 -> 0.500, best 0.900 at step 1" in shown
+    assert "3,000, drawn: 3" in shown
+    assert "24,000, left out: 12.5%" in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_rewards_are_the_last_columns_to_go(width: int) -> None:
+    record = {"total_steps": 9, "train": figures(0.5, 2), "valid": None, "timing": {"full_step_s": 3.0}}
+    steps = [Step.model_validate({"step": 7, "record": record})]
+    lines = printed(step_table(steps), width).splitlines()
+    assert lines[-1].split()[:3] == ["7", "0.500", "-"]
+    assert ("25.0%" in lines[-1]) == (width >= 60)

@@ -1,0 +1,29 @@
+"""A run has begun before anything heavy is imported, and some packages never are."""
+
+import subprocess
+import sys
+
+
+def printed(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_run_begins_without_torch_and_what_stands_on_it() -> None:
+    heavy = ("torch", "transformers", "numpy", "aiohttp")
+    assert printed(f"import sys, rft.trainer.run; print([name for name in {heavy} if name in sys.modules])") == "[]"
+
+
+def test_what_a_trainer_keeps_out_looks_as_if_it_were_not_installed() -> None:
+    code = (
+        "import importlib.util; from rft.trainer.lean_imports import prepare_imports; prepare_imports();"
+        " print([importlib.util.find_spec(name) for name in ('sklearn', 'scipy')])"
+    )
+    assert printed(code) == "[None, None]"
+
+
+def test_the_metadata_of_installed_packages_is_read_once() -> None:
+    code = (
+        "import importlib.metadata; from rft.trainer.lean_imports import prepare_imports; prepare_imports();"
+        " read = importlib.metadata.packages_distributions; print(read() is read(), 'torch' in read())"
+    )
+    assert printed(code) == "True True"

@@ -1,0 +1,112 @@
+"""What a run does once torch is there: model, engine and ways out are put together, then come baseline and steps."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from rft.core import run_layout
+from rft.core.dataset import DatasetRow
+from rft.core.spec import RunSpec
+from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.hermes import HermesChatFormat
+from rft.trainer.begun import BegunRun
+from rft.trainer.engines.base import Engine
+from rft.trainer.engines.choose import open_engine
+from rft.trainer.events import EventWriter
+from rft.trainer.fitting import split_by_fit, too_long_notice
+from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.ledger import Ledger
+from rft.trainer.open_rollouts import OpenRolloutsFile
+from rft.trainer.policy import load_base_model
+from rft.trainer.steps import Steps, Workplace
+from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
+from rft.trainer.watch import RunFailed, Watch
+from rft.trainer.wiring import occasion_of, open_hold, open_outside, rollout_setup
+
+
+def train(begun: BegunRun) -> None:
+    """From the start or the latest complete checkpoint to the last step. Raises RunAborted, and whatever fails."""
+    torch.set_num_threads(begun.spec.torch_threads)
+    try:
+        _train(begun)
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+
+
+def _train(begun: BegunRun) -> None:
+    spec, secrets, events, background = begun.spec, begun.secrets, begun.events, begun.background
+    checkpoints, resumed = begun.checkpoints, begun.resumed_from_step
+    tokenizer = load_tokenizer(spec.base_model)
+    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
+    background.check()
+    engine = open_engine(spec, chat_format)
+    ledger, deadlines = Ledger(events), Deadlines()
+    open_rollouts = OpenRolloutsFile(begun.folder / run_layout.OPEN_ROLLOUTS)
+    last = [engine.close, ledger.aclose]
+    try:
+        train = _fitting(begun.train, "training_file", chat_format, engine, events)
+        valid = _fitting(begun.valid, "validation_file", chat_format, engine, events)
+        hold = open_hold(spec, secrets, deadlines, events.append)
+        on_change = None if hold is None else hold.on_change
+        occasion = occasion_of(events.launches)
+        outside = background.call(
+            open_outside(
+                spec,
+                secrets,
+                on_attempt=ledger.add,
+                on_change=on_change,
+                occasion=occasion,
+                open_rollouts=open_rollouts,
+            )
+        )
+        last.insert(0, partial(outside.aclose, background.stopped))
+        background.call(outside.tell_left_open(open_rollouts.left))
+        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
+        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
+        latest = checkpoints.latest
+        steps = Steps(place, latest.watch if latest else Watch())
+        trainer = PolicyTrainer(
+            load_base_model(spec.base_model),
+            tokenizer,
+            _update_settings(spec),
+            output_dir=checkpoints.folder,
+            source=steps.rollouts,
+            on_saved=steps.finish,
+            check=background.check,
+        )
+        if resumed is None:
+            steps.baseline(trainer.save_baseline)
+        else:
+            background.call(engine.publish(resumed, checkpoints.path_of(resumed)))
+        trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+    finally:
+        background.finish(*(close() for close in last))
+        open_rollouts.shut()
+
+
+def _fitting(
+    rows: Sequence[DatasetRow], param: str, chat_format: HermesChatFormat, engine: Engine, events: EventWriter
+) -> list[DatasetRow]:
+    """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
+    limit = engine.max_context_tokens
+    fitting, too_long = split_by_fit(rows, chat_format, max_context_tokens=limit)
+    if too_long:
+        notice = too_long_notice(too_long, file=param.replace("_", " "), max_context_tokens=limit)
+        if not fitting:
+            raise RunFailed("rows_too_long", notice.message, param)
+        events.append(notice)
+    return fitting
+
+
+def _update_settings(spec: RunSpec) -> UpdateSettings:
+    wanted = spec.hyperparameters
+    return UpdateSettings(
+        steps=wanted.steps,
+        rows_per_step=wanted.burst,
+        learning_rate=spec.lora.learning_rate * wanted.learning_rate_multiplier,
+        lora=spec.lora,
+        loss_type=spec.loss_type,
+        temperature=spec.temperature,
+        seed=spec.seed,
+    )
