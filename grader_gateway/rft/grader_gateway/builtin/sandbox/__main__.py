@@ -22,7 +22,7 @@ from rft.grader_gateway.builtin.sandbox.forked import (
     verdict,
 )
 from rft.grader_gateway.builtin.sandbox.one_grade import SOURCE_NAME, Limits, grade_and_exit
-from rft.grader_gateway.builtin.sandbox.preload import preload, preload_always
+from rft.grader_gateway.builtin.sandbox.preload import preload, preload_always, preload_with_disk
 from rft.grader_gateway.builtin.sandbox.system_calls import machine_problem
 
 
@@ -34,7 +34,6 @@ def main() -> None:
         reply_with(replies, {"refused": problem})
         return
     give_way()
-    has_file_rules = setup["has_file_rules"] and allow_libraries_only()
     warnings.simplefilter("ignore")
     limits = Limits(timeout_s=setup["timeout_s"], memory_bytes=setup["memory_bytes"])
     preload_always()
@@ -43,6 +42,9 @@ def main() -> None:
         reply_with(replies, problem)
         return
     tree = ast.parse(setup["source"], SOURCE_NAME)
+    preload_with_disk(tree)
+    # Up to here the source was read, by a compiler locked up in a child and by a parser; nothing of it was run.
+    has_file_rules = setup["has_file_rules"] and allow_libraries_only()
     preload(tree)
     code = compile(tree, SOURCE_NAME, "exec", dont_inherit=True)
     del tree

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 
 PACKAGES = frozenset(
     {
@@ -18,6 +19,8 @@ PACKAGES = frozenset(
 _WITH_SIDE_EFFECTS = frozenset(
     {"__main__", "antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle", "turtledemo", "webbrowser"}
 )
+_IN_NEED_OF_A_DISK = frozenset({"skbio"})
+"""They make a file when they are imported: to be imported by themselves, before files are out of reach."""
 _ALWAYS = ("_strptime", "unicodedata")
 """What the standard library and the compiler import late, and cannot where no file can be opened."""
 
@@ -28,16 +31,24 @@ def preload_always() -> None:
         importlib.import_module(name)
 
 
+def preload_with_disk(tree: ast.Module) -> None:
+    """Import the few of these packages that make a file when they are imported: the packages, and nothing else."""
+    tempfile.tempdir = os.getcwd()  # some packages ask for it when they are imported; soon nothing can be written
+    for name in {name.partition(".")[0] for name in _imported(tree)} & _IN_NEED_OF_A_DISK:
+        _import(name)
+
+
 def preload(tree: ast.Module) -> None:
     """Import what the source does; what cannot be imported will fail in the grader, with its own words."""
-    tempfile.tempdir = os.getcwd()  # some packages ask for it when they are imported, and nothing can be written
     for name in _imported(tree):
         top = name.partition(".")[0]
         if top in PACKAGES or (top in sys.stdlib_module_names and top not in _WITH_SIDE_EFFECTS):
-            try:
-                importlib.import_module(name)
-            except Exception:
-                continue
+            _import(name)
+
+
+def _import(name: str) -> None:
+    with suppress(Exception):
+        importlib.import_module(name)
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
