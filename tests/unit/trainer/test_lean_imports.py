@@ -27,3 +27,14 @@ def test_the_metadata_of_installed_packages_is_read_once() -> None:
         " read = importlib.metadata.packages_distributions; print(read() is read(), 'torch' in read())"
     )
     assert printed(code) == "True True"
+
+
+def test_every_similarity_is_computed_without_what_a_trainer_keeps_out() -> None:
+    code = (
+        "from typing import get_args; from rft.trainer.lean_imports import prepare_imports; prepare_imports();"
+        " from rft.core.graders import SimilarityMetric;"
+        " from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity;"
+        " told = [name for name in get_args(SimilarityMetric) if name not in UNSUPPORTED_METRICS];"
+        " print([similarity(name, 'a b c d e f', 'a b c d e f') > 0.99 for name in told])"
+    )
+    assert set(printed(code).strip("[]").split(", ")) == {"True"}
