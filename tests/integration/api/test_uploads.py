@@ -55,6 +55,15 @@ async def test_the_file_may_come_before_its_purpose(client: AsyncOpenAI, api: Ap
     assert (await client.files.content(shown["id"])).read() == ROW
 
 
+@pytest.mark.parametrize("names", [("anchor", "seconds"), ("seconds", "anchor")])
+async def test_an_expiry_may_come_on_both_sides_of_the_file(api: Api, names: tuple[str, str]) -> None:
+    halves = {"anchor": b"created_at", "seconds": b"3600"}
+    before, after = (part(f"expires_after[{name}]", halves[name]) for name in names)
+    body = part("purpose", b"evals") + before + part("file", ROW, filename="a") + after + END
+    shown = (await send(api, body)).json()
+    assert shown["expires_at"] == shown["created_at"] + 3600
+
+
 @pytest.mark.parametrize(
     ("body", "param", "code"),
     [

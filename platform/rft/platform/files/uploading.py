@@ -90,7 +90,7 @@ async def _receive_file(
     store: FileStore, file_id: str, received: _Received, fields: dict[str, str], parts: AsyncIterator[PartEvent]
 ) -> None:
     if "purpose" in fields:  # Otherwise it comes after the file, and is judged then.
-        purpose = _checked(fields).purpose
+        purpose = _checked(_complete(fields)).purpose
         _check_name(received.filename, purpose)
         if purpose != FINE_TUNE:
             received.check = None
@@ -129,6 +129,12 @@ def _checked(fields: dict[str, str]) -> UploadFields:
     except ValidationError as error:
         found = [{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]
         raise RequestValidationError(found) from error
+
+
+def _complete(fields: dict[str, str]) -> dict[str, str]:
+    """Without half an expiry, whose other half may come after the file."""
+    halves = {name for name in fields if name.startswith("expires_after[")}
+    return {name: value for name, value in fields.items() if len(halves) != 1 or name not in halves}
 
 
 def _check_name(filename: str, purpose: UploadPurpose) -> None:
