@@ -2,18 +2,12 @@
 
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_bytes
+from rft.platform.api.wire import refused_at
 
 MAX_PARTS = 64
-
-
-def refused_at(place: tuple[int | str, ...], words: str) -> ValidationError:
-    """An error that carries its own place below the field."""
-    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
-    return ValidationError.from_exception_data("grader", [{"type": error, "loc": place, "input": None}])
 
 
 def by_name(graders: Any) -> Any:

@@ -19,9 +19,9 @@ from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
-from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless
+from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
 from rft.platform.graders.judge_fields import Input, JudgeModel, SamplingWanted, Template
-from rft.platform.graders.parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together, refused_at
+from rft.platform.graders.parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together
 from rft.platform.tools.fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[

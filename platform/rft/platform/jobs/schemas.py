@@ -1,6 +1,6 @@
 """Fine-tuning jobs on the wire: what a customer orders."""
 
-from typing import Annotated, Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from rft.core.json_schema import schema_problem
-from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be
+from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.graders.schemas import Grader
 from rft.platform.registry.references import GraderOrReference, ToolOrReference
 from rft.platform.tools.schemas import Tool
@@ -72,11 +72,6 @@ class LoraWanted(OpenBody):
     """What learning_rate_multiplier 1 means."""
 
 
-def _refuse_at(problem: str, *place: str) -> NoReturn:
-    error = PydanticCustomError("invalid_value", "{problem}", {"problem": problem})
-    raise ValidationError.from_exception_data("order", [{"type": error, "loc": place, "input": None}])
-
-
 def _known_response_format(value: Any) -> Any:
     if value is None:
         return value
@@ -95,7 +90,7 @@ def _refuse_bad_schema(response_format: dict[str, Any]) -> None:
         raise PydanticCustomError("invalid_value", "of type 'json_schema' needs a schema")
     problem = schema_problem(schema)
     if problem is not None:
-        _refuse_at(problem, *(() if nested is response_format else ("json_schema",)), "schema")
+        raise refused_at((*(() if nested is response_format else ("json_schema",)), "schema"), problem)
 
 
 _FORMATS: JsonDict = {
@@ -238,7 +233,7 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
         if isinstance(value, dict):
             for key, entry in value.items():
                 if not holds_only_text(key) or not holds_only_text(entry):
-                    _refuse_at("contains a NUL or half a surrogate pair, which cannot be stored", str(key))
+                    raise refused_at((str(key),), "contains a NUL or half a surrogate pair, which cannot be stored")
         return value
 
     @field_validator("integrations", mode="after")
