@@ -5,6 +5,13 @@ from enum import StrEnum
 from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
 
+UNREADABLE_CALL = "unreadable_call"
+"""Error code of a tool call that cannot be read."""
+UNREADABLE_CALL_OUTPUT = (
+    "Error: this tool call could not be read. Write a JSON object with a string `name` and an object `arguments`."
+)
+"""What the model reads of it."""
+
 
 class Role(StrEnum):
     """Who speaks. `developer` is the contract's word for what templates call `system`."""

@@ -3,12 +3,15 @@
 import asyncio
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from rft.core.job import JobStatus
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
 from rft.platform.store.database import Database
+from rft.platform.store.key_rotation import rotate_key
+from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.lease import Lease, LeaseLost, Refusal, heartbeat, release, take
 from rft.platform.worker.owner import is_surely_dead, new_owner
@@ -96,6 +99,23 @@ async def test_silent_workers_lose_their_jobs_and_lost_bells_are_rung_again(benc
     assert await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append) == []
     rung = await reconcile_once(bench.database, reconcile_s=0, ringer=bells.append)
     assert {(bell.task_name, bell.job_id) for bell in rung} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
+
+
+async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(bench: Workbench, tmp_path: Path) -> None:
+    silent = await bench.queued_job()
+    await held(bench, silent, ttl_s=0.0)
+    SecretBox.at(tmp_path)
+    rung: list[Bell] = []
+
+    def meanwhile(_: float) -> None:
+        rung.extend(asyncio.run(look()))
+
+    async def look() -> list[Bell]:
+        async with Database(bench.database_url) as database:
+            return await reconcile_once(database, reconcile_s=1000, ringer=bench.bells.append)
+
+    await asyncio.to_thread(rotate_key, tmp_path / KEY_FILE, bench.database_url, sleep=meanwhile)
+    assert rung == [Bell(RUN_JOB, silent)]
 
 
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Workbench) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
 from rft.core.grade import Grade
-from rft.core.messages import Role, ToolCall, ToolResult
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, Role, ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.gateways import FinishedTrace
@@ -108,8 +108,7 @@ def test_an_unreadable_call_is_the_models_mistake(row: DatasetRow, key: RolloutK
     broken, good = rollout.trace.turns[0].results
     assert broken.is_model_error
     assert broken.error_code == "unreadable_call"
-    assert broken.output is not None
-    assert broken.output.startswith("Error:")
+    assert broken.output == UNREADABLE_CALL_OUTPUT
     assert (good.output, good.is_model_error) == ('{"q": 1}', False)
     assert len(tools.calls) == 1
     assert rollout.reward == 1.0

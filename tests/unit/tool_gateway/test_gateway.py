@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode, Stage
-from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.client import HttpClient
 from rft.egress.endpoint_client import EndpointClient
@@ -133,7 +133,7 @@ async def test_a_good_call(set_scene: SetScene) -> None:
         ("{", "echo", "invalid_arguments", "not valid JSON"),
         ('{"text": 5}', "echo", "invalid_arguments", '5 is not of type "string"'),
         ("{}", "search", "unknown_tool", "There is no tool named 'search'. Tools: echo, homeless."),
-        ("<tool_call>{", "", "unreadable_call", "could not be read"),
+        ("<tool_call>{", "", "unreadable_call", UNREADABLE_CALL_OUTPUT),
     ],
 )
 async def test_the_models_mistake_is_answered_without_any_http(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.messages import ToolCall, ToolResult, ToolSchema
+from rft.core.messages import UNREADABLE_CALL, UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import ToolServer
 from rft.egress.classify import status_words
 from rft.egress.endpoint import Endpoint, blot
@@ -78,8 +78,7 @@ class HttpToolGateway:
 
     def _mistake(self, call: ToolCall, tools: Sequence[ToolSchema]) -> _Shown | None:
         if not call.name:
-            words = "The tool call could not be read. Write one JSON object with `name` and `arguments`."
-            return _Shown(f"Error: {words}", "unreadable_call")
+            return _Shown(UNREADABLE_CALL_OUTPUT, UNREADABLE_CALL)
         schema = next((tool for tool in tools if tool.name == call.name), None)
         if schema is None:
             known = ", ".join(tool.name for tool in tools) or "none"

@@ -9,9 +9,9 @@ from rft.core.events import GraderStats, RolloutDone, RolloutStats, ToolStats
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, PartOutcome, TokenUsage, total_usage
 from rft.core.group import Group
-from rft.core.messages import ToolCall, ToolResult
+from rft.core.messages import UNREADABLE_CALL, ToolCall, ToolResult
 from rft.core.rollout import Rollout
-from rft.rollouts.tool_calls import BUDGET_USED_UP, UNREADABLE_CALL
+from rft.rollouts.tool_calls import BUDGET_USED_UP
 
 UNKNOWN_TOOL = "unknown_tool"
 """The tool gateway's code for a name the row does not describe."""

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
-from rft.core.messages import ToolCall, ToolResult
+from rft.core.messages import UNREADABLE_CALL, UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult
 from rft.rollouts.at_once import all_at_once
 from rft.rollouts.gateways import ToolGateway
 
 BUDGET_USED_UP = "tool_budget_used_up"
 """Error code of a call beyond the budget; it never leaves the house."""
-UNREADABLE_CALL = "unreadable_call"
-"""Error code of a call that cannot be read."""
 
 
 class BrokenOff(Exception):
@@ -89,7 +87,7 @@ def _unreadable(call: ToolCall) -> ToolResult:
     return _mistake(
         call,
         UNREADABLE_CALL,
-        "Error: this tool call could not be read. Write a JSON object with a string `name` and an object `arguments`.",
+        UNREADABLE_CALL_OUTPUT,
     )
 
 

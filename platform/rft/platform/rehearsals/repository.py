@@ -10,13 +10,12 @@ from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
 from rft.platform.jobs.repository import JobError
+from rft.platform.store.advisory_locks import AdvisoryLock, lock
 from rft.platform.worker.storable import storable_json
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 
 RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed", "cancelled"]
 
-_LOCK = 7_304_201_125
-"""Advisory lock: one worker at a time decides which rehearsal runs next."""
 _COLUMNS: LiteralString = (
     "id, status, is_cancel_requested, created_at, started_at, finished_at, model, training_file, method, secrets, seed,"
     " plan, report, error"
@@ -75,7 +74,7 @@ class RehearsalRepository:
 
     async def take(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> RehearsalRow | None:
         """The queued rehearsal, running now; None when it is not to be run, or another one runs."""
-        await self._connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        await lock(self._connection, AdvisoryLock.REHEARSALS)
         rows = await self._fetch(_TAKE, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
         return rows[0] if rows else None
 

@@ -7,10 +7,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
+from rft.platform.store.advisory_locks import AdvisoryLock, lock
 
 _COLUMNS: LiteralString = "id, sealed, created_at, retired_at"
-_LOCK = 7_304_201_120
-"""Advisory lock: one change at a time, so that neither too many nor too few secrets are ever active."""
 
 
 class SigningSecretRow(Record):
@@ -30,7 +29,7 @@ class SigningSecretRepository:
 
     async def lock(self) -> None:
         """Keep others from changing anything until the caller's transaction ends."""
-        await self._connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        await lock(self._connection, AdvisoryLock.SIGNING_SECRETS)
 
     async def insert(self, secret_id: str, sealed: bytes) -> SigningSecretRow:
         """A new, active one."""

@@ -14,9 +14,8 @@ from psycopg import sql
 
 from rft.core.errors import RftError
 from rft.platform.store import key_file
+from rft.platform.store.advisory_locks import AdvisoryLock, try_lock_connection
 
-_LOCK = 7_304_201_119
-"""Advisory lock: one rotation at a time, or one would drop the key of the other."""
 SETTLE_S = 10.0
 """Longer than a request may take from sealing its secrets to committing them."""
 
@@ -68,7 +67,7 @@ def rotate_key(
     Raises RotationRunning, KeyFileUnusable, OSError, psycopg.Error; the next rotation finishes what one began.
     """
     with psycopg.connect(database_url, autocommit=True) as connection:
-        if not connection.execute("select pg_try_advisory_lock(%s)", (_LOCK,)).fetchall()[0][0]:
+        if not try_lock_connection(connection, AdvisoryLock.KEY_ROTATION):
             raise RotationRunning("another rotation is under way")
         keys = [Fernet.generate_key(), *key_file.read(path)]
         key_file.replace(path, keys)

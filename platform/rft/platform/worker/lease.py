@@ -9,6 +9,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.errors import RftError
 from rft.core.job import TERMINAL, JobStatus
+from rft.platform.store.advisory_locks import lock_host_slots
 from rft.platform.worker.owner import host_of
 from rft.platform.worker.result_file import write_results
 from rft.platform.worker.waiting import tell_waiting
@@ -58,7 +59,7 @@ async def take(
     """The lease of a queued job, or of a running or held one whose worker fell silent."""
     async with connection.transaction():
         host = host_of(owner)
-        await connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"rft_slots:{host}",))
+        await lock_host_slots(connection, host)
         used = await connection.execute(
             "select id from jobs where status in ('running', 'paused') and id <> %s"
             " and lease_until > clock_timestamp() and split_part(lease_owner, '/', 1) = %s",

@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.settings import Settings
 from rft.platform.settings import settings as process_settings
+from rft.platform.store.advisory_locks import AdvisoryLock, try_lock
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer, ring_all
 from rft.platform.store.database import Database
 from rft.platform.worker.ending import cancel_unheld, pause_unheld
@@ -18,7 +19,6 @@ from rft.platform.worker.lease import notify
 from rft.platform.worker.owner import is_surely_dead
 
 _LOG = logging.getLogger(__name__)
-_LOCK = 7_304_201_119
 _UNHEARD_ROUNDS = 4
 """A bell that was not answered for this many rounds is rung again."""
 
@@ -42,9 +42,7 @@ async def reconcile_forever(
 async def reconcile_once(database: Database, *, reconcile_s: float, ringer: Ringer | None = None) -> list[Bell]:
     """One look; returns the bells it rang. Does nothing while another process looks."""
     async with database.transaction() as connection:
-        cursor = await connection.execute("select pg_try_advisory_xact_lock(%s)", (_LOCK,))
-        row = await cursor.fetchone()
-        if row is None or not row[0]:
+        if not await try_lock(connection, AdvisoryLock.RECONCILER):
             return []
         await _end_dead_leases(connection)
         await _cancel_unheld(connection)

@@ -12,11 +12,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.errors import RftError
+from rft.platform.store.advisory_locks import AdvisoryLock, locked
 
 _LOG = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"^\d{4}_[a-z0-9_]+\.sql$")
-_LOCK = 7_304_201_118
-"""Advisory lock: one migrator at a time, however many processes start together."""
 
 
 class MigrationRefused(RftError):
@@ -50,16 +49,15 @@ async def migrate(database_url: str, migrations: list[Migration] | None = None) 
     edited afterwards, or when the database knows a file that this version does not ship.
     """
     wanted = shipped() if migrations is None else migrations
-    async with await AsyncConnection[TupleRow].connect(database_url, autocommit=True) as connection:
-        await connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
-        try:
-            applied = await _history(connection)
-            _refuse_if_rewritten(applied, wanted)
-            missing = [migration for migration in wanted if migration.name not in applied]
-            for migration in missing:
-                await _apply(connection, migration)
-        finally:
-            await connection.execute("select pg_advisory_unlock(%s)", (_LOCK,))
+    async with (
+        await AsyncConnection[TupleRow].connect(database_url, autocommit=True) as connection,
+        locked(connection, AdvisoryLock.MIGRATION),
+    ):
+        applied = await _history(connection)
+        _refuse_if_rewritten(applied, wanted)
+        missing = [migration for migration in wanted if migration.name not in applied]
+        for migration in missing:
+            await _apply(connection, migration)
     return [migration.name for migration in missing]
 
 

@@ -1,0 +1,35 @@
+"""What has to agree in two places is written in one, or held together here."""
+
+import re
+from pathlib import Path
+
+from rft.core.messages import UNREADABLE_CALL
+from rft.gateway_service.jobs import FORGET_AFTER_S
+from rft.platform.store.advisory_locks import AdvisoryLock
+
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
+SOURCES = tuple(
+    path
+    for root in ("core", "platform", "tool_gateway", "grader_gateway", "trainer")
+    for path in (ROOT / root).rglob("*.py")
+)
+
+
+def naming(pattern: str) -> list[str]:
+    """The source files that hold it."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in SOURCES if re.search(pattern, path.read_text()))
+
+
+def test_advisory_locks_are_taken_in_one_file_each_by_its_own_number() -> None:
+    assert naming(r"pg_\w*advisory\w*lock") == ["platform/rft/platform/store/advisory_locks.py"]
+    assert len({lock.value for lock in AdvisoryLock.__members__.values()}) == len(AdvisoryLock.__members__)
+    assert min(AdvisoryLock) > 2**31 - 1, "below are the locks of hosts, whose numbers are hashes"
+
+
+def test_an_unreadable_call_is_worded_once() -> None:
+    assert naming(rf'"{UNREADABLE_CALL}"') == naming("tool call could not be read") == ["core/rft/core/messages.py"]
+
+
+def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:
+    page = (ROOT / "docs" / "gateways.md").read_text()
+    assert f"after {FORGET_AFTER_S / 60:.0f} minutes in which nothing was heard of the job" in page
