@@ -5,6 +5,9 @@ optimizer step asks the source for training rows, and gets them as micro-batches
 
 Batches are padded on the right alone and the padding is excluded by the loss mask, not by attention: tokens see only
 what stands before them, so it reaches nobody, and positions are those the sampler used.
+
+Where a mixture of experts orders a loss that balances its experts, it is taken over the positions that predict sampled
+tokens and no others: prompts, tool outputs, padding and excluded rollouts have no say in it either.
 """
 
 import logging
@@ -33,7 +36,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
 from rft.core.spec import LoraSpec
-from rft.trainer.policy import lora_config
+from rft.trainer.policy import lora_config, without_router_logits
 from rft.trainer.samples import TrainingRow, micro_batches
 
 _ROWS_PER_MICRO_BATCH = 16
@@ -81,7 +84,7 @@ class PolicyTrainer(GRPOTrainer):
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
         count = self._micro_batches = _micro_batch_count(model, settings.rows_per_step)
         super().__init__(
-            model=model,
+            model=without_router_logits(model),
             reward_funcs=_never_called,
             args=_arguments(settings, output_dir, count),
             train_dataset=Dataset.from_dict({"prompt": [""] * (settings.steps * count)}),
@@ -139,7 +142,7 @@ class PolicyTrainer(GRPOTrainer):
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, **_: Any
-    ) -> tuple[Tensor, Tensor, None]:
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """As TRL's, but only sampled tokens go through the language model head: a third of the step's time.
 
         What is found is kept for the figures, so that they cost no pass of their own.
@@ -149,13 +152,17 @@ class PolicyTrainer(GRPOTrainer):
         def keep_wanted(module: nn.Module, args: Any, outputs: BaseModelOutputWithPast) -> BaseModelOutputWithPast:
             assert outputs.last_hidden_state is not None
             outputs["last_hidden_state"] = outputs.last_hidden_state[:, :-1][is_wanted][None]
+            if (router_logits := outputs.get("router_logits")) is not None:
+                outputs["router_logits"] = tuple(_at(layer, is_wanted) for layer in router_logits)
             return outputs
 
         backbone = self.accelerator.unwrap_model(model).get_base_model().base_model
         hook = backbone.register_forward_hook(keep_wanted)
+        # A mask of ones says no more than none, and TRL would lay it over the router logits that were picked already.
+        balanced = {"attention_mask": None, "output_router_logits": True} if self.aux_loss_enabled else {}
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **balanced}
         try:
-            labels = input_ids[:, 1:][is_wanted][None]
-            found = model(input_ids=input_ids, attention_mask=attention_mask, shift_labels=labels, fused_lm_head=True)
+            found = model(**inputs, shift_labels=input_ids[:, 1:][is_wanted][None], fused_lm_head=True)
         finally:
             hook.remove()
         logprobs, entropies = (
@@ -163,7 +170,11 @@ class PolicyTrainer(GRPOTrainer):
             for values in (found.log_probs, found.entropy)
         )
         self._last = logprobs.detach(), entropies.detach()
-        return logprobs, entropies, None
+        return logprobs, entropies, found.aux_loss * self._share_of_step() if self.aux_loss_enabled else None
+
+    def _share_of_step(self) -> float:
+        """What this micro-batch counts among the step's, where TRL takes all as equal: by its sampled tokens."""
+        return float(self._is_sampled.sum()) * self._micro_batches / max(self._figures.tokens, 1)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """TRL's loss, and the step's figures on the side."""
@@ -246,6 +257,12 @@ class _Hooks(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         trainer = self._trainer
         self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.optimization())
+
+
+def _at(router_logits: Tensor, is_wanted_B_T: Tensor) -> Tensor:
+    """One layer's router logits (B x (T + 1), experts) at the wanted positions."""
+    rows, tokens = is_wanted_B_T.shape
+    return router_logits.reshape(rows, tokens + 1, -1)[:, :-1][is_wanted_B_T]
 
 
 def _micro_batch_count(model: PreTrainedModel, rows_per_step: int) -> int:

@@ -18,6 +18,7 @@ from rft.core.errors import SamplerError
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 from rft.trainer.engines.adapter_weights import MergedAdapter
 from rft.trainer.engines.draw import draw, uniforms
+from rft.trainer.policy import without_router_logits
 
 _BLOCK_TOKENS = 32
 _BLOCKS = 2048
@@ -35,7 +36,7 @@ class PagedEngine:
     def __init__(self, model: PreTrainedModel, *, max_context_tokens: int, threads: int = 1) -> None:
         del threads  # Its thread takes the process's setting.
         logging.getLogger("transformers.generation.continuous_batching").setLevel(logging.ERROR)
-        self._model, self._adapter = model.eval(), MergedAdapter(model)
+        self._model, self._adapter = without_router_logits(model).eval(), MergedAdapter(model)
         self._max_context_tokens = min(max_context_tokens, _BLOCK_TOKENS * _BLOCKS // 2)
         self._version = 0
         self._requests: dict[str, SampleRequest] = {}

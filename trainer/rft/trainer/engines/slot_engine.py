@@ -23,6 +23,7 @@ from rft.trainer.engines.adapter_weights import MergedAdapter
 from rft.trainer.engines.draw import draw, uniforms
 from rft.trainer.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
 from rft.trainer.engines.slot_table import Place, SlotTable, shared_prefix
+from rft.trainer.policy import without_router_logits
 
 _TOKENS_PER_PASS = 2048
 """New tokens computed at once at most; longer prompts take several passes."""
@@ -65,7 +66,7 @@ class SlotEngine:
     def __init__(self, model: PreTrainedModel, *, max_context_tokens: int, threads: int = 1) -> None:
         if not supports(model):
             raise SamplerError(f"{type(model).__name__} has layers without plain full attention")
-        model.eval()
+        without_router_logits(model).eval()
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
         self._model, self._adapter, self._threads = model, MergedAdapter(model), threads
