@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from rft.platform.api import error_handlers
 from rft.platform.api.authentication import PREFIX, AuthenticationMiddleware
+from rft.platform.api.azure_paths import AzurePathMiddleware
 from rft.platform.api.body_limit import BodyLimitMiddleware
 from rft.platform.api.dependencies import AppServices, Services, require_key
 from rft.platform.api.document import DocumentedApi
@@ -80,6 +81,7 @@ def create_app(
     error_handlers.install(app)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(AuthenticationMiddleware)
+    app.add_middleware(AzurePathMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.add_api_route(
         "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}

@@ -14,6 +14,8 @@ from rft.platform.api.keys import verify_key
 from rft.platform.store.database import Database
 
 PREFIX = "/v1"
+AZURE_HEADER = "api-key"
+"""Where Azure's clients put the key."""
 KEY_ID = "api_key_id"
 """Where the id of the caller's key is in the request's state."""
 
@@ -53,8 +55,8 @@ def _is_guarded(scope: Scope) -> bool:
 
 
 async def _key_id(scope: Scope) -> str:
-    scheme, key = get_authorization_scheme_param(Headers(scope=scope).get("authorization"))
-    if scheme.lower() != "bearer" or not key:
+    key = _sent_key(Headers(scope=scope))
+    if not key:
         raise _no_key()
     database: Database = scope["app"].state.services.database
     async with database.connection() as connection:
@@ -64,8 +66,15 @@ async def _key_id(scope: Scope) -> str:
     return key_id
 
 
+def _sent_key(headers: Headers) -> str:
+    """The caller's key; empty where there is none. Two different ones are judged by the first."""
+    scheme, key = get_authorization_scheme_param(headers.get("authorization"))
+    return key if scheme.lower() == "bearer" and key else headers.get(AZURE_HEADER, "")
+
+
 def _no_key() -> Unauthorized:
     return Unauthorized(
-        "You didn't provide an API key. Send it in an Authorization header: 'Authorization: Bearer YOUR_KEY'.",
+        "You didn't provide an API key. Send it in an Authorization header, 'Authorization: Bearer YOUR_KEY',"
+        f" or as '{AZURE_HEADER}: YOUR_KEY'.",
         code="missing_api_key",
     )

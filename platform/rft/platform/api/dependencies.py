@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
-from rft.platform.api.authentication import caller
+from rft.platform.api.authentication import AZURE_HEADER, caller
 from rft.platform.api.background import Background
 from rft.platform.files.storage import FileStore
 from rft.platform.settings import Settings
@@ -64,10 +64,13 @@ def _services(request: Request) -> Services:
 
 
 _BEARER = HTTPBearer(auto_error=False, description="An API key: `rft_<id>_<random>`.")
+_AZURE = APIKeyHeader(name=AZURE_HEADER, auto_error=False, description="The same key, as Azure's clients send it.")
 
 
 async def require_key(
-    request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+    request: Request,
+    _documented: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
+    _azure: Annotated[str | None, Depends(_AZURE)],
 ) -> str:
     """The id of the caller's API key, which the middleware has verified. Raises Unauthorized."""
     return caller(request.scope["state"])
