@@ -26,6 +26,8 @@ class ToolStats(Record):
     execution_latency_mean_s: float | None
     errors_by_code: dict[str, int]
     """Model mistakes and endpoint failures by code."""
+    client_errors_by_status: dict[str, int] = Field(default_factory=dict)
+    """Calls that were answered with a 4xx, whoever's affair it was."""
 
 
 class GraderStats(Record):

@@ -66,6 +66,11 @@ class ToolResult(Record):
     """The call was the model's mistake (bad arguments, unknown tool, 4xx, oversize reply, budget used up)."""
     error_code: str | None = None
     """Short code of the model's mistake, for metrics; None when the call went well."""
+    status: int | None = None
+    """HTTP status of the reply whose text the model reads; None when none came."""
+    suspected_failure: Failure | None = None
+    """Set for 404, 405 and 410 without an `output`: the endpoint's failure if nearly every call of a step is answered
+    so. One such answer alone is the model's mistake, and `output` is set, too."""
     latency_s: float = 0.0
     attempts: int = 0
     """HTTP attempts made; 0 when the call never left the house."""

@@ -55,6 +55,13 @@ RULES: tuple[tuple[FailureCode, tuple[type[BaseException], ...]], ...] = (
 )  # fmt: skip
 """First match wins; an exception is matched together with all its causes."""
 
+UNAUTHORIZED_STATUSES = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
+)
+"""Who asks is not let in: the key that the endpoint's owner gave is wrong, or expired."""
+NOT_FOUND_STATUSES = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})
+"""Perhaps nothing that takes calls is behind the URL."""
+
 _NOT_SENT: tuple[type[BaseException], ...] = (
     aiohttp.ConnectionTimeoutError,
     aiohttp.ClientConnectorError,
@@ -116,6 +123,8 @@ def status_code(status: int) -> FailureCode | None:
         return None
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return FailureCode.RATE_LIMITED
+    if status in UNAUTHORIZED_STATUSES:
+        return FailureCode.UNAUTHORIZED
     if 400 <= status <= 499:
         return FailureCode.REJECTED
     if 500 <= status <= 599:

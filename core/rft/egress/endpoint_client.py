@@ -31,6 +31,8 @@ PROBE_TIMEOUT_S = 5.0
 """How long an endpoint that is down may take to show a sign of life."""
 
 
+_READABLE = frozenset({FailureCode.REJECTED, FailureCode.UNAUTHORIZED})
+"""Statuses of these may carry an answer all the same: whoever reads replies decides."""
 _GIVEN_UP = AttemptFailure(FailureCode.CANCELLED, "was not waited for any longer")
 
 
@@ -217,7 +219,7 @@ class _Call(Generic[T]):
 
     def _judge(self, reply: Reply) -> T | AttemptFailure:
         failure = self._client.http.status_failure(reply)
-        return self._read(reply) if failure is None or failure.code is FailureCode.REJECTED else failure
+        return self._read(reply) if failure is None or failure.code in _READABLE else failure
 
     def _record(
         self, reply: Reply | AttemptFailure, failure: AttemptFailure | None, latency_s: float, queued_s: float

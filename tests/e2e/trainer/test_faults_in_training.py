@@ -29,7 +29,7 @@ FAULTS = [
 """What breaks the first call of a rollout, be it a tool's or the grader's."""
 GRADER_FAULTS = [
     (Broken(200, b'{"score": NaN}'), FailureCode.INVALID_SCORE),
-    (Broken(401, b'{"error": "who are you"}'), FailureCode.REJECTED),
+    (Broken(401, b'{"error": "who are you"}'), FailureCode.UNAUTHORIZED),
 ]
 
 

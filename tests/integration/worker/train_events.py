@@ -132,6 +132,7 @@ def stats(reward: float, *, rollouts: int = 4, excluded: int = 1) -> RolloutStat
                 output_tokens_mean=12.5,
                 execution_latency_mean_s=0.2,
                 errors_by_code={"timeout": 1, "bad_arguments": 2},
+                client_errors_by_status={"422": 2},
             ),
         ),
         failures_by_stage={"tool": excluded},

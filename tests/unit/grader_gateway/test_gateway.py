@@ -176,11 +176,13 @@ async def test_what_is_no_json_comes_from_a_grader_that_is_down(set_scene: SetSc
     assert failure.code in DOWN_CODES
 
 
-async def test_a_4xx_of_a_grader_is_final(set_scene: SetScene) -> None:
-    scene = await set_scene(Fault(FaultKind.STATUS, status=401, body=b"key sesame-open is unknown"))
+@pytest.mark.parametrize("status", [status for status in range(400, 500) if status != 429])
+async def test_a_4xx_of_a_grader_is_final(set_scene: SetScene, status: int) -> None:
+    code = FailureCode.UNAUTHORIZED if status in (401, 403, 407) else FailureCode.REJECTED
+    scene = await set_scene(Fault(FaultKind.STATUS, status=status, body=b"key sesame-open is unknown"))
     failure = await scene.grade()
     assert isinstance(failure, Failure)
-    assert (failure.code, failure.status, failure.attempts) == (FailureCode.REJECTED, 401, 1)
+    assert (failure.code, failure.status, failure.attempts) == (code, status, 1)
     assert "is unknown" in failure.message
     assert "sesame" not in failure.message
 

@@ -146,7 +146,7 @@ async def test_a_wrong_key_is_a_failure_that_does_not_repeat_the_key(court: Cour
     failed = await grade(court, ScriptedJudge(verdict(1), api_key="another"))
 
     assert isinstance(failed, Failure)
-    assert (failed.code, failed.status) == (FailureCode.REJECTED, 401)
+    assert (failed.code, failed.status) == (FailureCode.UNAUTHORIZED, 401)
     assert "sk-judge" not in failed.model_dump_json()
 
 

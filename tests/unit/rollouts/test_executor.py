@@ -146,6 +146,8 @@ def test_nothing_is_replaced_any_more_once_half_of_the_step_failed(
 
 WORTH_IT = {code: True for code in FailureCode} | {
     FailureCode.BLOCKED_ADDRESS: False,
+    FailureCode.UNAUTHORIZED: False,
+    FailureCode.ENDPOINT_NOT_FOUND: False,
     FailureCode.CANCELLED: False,
     FailureCode.PLATFORM_DEADLINE: False,
     FailureCode.INTERNAL_ERROR: False,

@@ -81,6 +81,7 @@ def test_429_beyond_a_found_limit_asks_for_a_cap() -> None:
         (FailureCode.TLS_ERROR, "check its certificate"),
         (FailureCode.BLOCKED_ADDRESS, "RFT_ALLOW_CIDRS"),
         (FailureCode.UNEXPECTED_STATUS, "register its final URL"),
+        (FailureCode.UNAUTHORIZED, "answered 401, 403 or 407: check its headers"),
         (FailureCode.REJECTED, "rejected calls with a 4xx"),
         (FailureCode.INVALID_REPLY, '{"output": "..."}'),
         (FailureCode.INVALID_SCORE, '{"score": 0.5}'),

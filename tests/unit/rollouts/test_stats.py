@@ -36,6 +36,7 @@ def turn(*results: tuple[str, str | None], is_broken: bool = False, attempts: in
             output="out",
             is_model_error=code is not None,
             error_code=code,
+            status=int(code.removeprefix("http_")) if code is not None and code.startswith("http_") else None,
             latency_s=latency_s,
             attempts=attempts if code is None or code.startswith("http") else 0,
             output_tokens=10,
@@ -154,6 +155,7 @@ def test_tools_by_name() -> None:
     }
     assert tools["search"].errors_by_code == {"server_error": 1}
     assert tools["cat"].errors_by_code == {"http_404": 1}
+    assert (tools["cat"].client_errors_by_status, tools["search"].client_errors_by_status) == ({"404": 1}, {})
     assert tools["search"].calls_per_rollout_mean == 1.0
     assert tools["search"].output_tokens_mean == 10
     assert tools["search"].execution_latency_mean_s == 2.0

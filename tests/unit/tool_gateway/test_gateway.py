@@ -153,15 +153,49 @@ async def test_the_models_mistake_is_answered_without_any_http(
         (404, b'{"detail": "no such page"}', 'Error: HTTP 404 Not Found: {"detail": "no such page"}'),
         (400, b'{"output": "Error: page must be positive"}', "Error: page must be positive"),
         (422, b"", "Error: HTTP 422"),
-        (403, b"\xff\x00", "Error: HTTP 403 Forbidden: \ufffd\ufffd"),
+        (418, b"\xff\x00", "Error: HTTP 418 I'm a Teapot: \ufffd\ufffd"),
+        (401, b'{"output": "Error: log in first"}', "Error: log in first"),
+        (403, b'{"output": ""}', ""),
+        (407, b'{"output": "Error: not through here"}', "Error: not through here"),
     ],
 )
 async def test_a_4xx_is_shown_to_the_model(set_scene: SetScene, status: int, body: bytes, output: str) -> None:
     scene = await set_scene(Fault(FaultKind.STATUS, status=status, body=body))
     result = await scene.call()
     assert (result.is_model_error, result.error_code, result.attempts) == (True, f"http_{status}", 1)
-    assert (result.output or "").startswith(output)
-    assert result.failure is None
+    assert result.output is not None
+    assert result.output.startswith(output)
+    assert (result.failure, result.status) == (None, status)
+
+
+@pytest.mark.parametrize("status", range(400, 500))
+@pytest.mark.parametrize("body", [b'{"error": "no"}', b'{"output": "no"}'])
+async def test_whose_affair_a_4xx_is(set_scene: SetScene, status: int, body: bytes) -> None:
+    """With an `output` it is always the model's; without one, who is not let in or finds nothing is told apart."""
+    result = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).call()
+    is_models = b"output" in body
+    failure, suspected = result.failure, result.suspected_failure
+    if status == 429:
+        assert failure is not None
+        assert failure.code is FailureCode.RATE_LIMITED
+    elif status in (401, 403, 407) and not is_models:
+        assert failure is not None
+        assert (failure.code, failure.status, failure.attempts) == (FailureCode.UNAUTHORIZED, status, 1)
+        assert "/tool answered" in failure.message
+    else:
+        assert (failure, result.error_code, result.is_model_error) == (None, f"http_{status}", True)
+    assert (suspected is not None) == (status in (404, 405, 410) and not is_models)
+    if suspected is not None:
+        assert (suspected.code, suspected.status) == (FailureCode.ENDPOINT_NOT_FOUND, status)
+        assert f"/tool answered {status} " in suspected.message
+
+
+async def test_a_key_that_is_refused_is_not_repeated_in_the_failure(set_scene: SetScene) -> None:
+    body = b'{"error": "bad token sesame-open"}'
+    failure = (await (await set_scene(Fault(FaultKind.STATUS, status=401, body=body))).call()).failure
+    assert failure is not None
+    assert "bad token ***" in failure.message
+    assert "sesa" not in failure.message
 
 
 @pytest.mark.parametrize(
@@ -169,9 +203,9 @@ async def test_a_4xx_is_shown_to_the_model(set_scene: SetScene, status: int, bod
     [
         (200, b'{"output": "you sent sesame-open"}', "you sent ***"),
         (200, b'{"output": "you sent \\u0073esame-open"}', "you sent ***"),
-        (401, b'{"error": "bad token Bearer sesame-open"}', '{"error": "bad token Bearer ***"}'),
+        (409, b'{"error": "bad token Bearer sesame-open"}', '{"error": "bad token Bearer ***"}'),
         (401, b'{"output": "bad token sesame-open"}', "bad token ***"),
-        (403, b"x" * 3995 + b"sesame-open", "***"),
+        (409, b"x" * 3995 + b"sesame-open", "***"),
     ],
 )
 async def test_the_key_that_a_tool_repeats_is_not_shown(

@@ -8,8 +8,8 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.messages import UNREADABLE_CALL, UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import ToolServer
-from rft.egress.classify import status_words
-from rft.egress.endpoint import Endpoint, blot
+from rft.egress.classify import NOT_FOUND_STATUSES, status_words
+from rft.egress.endpoint import Endpoint, blot, public_url
 from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.arguments import ArgumentChecker
@@ -25,6 +25,9 @@ class _Shown:
 
     output: str
     error_code: str | None = None
+    status: int | None = None
+    suspicion: str | None = None
+    """What the reply says where perhaps nothing that takes calls is behind the URL."""
 
 
 class HttpToolGateway:
@@ -69,11 +72,11 @@ class HttpToolGateway:
             to_wire(call, item=item, trace_id=trace_id),
             trace_id=trace_id,
             call_id=call.call_id,
-            read=_read,
+            read=self._read,
             owner=self._job_id,
         )
         if isinstance(answer, Answer):
-            return self._shown(call, answer)
+            return self._shown(call, answer, endpoint)
         return self._failed(call, answer)
 
     def _mistake(self, call: ToolCall, tools: Sequence[ToolSchema]) -> _Shown | None:
@@ -86,7 +89,23 @@ class HttpToolGateway:
         problem = self._checker.problem(schema, call.arguments)
         return None if problem is None else _Shown(f"Error: {problem}", "invalid_arguments")
 
-    def _shown(self, call: ToolCall, answer: Answer[_Shown]) -> ToolResult:
+    def _read(self, reply: Reply) -> _Shown | AttemptFailure:
+        """What the model reads; a failure for what no call of the model's could have brought about."""
+        refusal = self._client.http.status_failure(reply)
+        if refusal is None:
+            output = read_reply(reply)
+            if isinstance(output, AttemptFailure):
+                return output
+            return _Shown(_fit_to_show(output, reply), status=reply.status)
+        code, output = f"http_{reply.status}", read_output(reply.body)
+        if output is not None:
+            return _Shown(_fit_to_show(output, reply), code, reply.status)
+        if refusal.code is FailureCode.UNAUTHORIZED:
+            return refusal
+        suspicion = refusal.message if reply.status in NOT_FOUND_STATUSES else None
+        return _Shown(_error_output(reply), code, reply.status, suspicion)
+
+    def _shown(self, call: ToolCall, answer: Answer[_Shown], endpoint: Endpoint) -> ToolResult:
         shown = answer.value
         return ToolResult(
             call_id=call.call_id,
@@ -94,6 +113,8 @@ class HttpToolGateway:
             output=truncate(shown.output, self._max_output_chars[call.name]),
             is_model_error=shown.error_code is not None,
             error_code=shown.error_code,
+            status=shown.status,
+            suspected_failure=_suspected(shown, endpoint),
             latency_s=answer.elapsed_s,
             attempts=answer.attempts,
         )
@@ -132,11 +153,17 @@ def _endpoint(tool: ToolServer, headers: Mapping[str, str]) -> Endpoint:
     )
 
 
-def _read(reply: Reply) -> _Shown | AttemptFailure:
-    if reply.status >= 400:
-        return _Shown(_error_output(reply), f"http_{reply.status}")
-    output = read_reply(reply)
-    return output if isinstance(output, AttemptFailure) else _Shown(_fit_to_show(output, reply))
+def _suspected(shown: _Shown, endpoint: Endpoint) -> Failure | None:
+    if shown.suspicion is None:
+        return None
+    message = f"{endpoint.stage} {endpoint.name!r} at {public_url(endpoint.url)} {shown.suspicion}"
+    return Failure(
+        stage=endpoint.stage,
+        code=FailureCode.ENDPOINT_NOT_FOUND,
+        message=blot(message, endpoint.secrets),
+        endpoint=endpoint.name,
+        status=shown.status,
+    )
 
 
 def _fit_to_show(text: str, reply: Reply) -> str:
@@ -145,13 +172,9 @@ def _fit_to_show(text: str, reply: Reply) -> str:
 
 
 def _error_output(reply: Reply) -> str:
-    """What the model reads of a 4xx: its `output` where it has one, otherwise the error payload."""
-    output = read_output(reply.body)
-    if output is None:
-        text = _fit_to_show(reply.body.decode(errors="replace"), reply).strip()
-        output = f"Error: HTTP {status_words(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
-        return output
-    return _fit_to_show(output, reply)
+    """What the model reads of a 4xx without an `output`."""
+    text = _fit_to_show(reply.body.decode(errors="replace"), reply).strip()
+    return f"Error: HTTP {status_words(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
 
 
 def truncate(text: str, max_chars: int | None) -> str:

@@ -18,6 +18,7 @@ _UNREACHABLE = {
     FailureCode.BLOCKED_ADDRESS: "may not be called from here: only public https addresses are open;"
     " private networks are allowed with RFT_ALLOW_CIDRS",
     FailureCode.UNEXPECTED_STATUS: "did not answer but redirected: register its final URL",
+    FailureCode.UNAUTHORIZED: "answered 401, 403 or 407: check its headers",
     FailureCode.REJECTED: "rejected calls with a 4xx: check its URL, its headers and what it expects",
     FailureCode.OVERSIZE_REQUEST: "could not be sent some calls: the rows are too large for one request",
     FailureCode.OVERSIZE_REPLY: "answered with more than a call may carry: shorten its replies",

@@ -24,6 +24,9 @@ REMEDIES: dict[FailureCode, Remedy] = {
     FailureCode.RATE_LIMITED: Remedy.WAIT,
     FailureCode.SERVER_ERROR: Remedy.WAIT,
     FailureCode.UNEXPECTED_STATUS: Remedy.WAIT,
+    # Their owner mends the headers or the URL, at the endpoint or through `POST .../endpoints`.
+    FailureCode.UNAUTHORIZED: Remedy.WAIT,
+    FailureCode.ENDPOINT_NOT_FOUND: Remedy.WAIT,
     FailureCode.REJECTED: Remedy.WAIT,
     FailureCode.INVALID_REPLY: Remedy.WAIT,
     FailureCode.INVALID_SCORE: Remedy.WAIT,

@@ -38,7 +38,11 @@ class Replacements:
 
 
 def is_worth_another_attempt(failure: Failure) -> bool:
-    """Whether chance may decide otherwise next time; our own bugs and refused addresses stay as they are."""
+    """Whether chance may decide otherwise next time; our own bugs, refused addresses and keys stay as they are."""
     if failure.fault is Fault.PLATFORM:
         return failure.code is FailureCode.SAMPLER_ERROR
-    return failure.code is not FailureCode.BLOCKED_ADDRESS
+    return failure.code not in (
+        FailureCode.BLOCKED_ADDRESS,
+        FailureCode.UNAUTHORIZED,
+        FailureCode.ENDPOINT_NOT_FOUND,
+    )

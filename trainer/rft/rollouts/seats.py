@@ -5,9 +5,10 @@ A conversation that only lacks its grade keeps its seat: what comes later grades
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from types import MappingProxyType
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Fault, Stage
@@ -20,6 +21,7 @@ from rft.rollouts.gateways import FinishedTrace, GroupGrader
 from rft.rollouts.group import next_attempt
 from rft.rollouts.hold import Hold, RoundHopeless, culprit_of, trial_waits
 from rft.rollouts.loop import Ungraded, run_and_grade, run_conversation
+from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
 from rft.rollouts.remedies import Remedy, remedy_of
 from rft.rollouts.replacements import Replacements
 from rft.rollouts.setup import RolloutSetup
@@ -58,6 +60,11 @@ class Seat:
     def is_waiting(self) -> bool:
         """It failed, and an endpoint that recovers would make the difference."""
         return self.failure is not None and remedy_of(self.failure) is Remedy.WAIT
+
+    @property
+    def has_met_missing_tool(self) -> bool:
+        """It failed because a tool is not there."""
+        return self.failure is not None and self.failure.code is FailureCode.ENDPOINT_NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +216,18 @@ class Tables:
         return finished_trace(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
 
     async def _until_usable(self, hold: Hold) -> None:
-        """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are.
+        """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are,
+        but for those that a tool which is not there answered.
 
         Raises RoundHopeless when too many lack it, and none of them because of an endpoint that may recover.
         """
         waits, trials = trial_waits(hold.rule), count()
-        while len(excluded := [seat for seat in self._seats if seat.is_excluded]) > self._bearable(hold):
+        while True:
+            missing = missing_tools(self._rollouts(self._seats), bearable=self._bearable(hold))
+            self._fail(self._seats, missing)
+            excluded = [seat for seat in self._seats if seat.is_excluded]
+            if not missing and len(excluded) <= self._bearable(hold):
+                return
             waiting = [seat.failure for seat in excluded if seat.failure is not None and seat.is_waiting]
             if not waiting and not self._is_trained_on:
                 return
@@ -222,21 +235,41 @@ class Tables:
                 failures = [seat.failure for seat in excluded if seat.failure is not None]
                 raise RoundHopeless(failures, rollouts=len(self._seats))
             hold.begin_trials(culprit_of(waiting, rollouts=len(self._seats)))
-            await self._recover(waits, trials)
+            await self._recover(waits, trials, missing)
             hold.end_trials()
             await all_at_once(self._fill(work, is_again=True) for work in self._works_waiting())
 
     def _bearable(self, hold: Hold) -> float:
         return hold.rule.excluded_share * len(self._seats)
 
-    async def _recover(self, waits: Iterator[float], trials: Iterator[int]) -> None:
-        """Try failed rollouts again, one after the other, until one is graded; each trial may be another's turn."""
+    async def _recover(
+        self, waits: Iterator[float], trials: Iterator[int], missing: Mapping[str, Failure] = MappingProxyType({})
+    ) -> None:
+        """Try failed rollouts again, one after the other, until one is graded; each trial may be another's turn.
+
+        A tool that is missing lets rollouts be graded, too: those it failed are over when it answers otherwise.
+        """
         while works := self._works_waiting():
             await asyncio.sleep(next(waits))
             trial = works[next(trials) % len(works)]
+            has_met_missing = any(seat.has_met_missing_tool for seat in trial.seats)
             await self._fill(trial, is_again=True)
-            if any(seat.rollout is not None and seat.rollout.reward is not None for seat in trial.seats):
+            tried = list(self._rollouts(trial.seats))
+            if has_met_missing and any(has_answer_of(rollout, missing) for rollout in tried):
                 return
+            self._fail(trial.seats, missing)
+            if not has_met_missing and any(rollout.reward is not None for rollout in self._rollouts(trial.seats)):
+                return
+
+    def _fail(self, seats: Sequence[Seat], missing: Mapping[str, Failure]) -> None:
+        """What a missing tool answered has no grade, whatever was told of it before."""
+        for seat in seats:
+            failed = None if seat.rollout is None else failed_at(seat.rollout, missing)
+            if failed is not None:
+                self._end(seat, failed)
+
+    def _rollouts(self, seats: Sequence[Seat]) -> Iterator[Rollout]:
+        yield from (seat.rollout for seat in seats if seat.rollout is not None)
 
     def _works_waiting(self) -> list[_Work]:
         return [

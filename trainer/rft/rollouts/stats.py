@@ -115,6 +115,8 @@ class MadeCall:
     """None when the rollout broke off during this turn."""
     error_code: str | None
     """Of the model's mistake or of the endpoint's failure."""
+    status: int | None = None
+    """HTTP status that the tool answered last, where that is known."""
 
 
 def made_calls(rollout: Rollout) -> Iterator[MadeCall]:
@@ -122,7 +124,7 @@ def made_calls(rollout: Rollout) -> Iterator[MadeCall]:
     for turn in rollout.trace.turns:
         for call, result in zip(turn.tool_calls, turn.results, strict=False):
             if result.error_code != BUDGET_USED_UP:
-                yield MadeCall(_label(call, result.error_code), call, result, result.error_code)
+                yield MadeCall(_label(call, result.error_code), call, result, result.error_code, result.status)
     yield from _broken_calls(rollout)
 
 
@@ -131,11 +133,14 @@ def _broken_calls(rollout: Rollout) -> Iterator[MadeCall]:
     failure = rollout.outcome
     if not isinstance(failure, Failure) or failure.stage is not Stage.TOOL or not rollout.trace.turns:
         return
+    if rollout.stop_reason is not None:
+        return  # The conversation ended; that its tool was not there came out when the round was over.
     is_blamed = False
     for call in rollout.trace.turns[-1].tool_calls:
         is_guilty = not is_blamed and call.name == failure.endpoint
         is_blamed = is_blamed or is_guilty
-        yield MadeCall(_label(call, None), call, None, failure.code.value if is_guilty else None)
+        code, status = (failure.code.value, failure.status) if is_guilty else (None, None)
+        yield MadeCall(_label(call, None), call, None, code, status)
 
 
 def _label(call: ToolCall, error_code: str | None) -> str:
@@ -151,12 +156,15 @@ class _ToolTally:
     output_tokens: list[int] = field(default_factory=list[int])
     latencies_s: list[float] = field(default_factory=list[float])
     errors: Counter[str] = field(default_factory=Counter[str])
+    client_errors: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, made: MadeCall, *, is_graded: bool) -> None:
         self.calls += 1
         self.graded_calls += is_graded
         if made.error_code is not None:
             self.errors[made.error_code] += 1
+        if made.status is not None and 400 <= made.status <= 499:
+            self.client_errors[str(made.status)] += 1
         if made.result is None:
             return
         self.output_tokens.append(made.result.output_tokens)
@@ -179,6 +187,7 @@ def _tool_stats(rollouts: Sequence[Rollout]) -> tuple[ToolStats, ...]:
             output_tokens_mean=mean(tally.output_tokens),
             execution_latency_mean_s=mean(tally.latencies_s),
             errors_by_code=tally.errors,
+            client_errors_by_status=tally.client_errors,
         )
         for name, tally in sorted(tallies.items())
     )

@@ -23,7 +23,16 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
 from rft.trainer.samples import TrainingRow, training_rows
-from rft.trainer.watch import Verdict, Watch, endpoint_down, judge_evaluation, judge_step, judge_update, order_at_fault
+from rft.trainer.watch import (
+    Verdict,
+    Watch,
+    endpoint_down,
+    judge_evaluation,
+    judge_step,
+    judge_tools,
+    judge_update,
+    order_at_fault,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class Steps:
         measured.rollouts_s = place.clock() - measured.started_s
         measured.train = rollout_stats(done.groups, done.replaced)
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
+        self._heed(judge_tools(self._watch, done.groups, step=step))
         verdict = judge_step(self._watch, done.groups, step=step, is_last=step == wanted.steps)
         self._heed(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
@@ -151,6 +161,7 @@ class Steps:
                 on_rollout=self._tell,
             ),
         )
+        self._heed(judge_tools(self._watch, done.groups, step=step))
         self._heed(judge_evaluation(self._watch, done.groups, step=step))
         return rollout_stats(done.groups, done.replaced)
 

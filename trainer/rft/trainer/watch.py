@@ -12,6 +12,7 @@ from rft.core.failure import Failure, Fault, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
@@ -38,6 +39,8 @@ class Watch(Record):
     """Steps from the start of the run in which all rewards of each group were equal."""
     has_signal: bool = False
     """Whether any step had something to learn from."""
+    refusals_told: tuple[str, ...] = ()
+    """Tools, each with a status, of which was told that they refuse nearly every call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,16 @@ def judge_step(watch: Watch, groups: Sequence[Group], *, step: int, is_last: boo
     watch = watch.model_copy(update={"without_grade": 0})
     if any(advantage is not None for group in groups for advantage in group.advantages_G):
         return Verdict(watch.model_copy(update={"has_signal": True}), is_trainable=True)
-    return _judge_silence(watch, is_last=is_last)
+    return _judge_silence(watch, groups, is_last=is_last)
+
+
+def judge_tools(watch: Watch, groups: Sequence[Group], *, step: int) -> Verdict:
+    """After any round of rollouts: tools that refuse nearly every call are told of, each once."""
+    notices, about = refused_calls(groups, told=watch.refusals_told, step=step)
+    if not notices:
+        return Verdict(watch, is_trainable=False)
+    told = (*watch.refusals_told, *about)
+    return Verdict(watch.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
 
 
 def judge_update(update: Optimization, *, step: int) -> None:
@@ -123,23 +135,31 @@ def _judge_platform_failure(watch: Watch, ours: Sequence[Failure], step: int, *,
     return Verdict(watch, False, (notice,))
 
 
-def _judge_silence(watch: Watch, *, is_last: bool) -> Verdict:
+def _judge_silence(watch: Watch, groups: Sequence[Group], *, is_last: bool) -> Verdict:
     """All groups had equal rewards. Said once: after some steps, or at the end of a run that has fewer."""
     if watch.has_signal:
         return Verdict(watch, is_trainable=False)
     watch = watch.model_copy(update={"without_signal": watch.without_signal + 1})
     if watch.without_signal != _PATIENCE and not (is_last and watch.without_signal < _PATIENCE):
         return Verdict(watch, is_trainable=False)
-    notice = Notice(
+    return Verdict(watch, False, (_no_signal(nearly_all_failed(groups), steps=watch.without_signal),))
+
+
+def _no_signal(failed: FailedCalls | None, *, steps: int) -> Notice:
+    """Neither dataset nor grader is to blame for rollouts whose tools never answered."""
+    silence = "in every group so far all rollouts of a row got the same reward, so there is nothing to learn from"
+    message = (
+        f"No signal in this dataset: {silence}. The tasks may be too hard or too easy for this model, or the grader too"
+        " coarse."
+        if failed is None
+        else f"No signal: {silence}, and {failed.words} Look at the tools first."
+    )
+    return Notice(
         level="warn",
         code="no_signal",
-        message=(
-            "No signal in this dataset: in every group so far all rollouts of a row got the same reward, so there is"
-            " nothing to learn from. The tasks may be too hard or too easy for this model, or the grader too coarse."
-        ),
-        data={"steps": watch.without_signal},
+        message=message,
+        data={"steps": steps, **({} if failed is None else {"tool_calls": failed.data})},
     )
-    return Verdict(watch, False, (notice,))
 
 
 def _failures(groups: Sequence[Group]) -> list[Failure]:

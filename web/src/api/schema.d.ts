@@ -346,7 +346,7 @@ export interface components {
             };
         };
         /** @enum {string} */
-        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
+        FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "unauthorized" | "endpoint_not_found" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
         Grade: {
             /** @default 1 */
             attempts: number;

@@ -3,7 +3,8 @@
 Beyond the contract, `data` carries documented keys of our own:
 
 - `tools`: per tool `name` and, prefixed `train_` and `valid_`: `calls_per_rollout_mean`, `calls_count`,
-  `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`. A tool of the job that
+  `output_tokens_mean`, `execution_latency_mean` (seconds), `error_count`, `errors_by_code`,
+  `client_errors_by_status` (calls that were answered with a 4xx). A tool of the job that
   nobody called has zeros; None is for a split that did not run.
 - `tool_calls_to_<tool>` and `train_error_count_<tool>` (and `valid_...`): the same numbers flat, as in the result file.
 - `errors.graders`: of a multi grader an entry beside those of its parts, with `formula_parse_error`.
@@ -190,6 +191,7 @@ def _tool(split: str, tool: ToolStats | None) -> JsonObject:
         f"{split}_execution_latency_mean": tool and tool.execution_latency_mean_s,
         f"{split}_error_count": None if tool is None else sum(tool.errors_by_code.values()),
         f"{split}_errors_by_code": None if tool is None else {**tool.errors_by_code},
+        f"{split}_client_errors_by_status": None if tool is None else {**tool.client_errors_by_status},
     }
 
 

@@ -80,12 +80,14 @@ def test_tools_are_told_nested_and_flat() -> None:
             "train_execution_latency_mean": 0.2,
             "train_error_count": 3,
             "train_errors_by_code": {"timeout": 1, "bad_arguments": 2},
+            "train_client_errors_by_status": {"422": 2},
             "valid_calls_per_rollout_mean": 2.0,
             "valid_calls_count": 8,
             "valid_output_tokens_mean": 12.5,
             "valid_execution_latency_mean": 0.2,
             "valid_error_count": 3,
             "valid_errors_by_code": {"timeout": 1, "bad_arguments": 2},
+            "valid_client_errors_by_status": {"422": 2},
         }
     ]
     assert (data["tool_calls_to_search"], data["train_error_count_search"]) == (2.0, 3)
@@ -98,6 +100,7 @@ def test_a_tool_that_nobody_called_was_called_zero_times() -> None:
     cat, search = data["tools"]
     assert (cat["name"], cat["train_calls_count"], cat["train_calls_per_rollout_mean"]) == ("cat", 0, 0.0)
     assert (cat["train_error_count"], cat["train_errors_by_code"]) == (0, {})
+    assert cat["train_client_errors_by_status"] == {}
     assert (cat["train_output_tokens_mean"], cat["train_execution_latency_mean"]) == (None, None)
     assert (search["train_calls_count"], search["valid_calls_count"]) == (8, 0)
     assert (data["tool_calls_to_cat"], data["valid_tool_calls_to_search"]) == (0.0, 0.0)

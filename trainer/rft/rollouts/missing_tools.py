@@ -1,0 +1,89 @@
+"""Tools that seem not to be there: 404, 405 or 410 without an `output` to nearly every call of a round. Pure.
+
+One such answer is the model's mistake like any 4xx. Where nearly all are, the URL is wrong, and no grade that came of
+it says anything about the model.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.messages import ToolResult
+from rft.core.rollout import Rollout
+
+NEARLY_ALL = 0.9
+"""More than this share of a tool's calls."""
+FEW_ROLLOUTS = 3
+"""What fewer rollouts met may be chance, unless they are more than a round may leave out."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    not_found: int = 0
+    rollouts: int = 0
+    example: Failure | None = None
+    statuses: set[int] = field(default_factory=set[int])
+
+
+def answered_calls(rollout: Rollout) -> Iterator[ToolResult]:
+    """The calls of a rollout that left the house and brought something for the model to read."""
+    for turn in rollout.trace.turns:
+        yield from (result for result in turn.results if result.attempts > 0 and result.failure is None)
+
+
+def missing_tools(rollouts: Iterable[Rollout], *, bearable: float) -> dict[str, Failure]:
+    """By name the tools that are missing, with the failure that a rollout which met one really ended in.
+
+    `bearable`: so many rollouts a round may leave out.
+    """
+    tallies: dict[str, _Tally] = {}
+    for rollout in rollouts:
+        for name, result in _first_suspicions(rollout, tallies).items():
+            tallies[name].rollouts += 1
+            tallies[name].example = tallies[name].example or result.suspected_failure
+    enough = min(FEW_ROLLOUTS, int(bearable) + 1)
+    return {
+        name: _in_words(tally.example, tally)
+        for name, tally in tallies.items()
+        if tally.example is not None and tally.rollouts >= enough and tally.not_found > NEARLY_ALL * tally.calls
+    }
+
+
+def failed_at(rollout: Rollout, missing: Mapping[str, Failure]) -> Rollout | None:
+    """The rollout as it really ended, where it was graded although a missing tool answered it; otherwise None."""
+    grade = rollout.outcome
+    if not isinstance(grade, Grade):
+        return None
+    met = (result.name for result in answered_calls(rollout) if result.suspected_failure is not None)
+    failure = next((missing[name] for name in met if name in missing), None)
+    # What judges used in vain stays told.
+    return None if failure is None else replace(rollout, outcome=failure.model_copy(update={"usage": grade.usage}))
+
+
+def has_answer_of(rollout: Rollout, tools: Collection[str]) -> bool:
+    """Whether one of these tools answered a call of the rollout in any other way than as if it were not there."""
+    return any(result.name in tools and result.suspected_failure is None for result in answered_calls(rollout))
+
+
+def _first_suspicions(rollout: Rollout, tallies: dict[str, _Tally]) -> dict[str, ToolResult]:
+    """Count the rollout's calls; by tool name the first answer that looks as if the tool were not there."""
+    found: dict[str, ToolResult] = {}
+    for result in answered_calls(rollout):
+        tally = tallies.setdefault(result.name, _Tally())
+        tally.calls += 1
+        if result.suspected_failure is not None:
+            tally.not_found += 1
+            tally.statuses.add(result.suspected_failure.status or 0)
+            found.setdefault(result.name, result)
+    return found
+
+
+def _in_words(example: Failure, tally: _Tally) -> Failure:
+    statuses = " or ".join(str(status) for status in sorted(tally.statuses))
+    message = (
+        f"{example.message}. {tally.not_found:,} of {tally.calls:,} calls were answered {statuses} without an `output`:"
+        " check its URL. If it is there and means what it says, let it give these replies an `output`."
+    )
+    return example.model_copy(update={"message": message})
