@@ -127,6 +127,15 @@ class RunStarted(Record):
     pid: int
 
 
+class RolloutBegan(Record):
+    """A conversation begins: from now on customers' servers may know its id. Most end in a `RolloutDone`."""
+
+    type: Literal["rollout_began"] = "rollout_began"
+    key: RolloutKey
+    trace_id: str
+    policy_version: int
+
+
 class RolloutDone(Record):
     """One rollout ended."""
 
@@ -216,7 +225,7 @@ class RunEnded(Record):
 
 
 TrainEvent = Annotated[
-    RunStarted | RolloutDone | AttemptsMade | StepDone | HoldBegan | HoldEnded | Notice | RunEnded,
+    RunStarted | RolloutBegan | RolloutDone | AttemptsMade | StepDone | HoldBegan | HoldEnded | Notice | RunEnded,
     Field(discriminator="type"),
 ]
 

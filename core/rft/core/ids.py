@@ -1,7 +1,7 @@
 """Shapes of public ids (contract section 1.7) and ids derived from content."""
 
 import hashlib
-import uuid
+from uuid import UUID
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -21,9 +21,9 @@ def digest(*parts: str | int) -> bytes:
     return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).digest()
 
 
-def trace_id(*parts: str | int) -> str:
-    """`trace_` + UUID, the same for the same parts: a replayed rollout keeps its id."""
-    return f"trace_{uuid.UUID(bytes=digest(*parts)[:16], version=4)}"
+def trace_id(drawn: UUID) -> str:
+    """`trace_` + UUID. Drawn by chance for every conversation: customers keep state under it."""
+    return f"trace_{drawn}"
 
 
 def seed_63(*parts: str | int) -> int:

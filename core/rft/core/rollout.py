@@ -6,7 +6,7 @@ from enum import StrEnum
 from rft.core.base import Record
 from rft.core.failure import Failure
 from rft.core.grade import Grade
-from rft.core.ids import seed_63, trace_id
+from rft.core.ids import seed_63
 from rft.core.messages import Message
 from rft.core.turns import Trace
 
@@ -34,7 +34,10 @@ class StopReason(StrEnum):
 
 
 class RolloutKey(Record):
-    """What makes a rollout this one and no other; seed and id follow from it, so it can be replayed."""
+    """A rollout's place in its run. The seed follows from it, so that a rollout done again samples the same.
+
+    Its public id does not: a conversation that begins anew gets a new one.
+    """
 
     job_id: str
     job_seed: int
@@ -50,11 +53,6 @@ class RolloutKey(Record):
     """Counts replacements after a failure."""
 
     @property
-    def trace_id(self) -> str:
-        """The public id, the same on every tool call and the grade."""
-        return trace_id(self.job_id, self.split, self.step, self.epoch, self.row_index, self.index, self.attempt)
-
-    @property
     def seed(self) -> int:
         """Sampling seed in [0, 2**63)."""
         return seed_63(self.job_seed, self.split, self.row_index, self.epoch, self.index, self.attempt)
@@ -65,6 +63,8 @@ class Rollout:
     """The finished attempt. `outcome` is the spine: a grade, or the failure that took its place."""
 
     key: RolloutKey
+    trace_id: str
+    """The public id, the same on every tool call and the grade."""
     policy_version: int
     trace: Trace
     stop_reason: StopReason | None

@@ -104,7 +104,6 @@ def _opener(trade: Trade[J, G], shared: SharedEgress) -> Callable[[str, J], Regi
             retry=order.retry,
             signing_secrets=order.secrets.signing_secrets,
             on_attempt=book.note,
-            occasion=order.occasion,
         )
         gateway = trade.open_gateway(job_id, order, client)
         return RegisteredJob(order=order, gateway=gateway, limits=limits, attempts=book)

@@ -70,7 +70,6 @@ class SharedEgress:
         retry: RetryBudget,
         signing_secrets: tuple[str, ...],
         on_attempt: Callable[[Attempt], None],
-        occasion: str | None = None,
     ) -> EndpointClient:
         """A job's own client on the shared connections and limits. Raises ValueError for a malformed secret."""
         return EndpointClient(
@@ -79,7 +78,6 @@ class SharedEgress:
             retry=retry,
             signer=Signer(signing_secrets) if signing_secrets else None,
             on_attempt=on_attempt,
-            occasion=occasion,
         )
 
     def not_up(self, keys: Iterable[str]) -> list[BreakerChange]:

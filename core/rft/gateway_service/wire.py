@@ -34,8 +34,8 @@ class JobOrder(Record):
     retry: RetryBudget = RetryBudget()
     secrets: RunSecrets = Field(default_factory=RunSecrets, repr=False)
     """Only those that the service needs."""
-    occasion: str | None = None
-    """Keeps the idempotency keys of a run that was taken up again apart from those of its beginning."""
+    launch: int = 1
+    """Which trainer process of the run this is: with a new one, the service ends what the last one left open."""
 
 
 class Problem(Record):

@@ -47,7 +47,7 @@ class RemoteGraderGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
-        occasion: str | None = None,
+        launch: int = 1,
     ) -> "RemoteGraderGateway":
         """A job's grader at the service with this base URL; it is asked for the first time by the first grade."""
         needed = RunSecrets(
@@ -56,7 +56,7 @@ class RemoteGraderGateway:
             signing_secrets=secrets.signing_secrets,
             judge_api_key=secrets.judge_api_key,
         )
-        order = GraderJob(grader=grader, judge=judge, retry=retry or RetryBudget(), secrets=needed, occasion=occasion)
+        order = GraderJob(grader=grader, judge=judge, retry=retry or RetryBudget(), secrets=needed, launch=launch)
         connection = ServiceConnection(
             "grader gateway",
             url,

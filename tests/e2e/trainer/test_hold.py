@@ -164,6 +164,6 @@ def test_a_held_run_that_is_stopped_ends_at_once_and_frees_what_its_rollouts_had
     ended = {body["trace_id"]: body["outcome"] for body in told_host if body["type"] == "rollout.ended"}
     assert len(started) == 32
     assert set(ended) == started
-    graded = {one.key.trace_id for one in happened if isinstance(one, RolloutDone)}
+    graded = {one.trace_id for one in happened if isinstance(one, RolloutDone)}
     assert {trace_id for trace_id, outcome in ended.items() if outcome == "graded"} == graded
     assert set(ended.values()) == {"graded", "cancelled"}

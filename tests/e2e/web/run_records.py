@@ -25,6 +25,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
+from rft.testing.trace_ids import trace_id_at
 from tests.e2e.web.attempt_records import attempts_made
 
 TOOLS = ("cat", "list", "search")
@@ -109,7 +110,7 @@ def rollout(shape: RunShape, step: int, split: Split, *, row_index: int, index: 
     seconds = [round(rng.uniform(0.2, 0.6) * (1 + calls.total()), 3), round(0.08 * calls.total(), 3), 0.04]
     return RolloutDone(
         key=key,
-        trace_id=key.trace_id,
+        trace_id=trace_id_at(key),
         policy_version=max(0, step - 1) if split is Split.TRAIN else step,
         outcome=_failure(rng) if is_failed else _grade(rng, skill),
         stop_reason=None if is_failed else StopReason.COMPLETED,

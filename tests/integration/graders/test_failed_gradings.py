@@ -80,6 +80,7 @@ def rollout(outcome: Grade | Failure, index: int) -> Rollout:
     """One rollout that ended like this."""
     return Rollout(
         key=RolloutKey(job_id="j", job_seed=1, split=Split.TRAIN, step=1, epoch=0, row_index=0, index=index),
+        trace_id=f"trace_{index}",
         policy_version=0,
         trace=Trace(prompt_ids=(1,)),
         stop_reason=StopReason.COMPLETED,

@@ -72,7 +72,9 @@ async def test_the_same_seed_makes_the_same_calls() -> None:
         customer = Customer()
         async with LoopbackEndpoint(customer) as served:
             await rehearse(rows(6), spec(served), SECRETS)
-        heard.append(sorted((body["call_id"], body["arguments"]) for body in customer.tool_bodies))
+        heard.append(
+            sorted((body["item"]["messages"][-1]["content"], body["arguments"]) for body in customer.tool_bodies)
+        )
     assert heard[0] == heard[1]
 
 

@@ -175,7 +175,7 @@ async def test_whatever_happens_each_rollout_ends_once_within_budget_guard_and_l
 ) -> None:
     async with customer(FaultSequence(sequence), adaptive() if is_adaptive else Limits.fixed(CAP)) as place:
         ended = all_rollouts(await place.step(count))
-    assert len({rollout.key.trace_id for rollout in ended}) == count * GROUP_SIZE
+    assert len({rollout.trace_id for rollout in ended}) == count * GROUP_SIZE
     for rollout in ended:
         assert isinstance(rollout.outcome, Grade | Failure)
         assert (rollout.reward is None) == isinstance(rollout.outcome, Failure)
@@ -255,7 +255,7 @@ async def test_without_the_guards_leave_nobody_is_called() -> None:
 
 def is_broken(rollout: Rollout, share: float, kinds: list[FaultKind]) -> FaultKind | None:
     """What `BrokenRollouts` did to a rollout."""
-    draw = int.from_bytes(hashlib.sha256(f"0/{rollout.key.trace_id}".encode()).digest()[:8], "big")
+    draw = int.from_bytes(hashlib.sha256(f"0/{rollout.trace_id}".encode()).digest()[:8], "big")
     return kinds[draw % len(kinds)] if (draw >> 8) / 2**56 < share else None
 
 

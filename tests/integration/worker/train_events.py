@@ -26,6 +26,7 @@ from rft.core.grade import Grade
 from rft.core.messages import Message, Role
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.platform.worker.log_line import LogLine, read_line
+from rft.testing.trace_ids import trace_id_at
 
 START = 1_790_000_000.0
 TRAINED_TOKENS = 100
@@ -46,7 +47,7 @@ def rollout_done(
     failure = Failure(stage=Stage.TOOL, code=FailureCode.TIMEOUT, message="search did not answer", endpoint="search")
     return RolloutDone(
         key=key,
-        trace_id=key.trace_id,
+        trace_id=trace_id_at(key),
         policy_version=step,
         outcome=failure if failed else Grade(reward=step + index / 100, scores={"judge": 0.5}, grader="judge"),
         stop_reason=None if failed else StopReason.COMPLETED,

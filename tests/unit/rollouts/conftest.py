@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rft.core.dataset import DatasetRow, parse_row
+from rft.core.events import RolloutBegan
 from rft.core.failure import Failure
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import RolloutKey, Split
@@ -15,7 +16,7 @@ from rft.rollouts.gateways import FinishedTrace, GraderGateway, GroupGrader, Rol
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.hold import Hold
 from rft.rollouts.sampler import Sampler
-from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.setup import RolloutSetup, random_trace_id
 from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import virtual_clock
@@ -79,6 +80,9 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         host: RolloutHost | None = None,
         hold: Hold | None = None,
         deadlines: Deadlines | None = None,
+        on_begun: Callable[[RolloutBegan], None] | None = None,
+        draw_trace_id: Callable[[], str] = random_trace_id,
+        prints: HermesChatFormat | None = None,
     ) -> RolloutSetup:
         sampler = (
             # Turns already written are counted in the prompt, so one script serves any number of rollouts at once.
@@ -92,7 +96,7 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         )
         return RolloutSetup(
             sampler=sampler,
-            chat_format=chat_format,
+            chat_format=prints or chat_format,
             tools=tools or FunctionTools(answer_with_arguments),
             grader=grader or FunctionGrader(judge_one),
             grader_name="grader",
@@ -103,6 +107,8 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             host=host,
             hold=hold,
             deadlines=deadlines or Deadlines(),
+            on_begun=on_begun,
+            draw_trace_id=draw_trace_id,
             clock=virtual_clock,
         )
 

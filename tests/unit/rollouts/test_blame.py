@@ -203,11 +203,11 @@ def test_an_exception_of_ours_is_the_platforms_and_is_logged(
         "chat_format": lambda: replace(make_setup([SEARCH]), chat_format=Broken(chat_format.tokenizer)),
     }
     with caplog.at_level(logging.ERROR):
-        _, outcome = run(row, key, setups[where]())
+        rollout, outcome = run(row, key, setups[where]())
     assert (outcome.stage, outcome.code) == (Stage.PLATFORM, FailureCode.INTERNAL_ERROR)
     assert "KeyError" in outcome.message
     assert any(record.exc_info for record in caplog.records)
-    assert key.trace_id in caplog.text
+    assert rollout.trace_id in caplog.text
 
 
 def test_a_bug_never_hides_behind_a_failure_of_the_same_turn(

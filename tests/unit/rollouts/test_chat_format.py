@@ -156,12 +156,12 @@ def test_arguments_of_earlier_calls_in_a_row_are_not_quoted_twice() -> None:
 def test_parsing_takes_off_the_stop_token_and_no_other() -> None:
     tokenizer = ByteTokenizer()
     chat_format = HermesChatFormat(tokenizer)
-    closed = chat_format.parse(tokenizer.encode("Yes.<|im_end|>"), call_id_prefix="call_")
-    cut = chat_format.parse(tokenizer.encode("Yes."), call_id_prefix="call_")
+    closed = chat_format.parse(tokenizer.encode("Yes.<|im_end|>"), call_id_seed=1)
+    cut = chat_format.parse(tokenizer.encode("Yes."), call_id_seed=1)
     assert closed == cut
     assert closed.raw_text == closed.content == "Yes."
-    assert chat_format.parse([], call_id_prefix="call_").raw_text == ""
-    assert "\x00" not in chat_format.parse(tokenizer.encode("a\x00b"), call_id_prefix="call_").raw_text
+    assert chat_format.parse([], call_id_seed=1).raw_text == ""
+    assert "\x00" not in chat_format.parse(tokenizer.encode("a\x00b"), call_id_seed=1).raw_text
 
 
 def test_a_failed_call_has_nothing_to_show() -> None:

@@ -117,7 +117,7 @@ def test_a_grade_that_is_missing_for_good_takes_one_replacement_and_leaves_the_o
     assert outcomes(done).count(None) == 1
     assert (len(tools.calls), done.replaced) == (NEEDED, [])
     failed = [rollout for _, rollout in book.ended if rollout.reward is None]
-    assert [rollout.key.trace_id for rollout in failed] == hated
+    assert [rollout.trace_id for rollout in failed] == hated
     assert all(rollout.stop_reason is not None for rollout in failed)
 
 
@@ -141,7 +141,7 @@ def test_rollouts_still_without_grade_are_told_as_failed_when_the_hold_has_no_en
     with pytest.raises(HoldExpired):
         step(rows, setup, book)
     assert len(tools.calls) == NEEDED
-    assert len({rollout.key.trace_id for _, rollout in book.ended}) == len(book.ended) == 16
+    assert len({rollout.trace_id for _, rollout in book.ended}) == len(book.ended) == 16
     assert all(isinstance(outcome, Failure) for _, outcome in host.ends)
     assert len(host.ends) == 16
 

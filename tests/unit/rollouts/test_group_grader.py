@@ -93,7 +93,7 @@ def test_one_verdict_per_group_gives_every_rollout_its_grade(rows: list[DatasetR
     setup = make_setup(TURNS, tools=failing_tools(), grader=FunctionGrader(never), group_grader=judge)
     done = step(rows, setup, ended)
     assert [group.rewards_G for group in done.groups] == [[1.0, 0.75, 0.5, 0.25]] * 4
-    ids = [[rollout.key.trace_id for rollout in group.rollouts] for group in done.groups]
+    ids = [[rollout.trace_id for rollout in group.rollouts] for group in done.groups]
     assert sorted(asked for _, asked in judge.asked) == sorted(ids)
     assert len(ended) == 16
     assert {(r.grading_s, r.tools_s, r.duration_s) for r in ended} == {(2.0, 1.0, 3.0)}
@@ -126,7 +126,7 @@ def test_one_that_failed_is_replaced_before_the_verdict(rows: list[DatasetRow], 
     done = step(rows[:1], make_setup(TURNS, tools=failing_tools(2), group_grader=judge), replacement_share=0.25)
     assert done.groups[0].rewards_G == [1.0, 0.75, 0.5, 0.25]
     assert [rollout.key.attempt for rollout in done.groups[0].rollouts] == [0, 1, 0, 0]
-    assert judge.asked[0][1] == [rollout.key.trace_id for rollout in done.groups[0].rollouts]
+    assert judge.asked[0][1] == [rollout.trace_id for rollout in done.groups[0].rollouts]
     assert len(done.replaced) == 1
 
 

@@ -62,8 +62,8 @@ def test_a_graded_rollout_is_told_from_beginning_to_end(
 ) -> None:
     host = Host(takes_s=5.0)
     rollout = run_in_virtual_time(run_rollout(row, key, make_setup(TURNS, host=host)))
-    assert host.began == [(key.trace_id, row.item)]
-    assert host.ends == [(key.trace_id, rollout.outcome)]
+    assert host.began == [(rollout.trace_id, row.item)]
+    assert host.ends == [(rollout.trace_id, rollout.outcome)]
     assert isinstance(rollout.outcome, Grade)
     assert (rollout.tools_s, rollout.duration_s) == (5.0, 5.0)
 
@@ -75,14 +75,14 @@ def test_a_host_that_refuses_ends_the_rollout_before_the_first_sample(
     rollout = run_in_virtual_time(run_rollout(row, key, make_setup(TURNS, host=host)))
     assert rollout.outcome == NO_MACHINE
     assert rollout.trace.turns == []
-    assert host.ends == [(key.trace_id, NO_MACHINE)], "it may have been made all the same"
+    assert host.ends == [(rollout.trace_id, NO_MACHINE)], "it may have been made all the same"
 
 
 def test_a_failed_rollout_is_told(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
     host = Host()
     rollout = run_in_virtual_time(run_rollout(row, key, make_setup(TURNS, tools=FunctionTools(fail), host=host)))
     assert isinstance(rollout.outcome, Failure)
-    assert host.ends == [(key.trace_id, rollout.outcome)]
+    assert host.ends == [(rollout.trace_id, rollout.outcome)]
 
 
 def test_a_host_that_takes_too_long_is_blamed(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
@@ -108,7 +108,7 @@ def test_a_cancelled_rollout_is_told(row: DatasetRow, key: RolloutKey, make_setu
             await running
 
     run_in_virtual_time(main())
-    assert host.ends == [(key.trace_id, None)]
+    assert host.ends == [(host.began[0][0], None)]
 
 
 def test_a_rollout_that_never_began_is_not_told(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:

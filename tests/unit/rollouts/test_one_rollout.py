@@ -18,6 +18,7 @@ from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
+from rft.testing.trace_ids import trace_ids
 
 MakeSetup = Callable[..., RolloutSetup]
 SEARCH = tool_call_text("search", '{"q": 1}')
@@ -64,9 +65,9 @@ def test_tool_calls_then_answer_then_grade(row: DatasetRow, key: RolloutKey, mak
 
 def test_one_trace_id_on_every_call_and_the_grade(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
     tools, grader = FunctionTools(echo), FunctionGrader(one)
-    run(row, key, make_setup([SEARCH + SEARCH, SEARCH, ANSWER], tools=tools, grader=grader))
-    assert [trace_id for _, trace_id in tools.calls] == [key.trace_id] * 3
-    assert [trace_id for _, trace_id in grader.graded] == [key.trace_id]
+    rollout = run(row, key, make_setup([SEARCH + SEARCH, SEARCH, ANSWER], tools=tools, grader=grader))
+    assert [trace_id for _, trace_id in tools.calls] == [rollout.trace_id] * 3
+    assert [trace_id for _, trace_id in grader.graded] == [rollout.trace_id]
     assert len({call.call_id for call, _ in tools.calls}) == 3
     assert all(call.call_id.startswith("call_") for call, _ in tools.calls)
 
@@ -288,8 +289,11 @@ def test_the_same_key_replays_the_same_rollout(
             set_piece_share=0.8,
         )
 
-    first, second = (run(row, key, make_setup(fake())) for _ in range(2))
+    first, second = (run(row, key, make_setup(fake(), draw_trace_id=trace_ids())) for _ in range(2))
     assert first.trace == second.trace
     assert first.messages == second.messages
+    third = run(row, key, make_setup(fake()))
+    assert (third.trace.token_ids, third.trace.logprobs_T) == (first.trace.token_ids, first.trace.logprobs_T)
+    assert third.trace_id != first.trace_id
     other = run(row, key.model_copy(update={"attempt": 1}), make_setup(fake()))
     assert other.trace.completion_ids_T != first.trace.completion_ids_T

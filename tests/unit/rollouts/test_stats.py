@@ -63,6 +63,7 @@ def rollout(
     is_failed = isinstance(outcome, FailureCode)
     return Rollout(
         key=key(row_index, index),
+        trace_id=f"trace_{row_index}_{index}",
         policy_version=0,
         trace=trace,
         stop_reason=None if is_failed else StopReason.COMPLETED,
@@ -181,7 +182,7 @@ def test_the_event_of_a_rollout_survives_the_log(make: Callable[[], Rollout]) ->
     assert read == line
     assert read.event.type == "rollout_done"
     assert read.event.outcome == ended.outcome
-    assert read.event.trace_id == ended.key.trace_id
+    assert read.event.trace_id == ended.trace_id
     assert (read.event.stop_reason is None) == isinstance(ended.outcome, Failure)
 
 

@@ -127,7 +127,7 @@ def test_the_round_waits_with_growing_pauses_and_ends_whole(rows: list[DatasetRo
     trials = [at for at, _ in book.ended if at > 0.0]
     assert trials == [2.0, 6.0, 14.0, *[30.0] * 16], "one at a time, until one is graded"
     assert len(done.replaced) == 16 + 3
-    assert len({rollout.key.trace_id for _, rollout in book.ended}) == len(book.ended) == 35
+    assert len({rollout.trace_id for _, rollout in book.ended}) == len(book.ended) == 35
 
 
 def test_each_trial_is_another_rollouts_turn(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

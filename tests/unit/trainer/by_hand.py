@@ -49,6 +49,7 @@ def rollout_of(trace: Trace, reward: float | None, *, index: int = 0, row_index:
     failure = Failure(stage=Stage.GRADER, code=FailureCode.SERVER_ERROR, message="grader answered 503", endpoint="g")
     return Rollout(
         key=key,
+        trace_id=f"trace_{row_index}_{index}",
         policy_version=0,
         trace=trace,
         stop_reason=StopReason.COMPLETED,

@@ -37,7 +37,7 @@ def test_a_conversation_is_rendered_and_goes_on_without_encoding_again(model_dir
     suffix = chat_format.suffix_ids([ToolResult(call_id="c", name="search", output="rows")])
     assert chat.decode(suffix).endswith("rows\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
     call = '<tool_call>\n{"name": "search", "arguments": {"query": "x"}}\n</tool_call>'
-    parsed = chat_format.parse([*chat.encode(call), *chat.stop_ids], call_id_prefix="c")
+    parsed = chat_format.parse([*chat.encode(call), *chat.stop_ids], call_id_seed=1)
     assert [c.name for c in parsed.tool_calls] == ["search"]
     assert chat_format.count_tokens("2017 2018") == 3
 

@@ -1,5 +1,6 @@
 """The journal of open rollouts says the same whenever its process dies."""
 
+import uuid
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from rft.core.ids import trace_id
 from rft.trainer.open_rollouts import OpenRolloutsFile
 
-IDS = [trace_id("ftjob-1", number) for number in range(5)]
+IDS = [trace_id(uuid.UUID(int=number)) for number in range(5)]
 
 
 def test_what_was_begun_and_not_closed_is_left_for_the_next_process(tmp_path: Path) -> None:
@@ -59,5 +60,5 @@ def test_whenever_a_process_dies_only_its_torn_last_line_is_lost(
                 is_open.pop(one, None)
         book.shut()
         with path.open("ab") as log:
-            log.write(f"+{trace_id('torn')}\n".encode()[: min(torn, 42)])
+            log.write(f"+{trace_id(uuid.UUID(int=9))}\n".encode()[: min(torn, 42)])
     assert set(OpenRolloutsFile(path).left) == set(is_open)

@@ -54,12 +54,12 @@ class RemoteToolGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
-        occasion: str | None = None,
+        launch: int = 1,
         open_rollouts: OpenRollouts | None = None,
     ) -> "RemoteToolGateway":
         """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
         needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
-        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed, occasion=occasion)
+        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed, launch=launch)
         connection = ServiceConnection(
             "tool gateway",
             url,

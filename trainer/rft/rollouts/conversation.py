@@ -17,6 +17,7 @@ from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
+from rft.rollouts.call_ids import to_shown, to_wire
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
@@ -33,6 +34,8 @@ class Conversation:
 
     row: DatasetRow
     key: RolloutKey
+    trace_id: str
+    """The public id, drawn for this conversation alone."""
     setup: RolloutSetup
     policy_version: int
     trace: Trace = field(default_factory=lambda: Trace(prompt_ids=()))
@@ -50,7 +53,7 @@ class Conversation:
         setup = self.setup
         self.messages.extend(self.row.messages)
         self.calls = ToolCalls(
-            setup.tools, self.row, self.key.trace_id, setup.budgets.max_tool_calls, setup.chat_format.count_tokens
+            setup.tools, self.row, self.trace_id, setup.budgets.max_tool_calls, setup.chat_format.count_tokens
         )
 
     async def tell_host(self) -> None:
@@ -60,14 +63,14 @@ class Conversation:
             return
         self.is_host_told = True
         with self._held_by(Stage.TOOL):
-            failure = await host.started(item=self.row.item, trace_id=self.key.trace_id)
+            failure = await host.started(item=self.row.item, trace_id=self.trace_id)
         if failure is not None:
             raise BrokenOff(failure)
 
     def farewell(self, outcome: Grade | Failure | None) -> None:
         """Let the customer's servers free it; None for a cancelled rollout."""
         if self.setup.host is not None and self.is_host_told:
-            self.setup.host.ended(trace_id=self.key.trace_id, outcome=outcome)
+            self.setup.host.ended(trace_id=self.trace_id, outcome=outcome)
 
     async def converse(self) -> StopReason:
         """Turns until one is the last."""
@@ -84,8 +87,8 @@ class Conversation:
             stop_reason = self._end_after(sample, parsed)
             if stop_reason is not None:
                 return stop_reason
-            results = await self._run_tools(parsed)
-            suffix = chat_format.suffix_ids(results)
+            results = await self._run_tools()
+            suffix = chat_format.suffix_ids(to_shown(results, parsed.tool_calls))
 
     def _no_room_for_turn(self, suffix: list[int]) -> StopReason | None:
         """Why no further turn can be sampled; None when one can."""
@@ -107,7 +110,7 @@ class Conversation:
         """Sample, read and record one turn; its tool results are added when they are there."""
         turn = len(self.trace.turns)
         request = SampleRequest(
-            request_id=f"{self.key.trace_id}-{turn}",
+            request_id=f"{self.trace_id}-{turn}",
             prompt_ids=self.trace.token_ids,
             max_tokens=min(self._tokens_left(), self._context_left()),
             stop_token_ids=self.setup.chat_format.stop_token_ids,
@@ -119,21 +122,20 @@ class Conversation:
             sample = await self._sample(request)
         self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
         _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
-        parsed = self.setup.chat_format.parse(
-            sample.token_ids, call_id_prefix=f"call_{self.key.trace_id.removeprefix('trace_').replace('-', '')}_{turn}_"
-        )
+        parsed = self.setup.chat_format.parse(sample.token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"))
+        calls = to_wire(parsed.tool_calls, trace_id=self.trace_id, turn=turn)
         self.trace.turns.append(
             Turn(
                 content=parsed.content,
                 raw_text=parsed.raw_text,
-                tool_calls=parsed.tool_calls,
+                tool_calls=calls,
                 results=(),
                 completion_tokens=len(sample.token_ids),
                 sampling_s=self.spent_s[Stage.SAMPLER] - before_s,
                 tools_s=0.0,
             )
         )
-        self.messages.append(Message(role=Role.ASSISTANT, content=parsed.content, tool_calls=parsed.tool_calls))
+        self.messages.append(Message(role=Role.ASSISTANT, content=parsed.content, tool_calls=calls))
         return sample, parsed
 
     async def _sample(self, request: SampleRequest) -> Sample:
@@ -159,11 +161,11 @@ class Conversation:
             return StopReason.COMPLETED
         return StopReason.MAX_TOOL_CALLS if self.calls.is_budget_overrun else None
 
-    async def _run_tools(self, parsed: ParsedTurn) -> tuple[ToolResult, ...]:
-        """All calls of the turn at once; their results in the order of the calls. Raises BrokenOff."""
+    async def _run_tools(self) -> tuple[ToolResult, ...]:
+        """All calls of the last turn at once; their results in the order of the calls. Raises BrokenOff."""
         before_s = self.spent_s[Stage.TOOL]
         with self._held_by(Stage.TOOL):
-            results = await self.calls.run(parsed.tool_calls)
+            results = await self.calls.run(self.trace.turns[-1].tool_calls)
         self.trace.turns[-1] = replace(
             self.trace.turns[-1], results=results, tools_s=self.spent_s[Stage.TOOL] - before_s
         )
@@ -179,7 +181,7 @@ class Conversation:
             raise RftError("no grader judges single rollouts here")
         finished = finished_trace(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
         with self._held_by(Stage.GRADER):
-            return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.key.trace_id)
+            return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.trace_id)
 
     @contextmanager
     def _held_by(self, stage: Stage) -> Generator[None]:

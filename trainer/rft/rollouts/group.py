@@ -27,5 +27,5 @@ def group_keys(
 
 
 def next_attempt(key: RolloutKey) -> RolloutKey:
-    """The key of the rollout that replaces a failed one: new seed, new trace id, same seat in the group."""
+    """The key of the rollout that replaces a failed one: new seed, same seat in the group."""
     return key.model_copy(update={"attempt": key.attempt + 1})

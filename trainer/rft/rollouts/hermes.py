@@ -77,12 +77,12 @@ class HermesChatFormat:
             raise ChatTemplateError("the chat template rewrote an earlier turn for these tool results")
         return rendered[len(self._dummy_ids) :]
 
-    def parse(self, token_ids: Sequence[int], *, call_id_prefix: str) -> ParsedTurn:
-        """Decode and read one sampled turn. Call ids are `call_id_prefix` plus a number."""
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int) -> ParsedTurn:
+        """Decode and read one sampled turn. Templates of this kind print no call ids, so any shape will do."""
         is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
         text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
         text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
-        content, calls = read_turn(text, call_id_prefix=call_id_prefix)
+        content, calls = read_turn(text, call_id_prefix=f"call_{call_id_seed:016x}_")
         return ParsedTurn(content=content, raw_text=text, tool_calls=calls)
 
     def count_tokens(self, text: str) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
+from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> Rollout:
-    """One attempt at one row, graded or failed. The same key, policy and replies give the same trace."""
+    """One attempt at one row, graded or failed. The same key, policy and replies give the same tokens."""
     ended = await run_and_grade(row, key, setup)
     return ended.give_up() if isinstance(ended, Ungraded) else ended
 
@@ -34,7 +35,11 @@ async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup
 
 
 def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
-    return _Begun(Conversation(row, key, setup, policy_version=setup.sampler.policy_version), setup.clock())
+    """A new conversation with an id of its own, told of before anybody outside hears of it."""
+    begun = Conversation(row, key, setup.draw_trace_id(), setup, policy_version=setup.sampler.policy_version)
+    if setup.on_begun is not None:
+        setup.on_begun(RolloutBegan(key=key, trace_id=begun.trace_id, policy_version=begun.policy_version))
+    return _Begun(begun, setup.clock())
 
 
 async def _run(begun: "_Begun", *, is_grading: bool) -> "Ungraded | Rollout":
@@ -79,6 +84,7 @@ class _Begun:
         grading_s = talk.spent_s[Stage.GRADER]
         return Rollout(
             key=talk.key,
+            trace_id=talk.trace_id,
             policy_version=talk.policy_version,
             trace=talk.trace,
             stop_reason=talk.stop_reason,
@@ -103,7 +109,7 @@ class Ungraded:
     @property
     def trace_id(self) -> str:
         """The public id."""
-        return self._begun.conversation.key.trace_id
+        return self._begun.conversation.trace_id
 
     @property
     def trace(self) -> FinishedTrace:
@@ -158,7 +164,7 @@ async def _unless_broken(
     except Exception as error:
         if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
             return talk.out_of_time()
-        log.exception("rollout %s broke on an exception of ours", talk.key.trace_id)
+        log.exception("rollout %s broke on an exception of ours", talk.trace_id)
         return Failure(
             stage=Stage.PLATFORM,
             code=FailureCode.INTERNAL_ERROR,

@@ -27,12 +27,14 @@ from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.rollouts.at_once import all_at_once
+from rft.rollouts.call_ids import wire_call_id
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.rehearsal_advice import advise
 from rft.rollouts.rehearsal_arguments import arguments_for
 from rft.rollouts.rehearsal_figures import Seen, to_report
 from rft.rollouts.rehearsal_material import Material, answer_of
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
+from rft.rollouts.setup import random_trace_id
 from rft.tool_gateway.arguments import ArgumentChecker
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
@@ -191,12 +193,13 @@ class _Burst:
             row_index=row.index,
             index=index,
         )
+        trace_id = random_trace_id()
         outcome: Grade | Failure | None = None
         try:
-            refusal = await self.callbacks.started(item=row.item, trace_id=key.trace_id)
-            outcome = refusal or await self._converse(row, material, key)
+            refusal = await self.callbacks.started(item=row.item, trace_id=trace_id)
+            outcome = refusal or await self._converse(row, material, Random(key.seed), trace_id)
         finally:
-            self.callbacks.ended(trace_id=key.trace_id, outcome=outcome)
+            self.callbacks.ended(trace_id=trace_id, outcome=outcome)
         self.seen.finished += 1
         if refusal is not None:
             self.seen.callback_failures.append(refusal)
@@ -204,9 +207,10 @@ class _Burst:
             self.seen.failures.append(outcome)
         self.on_rollout()
 
-    async def _converse(self, row: DatasetRow, material: Material, key: RolloutKey) -> Grade | Failure | None:
+    async def _converse(
+        self, row: DatasetRow, material: Material, rng: Random, trace_id: str
+    ) -> Grade | Failure | None:
         """Tool calls, then the grade; None where nobody is asked for one."""
-        rng = Random(key.seed)
         tools = row.tools or self._described
         messages, first = list(row.messages), rng.randrange(max(1, len(tools)))
         for turn in range(self.spec.plan.calls_per_rollout if tools else 0):
@@ -216,8 +220,8 @@ class _Burst:
             if arguments is None:
                 self.seen.unwritten_calls += 1
                 continue
-            call = ToolCall(call_id=_call_id(key, turn), name=tool.name, arguments=arguments)
-            result = await self.tools.call(call, tools=tools, item=row.item, trace_id=key.trace_id)
+            call = ToolCall(call_id=wire_call_id(trace_id, turn=turn, position=0), name=tool.name, arguments=arguments)
+            result = await self.tools.call(call, tools=tools, item=row.item, trace_id=trace_id)
             if result.failure is not None:
                 return result.failure
             messages.append(Message(role=Role.ASSISTANT, content="", tool_calls=(call,)))
@@ -226,9 +230,9 @@ class _Burst:
             )
         await self._think(rng)
         messages.append(Message(role=Role.ASSISTANT, content=answer_of(row, material, rng)))
-        return await self._grade(row, key, messages)
+        return await self._grade(row, trace_id, messages)
 
-    async def _grade(self, row: DatasetRow, key: RolloutKey, messages: Sequence[Message]) -> Grade | Failure | None:
+    async def _grade(self, row: DatasetRow, trace_id: str, messages: Sequence[Message]) -> Grade | Failure | None:
         trace = FinishedTrace(
             messages=messages,
             prompt_messages=len(row.messages),
@@ -236,18 +240,12 @@ class _Burst:
             model=self.spec.model_name,
             tools=row.tools or self._described,
         )
-        verdicts = await all_at_once(
-            grader.grade(trace, item=row.item, trace_id=key.trace_id) for grader in self.graders
-        )
+        verdicts = await all_at_once(grader.grade(trace, item=row.item, trace_id=trace_id) for grader in self.graders)
         failure = next((verdict for verdict in verdicts if isinstance(verdict, Failure)), None)
         return failure or next(iter(verdicts), None)
 
     async def _think(self, rng: Random) -> None:
         await asyncio.sleep(rng.uniform(0.0, 2.0 * self.spec.plan.think_time_s))
-
-
-def _call_id(key: RolloutKey, turn: int) -> str:
-    return f"call_{key.trace_id.removeprefix('trace_').replace('-', '')}_{turn}_0"
 
 
 def assumptions(spec: RehearsalSpec, report: RehearsalReport) -> tuple[str, ...]:

@@ -65,7 +65,10 @@ class ParsedTurn:
     """Text outside tool calls."""
     raw_text: str
     tool_calls: tuple[ToolCall, ...]
-    """In order. A call that cannot be read has an empty name and the raw text as arguments: the model's mistake."""
+    """In order, with ids as the model reads them; customers are sent others, see `rft.rollouts.call_ids`.
+
+    A call that cannot be read has an empty name and the raw text as arguments: the model's mistake.
+    """
 
 
 class ChatFormat(Protocol):
@@ -84,8 +87,12 @@ class ChatFormat(Protocol):
         """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
         ...
 
-    def parse(self, token_ids: Sequence[int], *, call_id_prefix: str) -> ParsedTurn:
-        """Decode and read one sampled turn. Call ids are `call_id_prefix` plus a number."""
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int) -> ParsedTurn:
+        """Decode and read one sampled turn.
+
+        Call ids are in the shape that the template prints, and follow from `call_id_seed` and the call's position in
+        the turn where the model did not write them itself: whoever reads them back in `suffix_ids` is the model.
+        """
         ...
 
     def count_tokens(self, text: str) -> int:

@@ -202,7 +202,7 @@ class Tables:
         """An outcome for each that ended; rollouts graded before are shown to the judge, but keep their grade."""
         graded = [seat.rollout for seat in table.seats if seat.rollout is not None and seat.rollout.reward is not None]
         traces = [*(one.trace for one in ended), *(self._trace_of(table.row, rollout) for rollout in graded)]
-        trace_ids = [*(one.trace_id for one in ended), *(rollout.key.trace_id for rollout in graded)]
+        trace_ids = [*(one.trace_id for one in ended), *(rollout.trace_id for rollout in graded)]
         try:
             grades = await grader.rank(traces, item=table.row.item, trace_ids=trace_ids)
         except Exception as error:

@@ -1,9 +1,12 @@
 """What all rollouts of a run share."""
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rft.core.events import RolloutBegan
+from rft.core.ids import trace_id
 from rft.core.spec import Budgets
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import GraderGateway, GroupGrader, RolloutHost, ToolGateway
@@ -12,6 +15,11 @@ from rft.rollouts.sampler import ChatFormat, Sampler
 
 Clock = Callable[[], float]
 """Seconds from an arbitrary start, never going back."""
+
+
+def random_trace_id() -> str:
+    """The public id of one conversation; never drawn twice, whoever seeds the process's generators."""
+    return trace_id(uuid.uuid4())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +42,9 @@ class RolloutSetup:
     hold: Hold | None = None
     """Lets rounds wait for endpoints that are down; None: they are used as they come out."""
     deadlines: Deadlines = field(default_factory=Deadlines)
+    on_begun: Callable[[RolloutBegan], None] | None = None
+    """Told of each conversation before its first call to a customer's endpoint. An exception stops the step."""
+    draw_trace_id: Callable[[], str] = random_trace_id
+    """Called once for each conversation that begins."""
     clock: Clock = time.monotonic
     """Measures durations only; the deadline is kept by the event loop."""

@@ -67,7 +67,7 @@ def to_rollout_done(rollout: Rollout) -> RolloutDone:
     calls = list(made_calls(rollout))
     return RolloutDone(
         key=rollout.key,
-        trace_id=rollout.key.trace_id,
+        trace_id=rollout.trace_id,
         policy_version=rollout.policy_version,
         outcome=rollout.outcome,
         stop_reason=rollout.stop_reason,

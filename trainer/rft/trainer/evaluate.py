@@ -46,7 +46,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: floa
                 run_evaluation(
                     rows,
                     setup=setup,
-                    job_id=f"{spec.job_id}-evaluation-{temperature}",
+                    job_id=spec.job_id,
                     job_seed=spec.seed,
                     step=step,
                     samples=1,

@@ -22,7 +22,7 @@ from rft.trainer.policy import load_base_model
 from rft.trainer.steps import Steps, Workplace
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
 from rft.trainer.watch import RunFailed, Watch
-from rft.trainer.wiring import occasion_of, open_hold, open_outside, rollout_setup
+from rft.trainer.wiring import open_hold, open_outside, rollout_setup
 
 
 def train(begun: BegunRun) -> None:
@@ -49,14 +49,13 @@ def _train(begun: BegunRun) -> None:
         valid = _fitting(begun.valid, "validation_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
-        occasion = occasion_of(events.launches)
         outside = background.call(
             open_outside(
                 spec,
                 secrets,
                 on_attempt=ledger.add,
                 on_change=on_change,
-                occasion=occasion,
+                launch=events.launches,
                 open_rollouts=open_rollouts,
             )
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rft.core.attempt import Attempt
-from rft.core.events import HoldBegan, HoldEnded
+from rft.core.events import HoldBegan, HoldEnded, RolloutBegan
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
 from rft.core.spec import RunSecrets, RunSpec
@@ -51,7 +51,7 @@ class Outside:
     host: RolloutCallbacks | RemoteToolGateway | None
 
     async def tell_left_open(self, trace_ids: Sequence[str]) -> None:
-        """Tell the ends that a process before this one left untold, before their rollouts begin anew."""
+        """Tell the ends that a process before this one left untold, before others need what they hold."""
         if self.host is not None:
             for trace_id in trace_ids:
                 self.host.ended(trace_id=trace_id, outcome=None)
@@ -69,23 +69,18 @@ class Outside:
         await self.client.aclose()
 
 
-def occasion_of(launch: int) -> str | None:
-    """Keeps idempotency keys of a redone step apart from its first try's; the first launch has the plain ones."""
-    return None if launch <= 1 else f"launch-{launch}"
-
-
 async def open_outside(
     spec: RunSpec,
     secrets: RunSecrets,
     *,
     on_attempt: OnAttempt | None = None,
     on_change: OnChange | None = None,
-    occasion: str | None = None,
+    launch: int = 1,
     open_rollouts: OpenRollouts | None = None,
 ) -> Outside:
     """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed."""
-    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, occasion=occasion)
-    tools = _tools(spec, secrets, client, on_attempt, on_change, occasion, open_rollouts)
+    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change)
+    tools = _tools(spec, secrets, client, on_attempt, on_change, launch, open_rollouts)
     # Where a service makes the calls, it tells the beginnings and ends, too.
     host = (
         tools
@@ -94,7 +89,7 @@ async def open_outside(
             client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, open_rollouts=open_rollouts
         )
     )
-    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, occasion)
+    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, launch)
     return Outside(
         client=client,
         tools=tools,
@@ -110,7 +105,6 @@ def open_client(
     *,
     on_attempt: OnAttempt | None = None,
     on_change: OnChange | None = None,
-    occasion: str | None = None,
 ) -> EndpointClient:
     """The run's own connections and limits."""
     return EndpointClient.open(
@@ -121,7 +115,6 @@ def open_client(
         caps=SizeCaps(request_bytes=spec.max_call_bytes, reply_bytes=spec.max_reply_bytes),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
-        occasion=occasion,
     )
 
 
@@ -138,7 +131,7 @@ def _tools(
     client: EndpointClient,
     on_attempt: OnAttempt | None,
     on_change: OnChange | None,
-    occasion: str | None,
+    launch: int,
     open_rollouts: OpenRollouts | None,
 ) -> ToolGateway:
     if spec.tool_gateway_url is None:
@@ -151,7 +144,7 @@ def _tools(
         retry=spec.retry,
         on_attempt=on_attempt,
         on_change=on_change,
-        occasion=occasion,
+        launch=launch,
         open_rollouts=open_rollouts,
     )
 
@@ -162,7 +155,7 @@ def _graders(
     client: EndpointClient,
     on_attempt: OnAttempt | None,
     on_change: OnChange | None,
-    occasion: str | None,
+    launch: int,
 ) -> tuple[Grader | None, GroupGrader | None]:
     """One of the two: who judges rollouts alone, or who judges whole groups."""
     if spec.grader_gateway_url is not None:
@@ -175,7 +168,7 @@ def _graders(
             retry=spec.retry,
             on_attempt=on_attempt,
             on_change=on_change,
-            occasion=occasion,
+            launch=launch,
         )
         return (None, remote) if isinstance(spec.grader, RulerGrader) else (remote, None)
     try:
@@ -206,6 +199,7 @@ def rollout_setup(
     *,
     hold: Hold | None = None,
     deadlines: Deadlines | None = None,
+    on_begun: Callable[[RolloutBegan], None] | None = None,
 ) -> RolloutSetup:
     """What all rollouts of the run share; a hold needs the deadlines it lets stand still."""
     return RolloutSetup(
@@ -221,6 +215,7 @@ def rollout_setup(
         model_name=spec.model_name,
         hold=hold,
         deadlines=deadlines or Deadlines(),
+        on_begun=on_begun,
     )
 
 

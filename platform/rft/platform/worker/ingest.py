@@ -15,6 +15,7 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
+    RolloutBegan,
     RunEnded,
     RunStarted,
     StepDone,
@@ -93,6 +94,8 @@ class Ingest:
             case StepDone():
                 await self._step(connection, line, line.event)
                 done.highest_step = max(done.highest_step, line.event.step)
+            case RolloutBegan():
+                pass
             case Notice():
                 await self._notice(connection, line, line.event)
             case HoldBegan():

@@ -14,6 +14,7 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
+    RolloutBegan,
     RolloutDone,
     RunEnded,
     RunStarted,
@@ -98,7 +99,9 @@ class UnreadRollout:
         return LoggedRollout.of(event, event.model_dump_json().encode())
 
 
-LoggedEvent = UnreadRollout | AttemptsMade | RunStarted | StepDone | HoldBegan | HoldEnded | Notice | RunEnded
+LoggedEvent = (
+    UnreadRollout | RolloutBegan | AttemptsMade | RunStarted | StepDone | HoldBegan | HoldEnded | Notice | RunEnded
+)
 
 
 @dataclass(slots=True)
