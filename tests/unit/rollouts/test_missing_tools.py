@@ -68,7 +68,7 @@ def test_a_round_that_met_no_tool_is_held_until_the_tool_answers(
     calls = [result.status for group in done.groups for one in group.rollouts for result in one.trace.turns[0].results]
     assert calls == [200] * 16, "nothing that a missing tool answered is left in the round"
     assert all(isinstance(one.outcome, Failure) for one in done.replaced)
-    last_told = {one.key.trace_id: one for _, one in book.ended}
+    last_told = {one.trace_id: one for _, one in book.ended}
     missed = [one for one in last_told.values() if isinstance(one.outcome, Failure)]
     assert len(missed) == 16 + 3, "told again as failed, those of the trials, too"
     assert {one.outcome.code for one in missed if isinstance(one.outcome, Failure)} == {FailureCode.ENDPOINT_NOT_FOUND}
@@ -131,7 +131,7 @@ def test_a_hold_for_a_missing_tool_expires_without_a_grade(rows: list[DatasetRow
     rule = HoldRule(max_s=100.0)
     with pytest.raises(HoldExpired, match="answered 404 without an `output`: check its URL"):
         step(rows, make_setup(TURNS, tools=MissingUntil(1e9), hold=book.hold(rule)), book)
-    last_told = {one.key.trace_id: one for _, one in book.ended}
+    last_told = {one.trace_id: one for _, one in book.ended}
     assert not [one for one in last_told.values() if isinstance(one.outcome, Grade)]
 
 
