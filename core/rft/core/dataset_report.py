@@ -12,6 +12,9 @@ from rft.core.base import Record
 from rft.core.dataset import MAX_TRAIN_ROWS, DatasetRow, RowProblem, parse_row
 from rft.core.dataset_lines import LineSplitter
 
+MAX_PROBLEMS = 1_000
+"""A file with so many is not read on: bad lines cost a hundred times what good ones do, and nobody reads them all."""
+MAX_EMPTY_LINES = 1_000_000
 SHOWN = 20
 """Problems, and pairs of equal rows, that a report tells in full; all are counted."""
 CHARACTERS_PER_TOKEN = 4
@@ -37,6 +40,8 @@ class DatasetReport(Record):
     """Lines that are no row, and rows that a job cannot use."""
     shown_problems: tuple[RowProblem, ...] = ()
     """The first of them."""
+    stopped_at_line: int | None = None
+    """From this line on nothing was read, for too much was wrong before it; None: all of it was read."""
     tools: dict[str, int]
     """Tools that rows describe, each with the first line that does."""
     has_all_tools: bool = True
@@ -63,9 +68,14 @@ class DatasetReport(Record):
         if self.problems:
             shown = "\n".join(str(problem) for problem in self.shown_problems)
             more = self.problems - len(self.shown_problems)
-            noun = "problem" if self.problems == 1 else "problems"
-            return f"{self.problems} {noun}:\n{shown}" + (f"\nand {more} more" if more else "")
+            return f"{self.count}:\n{shown}" + (f"\nand {more} more" if more else "")
         return None if self.rows else "no rows"
+
+    @property
+    def count(self) -> str:
+        """How many problems there are, in words, and how far the file was read."""
+        words = f"{self.problems:,} {'problem' if self.problems == 1 else 'problems'}"
+        return words if self.stopped_at_line is None else f"{words}, not read from line {self.stopped_at_line:,} on"
 
 
 @dataclass(slots=True)
@@ -78,12 +88,16 @@ class DatasetCheck:
     context_tokens: int | None = None
     """What the model can read at most; None: not known yet."""
     shown: int = SHOWN
+    max_problems: int = MAX_PROBLEMS
+    """The file is not read beyond so many."""
     on_problem: Callable[[RowProblem], None] | None = None
-    """Told of every problem, whatever the report shows."""
+    """Told of every problem, whatever the report shows, and of the line from which on nothing is read."""
     lines_by_row: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """First line of each distinct row, by the row's fingerprint."""
     _splitter: LineSplitter = field(default_factory=LineSplitter)
     _line: int = 0
+    _empty_lines: int = 0
+    _stopped_at: int | None = None
     _rows: int = 0
     _problems: int = 0
     _shown_problems: list[RowProblem] = field(default_factory=list[RowProblem])
@@ -94,19 +108,30 @@ class DatasetCheck:
     _too_long: list[int] = field(default_factory=list[int])
     _too_long_count: int = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether what follows is of no interest any more."""
+        return self._stopped_at is not None
+
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the file."""
+        if self.is_over:
+            return
         for line in self._splitter.feed(chunk):
             self.add_line(line)
+            if self.is_over:
+                return
 
     def end(self) -> DatasetReport:
-        """No more bytes follow."""
-        for line in self._splitter.end():
-            self.add_line(line)
+        """No more bytes follow, or none that matter."""
+        if not self.is_over:
+            for line in self._splitter.end():
+                self.add_line(line)
         return DatasetReport(
             rows=self._rows,
             problems=self._problems,
             shown_problems=tuple(self._shown_problems),
+            stopped_at_line=self._stopped_at,
             tools=dict(self._tools),
             has_all_tools=len(self._tools) < _MAX_TOOLS,
             duplicates=self._duplicate_count,
@@ -121,9 +146,15 @@ class DatasetCheck:
         """The next line, its newline taken off."""
         self._line += 1
         if not line.strip():
+            self._empty_lines += 1
+            if self._empty_lines > MAX_EMPTY_LINES:
+                self._stop(f"more than {MAX_EMPTY_LINES:,} empty lines")
             return
         if self._rows >= self.max_rows:
-            self._refuse_excess()
+            self._stop(f"more than {self.max_rows:,} rows")
+            return
+        if self._problems >= self.max_problems:
+            self._stop_reading()
             return
         parsed = parse_row(line, line_number=self._line, index=self._rows)
         if isinstance(parsed, RowProblem):
@@ -134,11 +165,17 @@ class DatasetCheck:
         self._look_for_its_equal(parsed)
         self._measure(parsed)
 
-    def _refuse_excess(self) -> None:
-        """One problem for all of it: what is too much is not read."""
-        self._rows += 1
-        if self._rows == self.max_rows + 1:
-            self._add(RowProblem(line=self._line, path="", reason=f"more than {self.max_rows:,} rows"))
+    def _stop(self, reason: str) -> None:
+        """One problem for all that follows."""
+        self._add(RowProblem(line=self._line, path="", reason=reason))
+        self._stopped_at = self._line
+
+    def _stop_reading(self) -> None:
+        """This line is no problem that is counted, but whoever lists them learns why they end here."""
+        self._stopped_at = self._line
+        if self.on_problem is not None:
+            words = f"not read, and neither is what follows: {self._problems:,} problems come before it"
+            self.on_problem(RowProblem(line=self._line, path="", reason=words))
 
     def _add(self, problem: RowProblem) -> None:
         self._problems += 1

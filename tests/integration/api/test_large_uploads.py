@@ -113,6 +113,22 @@ async def test_one_byte_more_is_refused_without_reading_on(platform: Platform, t
     assert len(list((tmp_path / "files").iterdir())) == 1, "only the first upload is kept"
 
 
+async def test_a_dataset_that_is_hard_to_read_costs_the_api_next_to_nothing(platform: Platform) -> None:
+    row = json.dumps({"messages": [{"role": "user", "content": "x"}], "nested": [[]] * 200_000}).encode() + b"\n"
+    head, count, tail = opened("fine-tune"), 40 * MIB // len(row), b"\r\n" + END
+    before = platform.process.cpu_times()
+    async with platform.upload(len(head) + count * len(row) + len(tail)) as sender:
+        await sender.send(head)
+        for _ in range(count):
+            await sender.send(row)
+        await sender.send(tail)
+        status, shown = await sender.reply()
+    after = platform.process.cpu_times()
+    assert (status, shown["dataset"]["rows"]) == (200, count)
+    reading_s = after.children_user - before.children_user
+    assert reading_s > 4 * (after.user - before.user), "it was read in a process of its own"
+
+
 async def test_a_large_dataset_is_checked_without_passing_through_memory(platform: Platform) -> None:
     before, count = platform.process.memory_info().rss, 200 * MIB // len(LONG_ROW)
     head, tail = opened("fine-tune"), b"\r\n" + END

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.api.keys import create_key
+from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.loose_bytes import LooseBytes
 from rft.platform.files.storage import LocalFileStore
@@ -126,7 +127,7 @@ async def test_an_upload_that_was_given_up_is_not_kept(
         yield b"\r\n" + END
 
     with pytest.raises(Unavailable):
-        await receive_upload(database, store, content_type=FORM, body=body())
+        await receive_upload(database, store, DatasetChecks(), content_type=FORM, body=body())
     assert kept(tmp_path) == []
     async with database.transaction() as connection:
         assert await (await connection.execute("select 1 from files")).fetchone() is None
@@ -159,4 +160,4 @@ async def receive(database: Database, store: LocalFileStore, sent: bytes) -> Non
     async def body() -> AsyncIterator[bytes]:
         yield sent
 
-    await receive_upload(database, store, content_type=FORM, body=body())
+    await receive_upload(database, store, DatasetChecks(), content_type=FORM, body=body())

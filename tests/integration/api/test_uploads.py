@@ -34,6 +34,7 @@ async def test_the_dataset_is_described_at_upload(client: AsyncOpenAI) -> None:
         "rows": 2,
         "problems": 1,
         "first_problems": ["line 3: not JSON (Expecting property name enclosed in double quotes at column 2)"],
+        "stopped_at_line": None,
         "duplicates": 1,
         "tools": ["search"],
         "longest_row_tokens": 13,
@@ -148,6 +149,19 @@ async def test_a_file_of_our_own_making_is_served_from_the_database(client: Asyn
     assert (await client.files.delete("file-own")).deleted
     with pytest.raises(NotFoundError):
         await client.files.content("file-own")
+
+
+@pytest.mark.parametrize("lines", [1_500, 2_000_000])
+async def test_a_file_of_bad_lines_is_not_read_on(client: AsyncOpenAI, lines: int) -> None:
+    file: Any = await upload(client, b"{}\n" * lines)
+    assert (file.dataset["problems"], file.dataset["stopped_at_line"]) == (1000, 1001)
+    assert file.status_details.startswith("Jobs will refuse this file; it has 1,000 problems, not read from line 1,001")
+    first: Any = await client.get(f"/files/{file.id}/problems?limit=1000", cast_to=object)
+    assert [problem["line"] for problem in first["data"]] == list(range(1, 1001))
+    assert first["has_more"]
+    last: Any = await client.get(f"/files/{file.id}/problems?after={first['last_id']}", cast_to=object)
+    assert (last["has_more"], [problem["line"] for problem in last["data"]]) == (False, [1001])
+    assert last["data"][0]["reason"] == "not read, and neither is what follows: 1,000 problems come before it"
 
 
 async def test_every_bad_line_can_be_listed(client: AsyncOpenAI, api: Api) -> None:

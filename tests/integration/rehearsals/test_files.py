@@ -59,3 +59,13 @@ async def test_a_file_whose_bytes_are_gone_fails_the_rehearsal(platform: Platfor
     assert await run_rehearsal(made, platform.place) == "failed: invalid_training_file"
     shown = (await platform.http.get(f"/rehearsals/{made}")).json()
     assert shown["error"]["param"] == "training_file"
+
+
+async def test_a_file_of_empty_lines_is_refused_before_it_is_read_to_its_end(
+    platform: Platform, order: dict[str, Any]
+) -> None:
+    form = {"file": ("rows.jsonl", b"\n" * 20_000 + b"{}\n"), "purpose": (None, "fine-tune")}
+    file_id = (await platform.http.post("/files", files=form)).json()["id"]
+    reply = await platform.http.post("/rehearsals", json={**order, "training_file": file_id})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_training_file")
+    assert "no rows in its first 10,000 lines" in reply.json()["error"]["message"]

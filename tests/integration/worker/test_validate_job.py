@@ -40,6 +40,14 @@ async def test_bad_lines_are_named_and_counted(bench: Workbench) -> None:
     assert job["finished_at"] is not None
 
 
+async def test_a_job_says_where_it_stopped_to_read_its_bad_file(bench: Workbench) -> None:
+    job_id = await bench.new_job(jsonl(ROW) + b"x\n" * 5_000_000)
+    assert await validate_job(job_id, bench.place()) == "failed"
+    lines = (await bench.job(job_id))["error"]["message"].splitlines()
+    assert lines[0].endswith("has 1,000 problems, not read from line 1,002 on:")
+    assert (lines[1], lines[-1]) == ("line 2: not JSON (Expecting value at column 1)", "and 980 more")
+
+
 async def test_a_row_with_an_unregistered_tool_is_a_problem(bench: Workbench) -> None:
     row = {**ROW, "tools": [{"type": "function", "function": {"name": "browse"}}]}
     job_id = await bench.new_job(jsonl(ROW, row))

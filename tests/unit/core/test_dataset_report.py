@@ -45,6 +45,43 @@ def test_every_bad_line_is_counted_and_the_first_are_shown() -> None:
     assert not report.is_usable
 
 
+def test_a_file_with_too_many_problems_is_not_read_on() -> None:
+    told: list[tuple[int, str]] = []
+    check = DatasetCheck(max_problems=30, on_problem=lambda problem: told.append((problem.line, problem.reason[:8])))
+    report = check_dataset([jsonl(row()) + b"{oops\n" * 30 + b"\n", jsonl(row(), row()), b"{oops\n" * 9], check)
+    assert (report.rows, report.problems, report.stopped_at_line) == (1, 30, 33)
+    assert check.is_over
+    summary = report.summary()
+    assert summary is not None
+    assert summary.startswith("30 problems, not read from line 33 on:\nline 2: not JSON")
+    assert summary.endswith("and 10 more")
+    assert told == [*((line, "not JSON") for line in range(2, 32)), (33, "not read")]
+
+
+def test_a_file_with_just_as_many_problems_is_read_whole() -> None:
+    report = check_dataset([b"{oops\n" * 30 + b"\n\n"], DatasetCheck(max_problems=30))
+    assert (report.problems, report.stopped_at_line) == (30, None)
+
+
+def test_empty_lines_are_read_within_reason() -> None:
+    report = check_dataset([b"\n" * 1_000_000, jsonl(row())])
+    assert (report.rows, report.problems) == (1, 0)
+    report = check_dataset([b" \n" * 1_000_001, jsonl(row())])
+    assert (report.rows, report.summary()) == (
+        0,
+        "1 problem, not read from line 1,000,001 on:\nline 1000001: more than 1,000,000 empty lines",
+    )
+
+
+def test_hostile_files_cost_no_more_than_their_first_problems() -> None:
+    for line in (b"x\n", b"\n", b"{}\n", b'{"messages": 1}\n'):
+        check, fed = DatasetCheck(), 0
+        while not check.is_over and fed < 64:
+            check.feed(line * ((1 << 20) // len(line)))
+            fed += 1
+        assert fed <= 2, line
+
+
 def test_an_empty_file_holds_no_rows() -> None:
     report = check_dataset([b"\n  \n"])
     assert (report.summary(), report.is_usable) == ("no rows", False)

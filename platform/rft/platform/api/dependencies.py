@@ -9,6 +9,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 
 from rft.platform.api.authentication import AZURE_HEADER, caller
 from rft.platform.api.background import Background
+from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.storage import FileStore
 from rft.platform.settings import Settings
 from rft.platform.store.bell import Ringer
@@ -28,6 +29,7 @@ class Services:
     ringer: Ringer | None = None
     """None: Celery."""
     background: Background = field(default_factory=Background)
+    dataset_checks: DatasetChecks = field(default_factory=DatasetChecks)
 
 
 # Not one of these waits for anything; but what is no coroutine would be called in a thread of its own.

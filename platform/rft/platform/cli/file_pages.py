@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from rft.platform.cli.pages import Fitted, add, facts, figure, ident, names, state, table
-from rft.platform.cli.views import BadLine, File
+from rft.platform.cli.views import BadLine, Dataset, File
 from rft.platform.cli.words import NOTHING, counted, date, one_line, size
 
 
@@ -52,8 +52,14 @@ def file_page(file: File) -> RenderableType:
             ("tools described", None if dataset is None else names(dataset.tools)),
             ("repeated rows", f"{dataset.duplicates:,}" if dataset is not None and dataset.duplicates else None),
             ("problems", Text("\n".join(map(one_line, problems)), style="red") if problems else None),
+            ("not read", None if dataset is None else _unread(dataset)),
         ]
     )
+
+
+def _unread(dataset: Dataset) -> str | None:
+    line = dataset.stopped_at_line
+    return None if line is None else f"from line {line:,} on, for {counted(dataset.problems, 'problem')} before it"
 
 
 def _state(file: File) -> Text:

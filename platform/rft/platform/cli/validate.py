@@ -9,7 +9,7 @@ from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, chec
 
 _CHUNK_BYTES = 1 << 20
 _ALL = 100_000
-"""Here every bad line is told, within reason."""
+"""Here every problem of every line that is read is told."""
 _NAMED = 10
 
 
@@ -56,7 +56,7 @@ def in_words(validated: Validated) -> Iterator[str]:
 def _file_in_words(file: ValidatedFile) -> Iterator[str]:
     report = file.report
     tools = ", ".join(report.tools) or "none"
-    yield f"{file.path}: {report.rows} rows, {report.problems} problems; tools described: {tools}"
+    yield f"{file.path}: {report.rows} rows, {report.count}; tools described: {tools}"
     if report.longest_row_line is not None:
         yield f"  longest prompt: about {report.longest_row_tokens} tokens (line {report.longest_row_line})"
     for problem in report.shown_problems:

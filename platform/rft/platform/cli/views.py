@@ -23,6 +23,7 @@ class Dataset(View):
     rows: int
     problems: int
     first_problems: tuple[str, ...] = ()
+    stopped_at_line: int | None = None
     duplicates: int = 0
     tools: tuple[str, ...] = ()
     longest_row_tokens: int | None = None

@@ -46,11 +46,12 @@ _UPLOAD_FORM = {
 
 @router.post("", openapi_extra=_UPLOAD_FORM)
 async def upload_file(request: Request, services: AppServices) -> FileObject:
-    """Upload a file. The rows of a fine-tuning file are read along: `dataset` tells what is in it, `status_details`
-    what is wrong with it; only a job that uses it fails."""
+    """Upload a file. The rows of a fine-tuning file are read: `dataset` tells what is in it, `status_details` what is
+    wrong with it; only a job that uses it fails."""
     row = await receive_upload(
         services.database,
         services.file_store,
+        services.dataset_checks,
         content_type=request.headers.get("content-type", ""),
         body=request.stream(),
     )
@@ -79,8 +80,8 @@ async def retrieve_file(uow: Uow, file_id: str) -> FileObject:
 async def list_file_problems(
     services: AppServices, file_id: str, after: After = None, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> ListPage[ProblemObject]:
-    """Ours: every line of a file for fine-tuning that is no row, with its reason. What else keeps a job from using
-    the file depends on the job, and is in the job's error."""
+    """Ours: the lines of a file for fine-tuning that are no rows, each with its reason; a file is not read beyond a
+    thousand. What else keeps a job from using the file depends on the job, and is in the job's error."""
     return await problems.list_problems(services, file_id, after=after, limit=limit)
 
 

@@ -25,9 +25,17 @@ SPARED_FOR = timedelta(minutes=15)
 class Incoming:
     """The bytes of one upload, from its first to the row of its file."""
 
-    def __init__(self, database: Database, store: FileStore, storage_key: str, *, silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self,
+        database: Database,
+        store: FileStore,
+        storage_key: str,
+        *,
+        field: str = "file",
+        silence_s: float = SILENCE_S,
+    ) -> None:
         self._database, self._store, self._storage_key = database, store, storage_key
-        self._silence_s = silence_s
+        self._field, self._silence_s = field, silence_s
         self._spared_s: float | None = None
 
     async def begin(self) -> None:
@@ -43,8 +51,12 @@ class Incoming:
                 await self._renew()
             yield chunk
 
+    async def store_bytes(self, chunks: AsyncIterator[bytes]) -> int:
+        """Keep the chunks in the store; returns their length. Raises BytesNotStored and whatever the chunks raise."""
+        return await self._store.put(self._storage_key, chunks)
+
     async def keep(self, connection: AsyncConnection[TupleRow]) -> None:
-        """In the transaction that writes the file's row: the bytes are its own now. Raises Unavailable."""
+        """In the transaction that writes the row the bytes belong to: they are its own now. Raises Unavailable."""
         if not await LooseBytes(connection).forget(self._storage_key):
             raise _swept()
 
@@ -62,7 +74,7 @@ class Incoming:
             async with asyncio.timeout(self._silence_s):
                 return await anext(body, None)
         except TimeoutError as error:
-            raise BadRequest("The upload was broken off.", param="file", code="invalid_form") from error
+            raise BadRequest("The upload was broken off.", param=self._field, code="invalid_form") from error
 
     async def _renew(self) -> None:
         async with self._database.transaction() as connection:

@@ -37,13 +37,16 @@ class PartEnded:
 PartEvent: TypeAlias = PartBegan | PartBytes | PartEnded
 
 
-async def read_parts(content_type: str, body: AsyncIterator[bytes]) -> AsyncIterator[PartEvent]:
-    """The form's parts in order. Raises BadRequest for a body that is no whole form."""
+async def read_parts(
+    content_type: str, body: AsyncIterator[bytes], *, file_field: str = "file"
+) -> AsyncIterator[PartEvent]:
+    """The form's parts in order; `file_field` names the one that holds its file. Raises BadRequest for a body that is
+    no whole form."""
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise BadRequest(
-            "Missing required parameter: 'file'. Send it in a multipart/form-data body.",
-            param="file",
+            f"Missing required parameter: '{file_field}'. Send it in a multipart/form-data body.",
+            param=file_field,
             code="missing_required_parameter",
         )
     form = _Form(options[b"boundary"])

@@ -17,6 +17,8 @@ class DatasetObject(BaseModel):
     """Lines that keep jobs from using the file."""
     first_problems: list[str]
     """Line, path and reason."""
+    stopped_at_line: int | None
+    """From this line on the file was not read, for too much is wrong before it; None: all of it was read."""
     duplicates: int
     """Rows that an earlier line has already."""
     tools: list[str]

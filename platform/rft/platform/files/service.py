@@ -33,6 +33,7 @@ def _to_dataset_object(report: DatasetReport) -> DatasetObject:
         rows=report.rows,
         problems=report.problems,
         first_problems=[str(problem) for problem in report.shown_problems],
+        stopped_at_line=report.stopped_at_line,
         duplicates=report.duplicates,
         tools=list(report.tools),
         longest_row_tokens=report.longest_row_tokens,

@@ -1,5 +1,6 @@
 """The rows a rehearsal draws its calls from: the first ones of the file, checked as a job's."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 
 from rft.core.dataset import DatasetRow, RowProblem, parse_row
@@ -8,6 +9,8 @@ from rft.core.errors import RftError
 MOST_ROWS = 256
 """As many as the largest batch has."""
 _MOST_BYTES = 32 << 20
+_MOST_LINES = 10_000
+"""Empty ones included."""
 
 
 class BadSample(RftError):
@@ -20,9 +23,12 @@ async def read_sample(lines: AsyncIterator[bytes], *, tools: Collection[str]) ->
     number = size = 0
     async for line in lines:
         number, size = number + 1, size + len(line)
+        if number > _MOST_LINES:
+            break
         if not line.strip():
             continue
-        row = parse_row(line, line_number=number, index=len(rows))
+        # Of a row's size depends how long this takes; whoever asks has other requests to answer.
+        row = await asyncio.to_thread(parse_row, line, line_number=number, index=len(rows))
         if isinstance(row, RowProblem):
             raise BadSample(str(row))
         unknown = next((tool.name for tool in row.tools if tool.name not in tools), None)
@@ -33,5 +39,5 @@ async def read_sample(lines: AsyncIterator[bytes], *, tools: Collection[str]) ->
         if len(rows) >= MOST_ROWS or size >= _MOST_BYTES:
             break
     if not rows:
-        raise BadSample("no rows")
+        raise BadSample(f"no rows in its first {_MOST_LINES:,} lines" if number > _MOST_LINES else "no rows")
     return rows

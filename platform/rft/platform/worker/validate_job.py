@@ -126,6 +126,8 @@ class Validation:
                 async for chunk in await self.place.file_store.open(file.storage_key):
                     self.beat.check()
                     await asyncio.to_thread(check.feed, chunk)
+                    if check.is_over:
+                        break
                 report = check.end()
             except BytesMissing as error:
                 _LOG.error("%s: %s", self.lease.job_id, error)
