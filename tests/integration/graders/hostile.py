@@ -140,7 +140,7 @@ ENDINGS = [
     _hostile("exits without a word", "import os; os._exit(0)", "without a verdict"),
     _hostile("crashes", "import ctypes; ctypes.string_at(0)", "crashed (SIGSEGV)"),
     _hostile("aborts", "import os; os.abort()", "crashed"),
-    _hostile("closes everything", "import os; os.closerange(0, 4096)", "was killed"),
+    _hostile("closes everything", "import os; os.closerange(0, 4096)", "without a verdict"),
     _hostile("raises an error that cannot be shown", "raise E()", "without readable words",
              before="class E(Exception):\n    def __str__(self): raise SystemExit"),
     _hostile("raises what is no exception", "raise KeyboardInterrupt", "KeyboardInterrupt"),
@@ -148,10 +148,8 @@ ENDINGS = [
     _hostile("says infinity", "return float('-inf')", "not finite"),
     _hostile("says nothing", "return None", "returned nothing"),
     _hostile("says text", "return '1.0'", "type str"),
-    _hostile("says yes", "return True", "type bool"),
     _hostile("says a list", "return [1.0]", "type list"),
     _hostile("says very much", "return 'x' * 10**8", "type str"),
-    _hostile("says a number beyond floats", "return 10 ** 400", "OverflowError"),
     _hostile("says what only looks like a number", "return N()", "type N",
              before="class N:\n    def __float__(self): return 1.0"),
     _hostile("says a number that lies", "return N(1.0)", "ValueError",
@@ -163,7 +161,7 @@ ENDINGS = [
         "without a verdict",
     ),
     _hostile("floods the verdict", "import os\nwhile True:\n    for fd in range(3, 64):\n"
-             "        try: os.write(fd, b'x' * 65536)\n        except OSError: pass", "was killed"),
+             "        try: os.write(fd, b'x' * 65536)\n        except OSError: pass", "more than a verdict"),
     _hostile("forges NaN", "import os\nfor fd in range(3, 4096):\n    try: os.write(fd, b'{\"score\": NaN}')\n"
              "    except OSError: pass\nos._exit(0)", "not finite"),
     _hostile(

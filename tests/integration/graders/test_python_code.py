@@ -7,6 +7,7 @@ import gc
 import io
 import signal
 import sys
+import time
 import types
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -363,3 +364,125 @@ async def test_without_the_kernels_file_rules_no_file_can_be_opened_at_all() -> 
         grade = await judged(grader)
     assert isinstance(grade, Grade)
     assert grade.reward == 3.0
+
+
+async def test_yes_and_no_are_one_and_zero_whoever_says_them() -> None:
+    async with opened("import numpy as np\ndef grade(sample, item):\n    return eval(item['x'])") as grader:
+        grades = [
+            await judged(grader, item={"x": x}) for x in ("True", "False", "np.bool_(True)", "np.float32(0.5) > 1")
+        ]
+    assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [1.0, 0.0, 1.0, 0.0]
+
+
+async def test_a_program_among_the_imports_is_not_run_ahead_and_its_end_is_the_sources_affair() -> None:
+    async with opened("import numpy.f2py.__main__\ndef grade(sample, item):\n    return 1") as grader:
+        verdict = await judged(grader)
+    assert is_contained(verdict, "raised SystemExit")
+
+
+async def test_a_package_that_is_imported_late_works_all_the_same() -> None:
+    source = "def grade(sample, item):\n    return float(__import__('numpy').linalg.norm([3, 4]))"
+    async with opened(source) as grader:
+        grade = await judged(grader)
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 5.0
+
+
+def grades_under_way(before: set[psutil.Process]) -> list[psutil.Process]:
+    """The processes that sandboxes forked: one tries the compiler before the first grade."""
+    found: list[psutil.Process] = []
+    for sandbox in children(recursive=False) - before:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += sandbox.children()
+    return found
+
+
+async def grade_process(before: set[psutil.Process]) -> psutil.Process:
+    """The process of the one grade under way, of a sandbox that graded before."""
+    await until_two_processes_run(before)
+    [grade] = grades_under_way(before)
+    return grade
+
+
+async def test_a_grade_that_is_killed_from_outside_again_and_again_is_our_failure() -> None:
+    before = children()
+    async with opened("def grade(sample, item):\n    while item: pass\n    return 0.5") as grader:
+        judging = asyncio.ensure_future(judged(grader, item={"is_endless": True}))
+        while not judging.done():
+            for process in grades_under_way(before):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            await asyncio.sleep(0.01)
+        failure = await judging
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Fault.PLATFORM)
+    assert "was killed from outside (SIGKILL)" in failure.message
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+async def test_a_signal_from_outside_costs_no_answer_its_score(signal_: signal.Signals) -> None:
+    before = children()
+    source = "import time\ndef grade(sample, item):\n    time.sleep(0.5)\n    return 0.5"
+    async with opened(source) as grader:
+        await judged(grader)
+        judging = asyncio.ensure_future(judged(grader))
+        (await grade_process(before)).send_signal(signal_)
+        grade = await judging
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 0.5
+
+
+BUSY = "import os\nos.sched_setaffinity(0, {%d})\nprint(flush=True)\nwhile True: pass"
+COMPUTES = """
+import time
+def grade(sample, item):
+    until = time.process_time() + 0.4
+    while time.process_time() < until: pass
+    return 0.5
+"""
+
+
+async def test_a_machine_that_is_busy_costs_no_answer_its_score() -> None:
+    before = children()
+    [processor, *_] = psutil.Process().cpu_affinity()
+    async with opened(COMPUTES, timeout_s=1.0) as grader, AsyncExitStack() as stack:
+        await judged(grader)
+        [sandbox] = children(recursive=False) - before
+        sandbox.cpu_affinity([processor])
+        for _ in range(8):
+            # In sessions of their own: some kernels share processors out by session first.
+            busy = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", BUSY % processor, stdout=asyncio.subprocess.PIPE, start_new_session=True
+            )
+            stack.push_async_callback(busy.wait)
+            stack.callback(busy.kill)
+            assert busy.stdout is not None
+            await busy.stdout.readline()
+        started_s = time.monotonic()
+        grade = await judged(grader)
+        assert time.monotonic() - started_s > 1.0, "it was busy enough"
+    assert isinstance(grade, Grade), grade
+    assert grade.reward == 0.5
+
+
+async def test_a_grade_that_is_stopped_from_outside_has_all_its_time_when_it_goes_on() -> None:
+    before = children()
+    async with opened(COMPUTES, timeout_s=1.0) as grader:
+        await judged(grader)
+        judging = asyncio.ensure_future(judged(grader))
+        process = await grade_process(before)
+        process.suspend()
+        await asyncio.sleep(2.0)
+        process.resume()
+        grade = await judging
+    assert isinstance(grade, Grade), grade
+
+
+@pytest.mark.parametrize("source", ["while True: pass", "import time; time.sleep(60)", "import signal; signal.pause()"])
+async def test_what_computes_or_sleeps_for_too_long_is_ended_in_time(source: str) -> None:
+    async with opened(f"def grade(sample, item):\n    {source}", timeout_s=1.0) as grader:
+        await judged(grader)
+        started_s = time.monotonic()
+        verdict = await judged(grader)
+        assert is_contained(verdict, "took longer than 1 s")
+        assert time.monotonic() - started_s < 30.0

@@ -57,7 +57,7 @@ class PythonCode:
         match verdict:
             case {"score": float() as score}:
                 return Score(score, elapsed_s=ticket.elapsed_s)
-            case {"error": str() as words}:
+            case {"error": str() as words} | {"unusable": str() as words}:
                 return self._failed(words, ticket.elapsed_s)
             case {"refused": str() as words}:
                 raise RuntimeError(f"python graders cannot be held safely on this machine: {words}")

@@ -1,7 +1,11 @@
 """The process of one python grader: it imports once, and forks a locked-up process for every grade.
 
-Line protocol on standard input and output: the setup, answered by `{"ready": true}`; then a line per grade, answered by
-`{"score": 0.5}`. Instead of either: `{"error": "..."}` (the grader's doing) or `{"refused": "..."}` (this machine's).
+Line protocol on standard input and output: the setup, answered by `{"ready": true}`; then a line per grade, answered
+by `{"score": 0.5}` or `{"error": "...", "traceback": "..."}` (the grader's doing). Instead of either:
+
+- `{"unusable": "..."}`: the source cannot be compiled
+- `{"refused": "..."}`: this machine cannot hold it
+- `{"lost": "..."}`: this machine ended it
 """
 
 import ast
@@ -11,7 +15,7 @@ import types
 import warnings
 from typing import BinaryIO
 
-from rft.grader_gateway.builtin.sandbox.file_access import allow_libraries_only
+from rft.grader_gateway.builtin.sandbox.file_access import PROCESSES, allow_libraries_only
 from rft.grader_gateway.builtin.sandbox.forked import (
     COMPILE_BYTES,
     COMPILE_S,
@@ -21,7 +25,8 @@ from rft.grader_gateway.builtin.sandbox.forked import (
     reply_with,
     verdict,
 )
-from rft.grader_gateway.builtin.sandbox.one_grade import SOURCE_NAME, Limits, grade_and_exit
+from rft.grader_gateway.builtin.sandbox.limits import Limits
+from rft.grader_gateway.builtin.sandbox.one_grade import SOURCE_NAME, grade_and_exit, remember_lines
 from rft.grader_gateway.builtin.sandbox.preload import preload, preload_always, preload_with_disk
 from rft.grader_gateway.builtin.sandbox.system_calls import machine_problem
 
@@ -39,15 +44,16 @@ def main() -> None:
     preload_always()
     trial = Limits(timeout_s=COMPILE_S, memory_bytes=min(limits.memory_bytes, COMPILE_BYTES))
     if problem := compile_problem(setup["source"], requests, trial):
-        reply_with(replies, problem)
+        reply_with(replies, {"unusable": problem["error"]} if "error" in problem else problem)
         return
     tree = ast.parse(setup["source"], SOURCE_NAME)
     preload_with_disk(tree)
     # Up to here the source was read, by a compiler locked up in a child and by a parser; nothing of it was run.
-    has_file_rules = setup["has_file_rules"] and allow_libraries_only()
+    has_file_rules = setup["has_file_rules"] and allow_libraries_only(PROCESSES)
     preload(tree)
     code = compile(tree, SOURCE_NAME, "exec", dont_inherit=True)
     del tree
+    remember_lines(setup["source"])
     gc.freeze()  # the children share these pages
     reply_with(replies, {"ready": True})
     while request := requests.readline():

@@ -26,8 +26,15 @@ _SHARED = (
 )  # fmt: skip
 
 
-def allow_libraries_only() -> bool:
-    """For this process and all it starts, for ever. False where the kernel has no Landlock: then nothing is changed."""
+PROCESSES = "/proc"
+"""For a process that runs no foreign code, to look after the children that do."""
+
+
+def allow_libraries_only(*besides: str) -> bool:
+    """For this process and all it starts, for ever; children may take `besides` away from themselves by asking again.
+
+    False where the kernel has no Landlock: then nothing is changed.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
@@ -44,7 +51,7 @@ def allow_libraries_only() -> bool:
     if ruleset < 0:
         return False
     try:
-        for path in _readable():
+        for path in (*_readable(), *besides):
             with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
                 _allow(libc, ruleset, path)
         none = ctypes.c_ulong(0)

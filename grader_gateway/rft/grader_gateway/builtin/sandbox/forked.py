@@ -3,24 +3,38 @@
 import json
 import math
 import os
+import resource
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
-from rft.grader_gateway.builtin.sandbox.one_grade import COMPILED, LOCKED, Limits, compile_and_exit
+from rft.grader_gateway.builtin.sandbox.limits import Limits, OwnTime, patience_s
+from rft.grader_gateway.builtin.sandbox.one_grade import COMPILED, LOCKED, compile_and_exit
 
 COMPILE_S = 10.0
 """To compile a source in; for the sources of one order together, where they are only checked."""
 COMPILE_BYTES = 1024**3
 _VERDICT_BYTES = 64 * 1024
+_SHOWN_CHARS = 1_000
+_TRACEBACK_CHARS = 4_000
+_LOOK_FOR_END_S = 0.001
+"""Where the kernel does not tell of a child's end by a descriptor."""
+_OWN_SIGNALS = frozenset(
+    {
+        signal.SIGABRT, signal.SIGALRM, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGPIPE, signal.SIGPROF,
+        signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP, signal.SIGVTALRM, signal.SIGXCPU, signal.SIGXFSZ,
+    }
+)  # fmt: skip
+"""What a locked-up process can bring upon itself. It can send no signal: any other end is somebody else's doing."""
 
 
 def protocol() -> tuple[BinaryIO, BinaryIO]:
     """Our two ends, out of reach of what the grader prints or reads."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A child that is interrupted by another has not raised anything.
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -44,61 +58,138 @@ def give_way() -> None:
 
 def compile_problem(source: str, requests: BinaryIO, limits: Limits) -> dict[str, object] | None:
     """Why the source cannot be compiled: a few lines can take gigabytes, so a locked-up child tries first."""
-    said, end = _told(lambda write_end: compile_and_exit(source, write_end, limits), requests, limits)
-    if said == LOCKED + COMPILED:
+    ended = _ended(lambda write_end: compile_and_exit(source, write_end, limits), requests, limits)
+    if ended.said == LOCKED + COMPILED:
         return None
-    return _refusal(said, end) or _checked(said) or {"error": f"cannot be compiled: it {end}"}
+    return _not_its_doing(ended) or _checked(ended.said) or {"error": f"cannot be compiled: it {ended.how}"}
 
 
 def verdict(work: Callable[[int], NoReturn], requests: BinaryIO, limits: Limits) -> dict[str, object]:
-    """What came of a child's work: a score, an error (the grader's doing) or a refusal (this machine's)."""
-    said, end = _told(work, requests, limits)
-    return _refusal(said, end) or _checked(said) or {"error": end}
+    """What came of a child's work: a score, an error (the grader's doing), a refusal or a loss (this machine's)."""
+    ended = _ended(work, requests, limits)
+    return _not_its_doing(ended) or _checked(ended.said) or {"error": ended.how}
 
 
-def _told(work: Callable[[int], NoReturn], requests: BinaryIO, limits: Limits) -> tuple[bytes, str]:
-    """What a child said that was forked for this work, and how it ended."""
+class _Ended(NamedTuple):
+    """A child that is no more."""
+
+    said: bytes
+    how: str
+    """In words."""
+    is_own_doing: bool
+    """Nothing but itself ended it."""
+
+
+def _ended(work: Callable[[int], NoReturn], requests: BinaryIO, limits: Limits) -> _Ended:
+    """Fork a child for this work and wait for its end: only then is anything made of what it said.
+
+    A child that says no more may still run, and what is heard first of its last word and its end is chance.
+    """
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         work(write_end)
     os.close(write_end)
+    watched = _Watched(child, read_end, limits)
     try:
-        said = _read_verdict(read_end, requests, time.monotonic() + limits.timeout_s)
+        why_not = watched.wait(requests)
     finally:
-        os.close(read_end)
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    if said is None:
-        return LOCKED, f"took longer than {limits.timeout_s:g} s"
-    return said, _end(status, limits)
+        watched.end()
+    return why_not or _Ended(watched.said, *_end(watched, limits))
 
 
-def _read_verdict(read_end: int, requests: BinaryIO, deadline_s: float) -> bytes | None:
-    """What the child wrote until it ended; None when it did not end in time. Ends us when our host has gone."""
-    poll = select.poll()
-    poll.register(read_end, select.POLLIN)
-    poll.register(requests, select.POLLIN)
-    verdict = b""
-    while (left_s := deadline_s - time.monotonic()) > 0:
-        ready = {descriptor for descriptor, _ in poll.poll(left_s * 1000)}
-        if requests.fileno() in ready:
-            sys.exit(0)  # nobody waits for this verdict any more; the child is killed on the way out
-        if read_end in ready:
-            chunk = os.read(read_end, _VERDICT_BYTES)
-            verdict += chunk
-            if not chunk or len(verdict) > _VERDICT_BYTES:
-                return verdict
-    return None
+class _Watched:
+    """A child under way. `end` it, whatever happens."""
 
+    def __init__(self, child: int, read_end: int, limits: Limits) -> None:
+        self._child, self._read_end, self._limits = child, read_end, limits
+        self._end = _descriptor(child)
+        self._given_up_s = time.monotonic() + patience_s(limits.timeout_s)
+        self._time = OwnTime(child, look_s=limits.look_s)
+        self._look_s = time.monotonic() + limits.look_s
+        self.said = b""
+        self.status: int | None = None
+        """How it ended."""
+        self.computed_s = 0.0
 
-def _refusal(said: bytes, end: str) -> dict[str, object] | None:
-    """Why this machine cannot hold the code. Only the word of a child that had not begun to run it is believed."""
-    if said.startswith(LOCKED):
+    def wait(self, requests: BinaryIO) -> _Ended | None:
+        """Until it has ended; what becomes of it where it does not by itself. Ends us when our host has gone."""
+        poll = select.poll()
+        poll.register(self._read_end, select.POLLIN)
+        poll.register(requests, select.POLLIN)
+        if self._end is not None:
+            poll.register(self._end, select.POLLIN)
+        is_heard = True
+        while True:
+            wait_s = max(0.0, self._look_s - time.monotonic())
+            if not is_heard and self._end is None:
+                wait_s = min(wait_s, _LOOK_FOR_END_S)
+            ready = {descriptor for descriptor, _ in poll.poll(math.ceil(wait_s * 1000))}
+            if requests.fileno() in ready:
+                sys.exit(0)  # nobody waits for this verdict any more; the child is killed on the way out
+            if self._read_end in ready:
+                chunk = os.read(self._read_end, _VERDICT_BYTES)
+                self.said += chunk
+                if len(self.said) > _VERDICT_BYTES:
+                    return _Ended(LOCKED, "wrote more than a verdict", is_own_doing=True)
+                if not chunk:
+                    is_heard = False
+                    poll.unregister(self._read_end)
+            if not is_heard and self._has_ended():
+                return None
+            if time.monotonic() >= self._look_s and (too_long := self._too_long()):
+                return too_long
+
+    def _too_long(self) -> _Ended | None:
+        limit_s = self._limits.timeout_s
+        spent_s, now_s = self._time.spent_s(), time.monotonic()
+        if spent_s >= limit_s:
+            return _Ended(LOCKED, f"took longer than {limit_s:g} s", is_own_doing=True)
+        if now_s >= self._given_up_s:
+            passed_s = patience_s(limit_s)
+            words = f"had only {spent_s:.1f} s of its {limit_s:g} s within {passed_s:g} s: this machine is too busy"
+            return _Ended(self.said, words, is_own_doing=False)
+        self._look_s = now_s + min(self._limits.look_s, max(0.001, limit_s - spent_s))
         return None
-    with suppress(ValueError):
-        return {"refused": str(json.loads(said)["refused"])[:1000]}
-    return {"refused": f"the grader's process {end} before it was locked up"}
+
+    def _has_ended(self, options: int = os.WNOHANG) -> bool:
+        child, status, usage = os.wait4(self._child, options)
+        if child == 0:
+            return False
+        self.status, self.computed_s = status, _computed_s(usage)
+        return True
+
+    def end(self) -> None:
+        """It ends now, if it has not."""
+        if self.status is None:
+            os.kill(self._child, signal.SIGKILL)
+            self._has_ended(0)
+        for descriptor in (self._read_end, self._end):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _descriptor(child: int) -> int | None:
+    """What becomes readable when the child ends; None before Linux 5.3."""
+    try:
+        return os.pidfd_open(child)
+    except OSError:
+        return None
+
+
+def _computed_s(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def _not_its_doing(ended: _Ended) -> dict[str, object] | None:
+    """What this machine did. Only the word of a child that had not begun to run foreign code is believed."""
+    if not ended.is_own_doing:
+        return {"lost": f"the grader's process {ended.how}"}
+    if ended.said.startswith(LOCKED):
+        return None
+    with suppress(ValueError, KeyError, TypeError):
+        return {"refused": str(json.loads(ended.said)["refused"])[:_SHOWN_CHARS]}
+    return {"refused": f"the grader's process {ended.how} before it was locked up"}
 
 
 def _checked(said: bytes) -> dict[str, object] | None:
@@ -110,16 +201,25 @@ def _checked(said: bytes) -> dict[str, object] | None:
     match read:
         case {"score": float() as score}:
             return {"score": score} if math.isfinite(score) else {"error": f"returned {score}, which is not finite"}
+        case {"error": str() as words, "traceback": str() as shown}:
+            return {"error": words[:_SHOWN_CHARS], "traceback": shown[-_TRACEBACK_CHARS:]}
         case {"error": str() as words}:
-            return {"error": words[:1000]}
+            return {"error": words[:_SHOWN_CHARS]}
         case _:
             return None
 
 
-def _end(status: int, limits: Limits) -> str:
+def _end(watched: _Watched, limits: Limits) -> tuple[str, bool]:
+    """How a child ended by itself, and whether that was its own doing."""
+    status = watched.status
+    assert status is not None, "it was waited for"
     if not os.WIFSIGNALED(status):
-        return "ended its process without a verdict"
-    name = signal.Signals(os.WTERMSIG(status)).name
-    if name == "SIGXCPU":
-        return f"took longer than {limits.timeout_s:g} s"
-    return f"was killed ({name})" if name == "SIGKILL" else f"crashed ({name})"
+        return "ended its process without a verdict", True
+    number = os.WTERMSIG(status)
+    # The limit on processor time kills, too, where its first signal is not heeded.
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and watched.computed_s >= limits.timeout_s):
+        return f"took longer than {limits.timeout_s:g} s", True
+    name = signal.Signals(number).name
+    if number in _OWN_SIGNALS:
+        return f"crashed ({name})", True
+    return f"was killed from outside ({name})", False

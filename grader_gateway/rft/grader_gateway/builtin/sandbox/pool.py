@@ -76,7 +76,7 @@ class SandboxPool:
         return self._threads
 
     def grade(self, request: dict[str, JsonValue], ticket: Ticket) -> dict[str, JsonValue]:
-        """A sandbox's verdict. A process that ended instead of answering is replaced once, then raises SandboxLost."""
+        """A sandbox's verdict. What this machine ended is tried once more in a new process, then raises SandboxLost."""
         if self._never is not None:
             return self._never
         with self._lock:
@@ -119,10 +119,10 @@ class SandboxPool:
         try:
             with ticket.using(process):
                 if is_new and "ready" not in (said := process.start()):
-                    self._never = said if "error" in said else None
-                    return said
+                    self._never = said if "unusable" in said else None
+                    return _unless_lost(said)
                 started_s = time.monotonic()
-                verdict = process.grade(request)
+                verdict = _unless_lost(process.grade(request))
                 ticket.elapsed_s = time.monotonic() - started_s
             is_well = True
             return verdict
@@ -145,6 +145,13 @@ class SandboxPool:
             ticket.give_up()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._forgotten()
+
+
+def _unless_lost(said: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Raises SandboxLost where this machine ended what the code was about."""
+    if "lost" in said:
+        raise SandboxLost(str(said["lost"]))
+    return said
 
 
 def _close_all(processes: list[SandboxProcess]) -> None:

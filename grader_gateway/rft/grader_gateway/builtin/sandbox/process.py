@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from rft.grader_gateway.builtin.sandbox.child import ChildProcess
+from rft.grader_gateway.builtin.sandbox.limits import patience_s
 
 _START_S = 120.0
 """To import all that a source imports, on a busy machine."""
@@ -19,7 +20,7 @@ class SandboxSetup:
 
     source: str
     timeout_s: float
-    """For one grade."""
+    """For one grade, of its own time."""
     memory_bytes: int
     has_file_rules: bool = True
     """Whether the kernel's file rules are used where it has them; without, grades can open no file at all."""
@@ -47,4 +48,4 @@ class SandboxProcess(ChildProcess):
 
     def grade(self, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """Its verdict. Raises SandboxLost."""
-        return self.ask(request, self._setup.timeout_s + _GRACE_S)
+        return self.ask(request, patience_s(self._setup.timeout_s) + _GRACE_S)

@@ -1,17 +1,17 @@
 """The process that checks the sources of one order before anybody depends on them: it reads and compiles, it runs none.
 
 One line in, `{"sources": [...]}`; one line out: `{"bad": null}`, or the first that cannot grade and why,
-`{"bad": 0, "problem": "..."}`.
+`{"bad": 0, "problem": "..."}`; or `{"unchecked": "..."}`, where this machine could not finish.
 """
 
 import json
-import time
+import resource
 import warnings
 from collections.abc import Sequence
 from typing import BinaryIO
 
 from rft.grader_gateway.builtin.python_source import source_problem
-from rft.grader_gateway.builtin.sandbox.file_access import allow_libraries_only
+from rft.grader_gateway.builtin.sandbox.file_access import PROCESSES, allow_libraries_only
 from rft.grader_gateway.builtin.sandbox.forked import (
     COMPILE_BYTES,
     COMPILE_S,
@@ -20,7 +20,7 @@ from rft.grader_gateway.builtin.sandbox.forked import (
     protocol,
     reply_with,
 )
-from rft.grader_gateway.builtin.sandbox.one_grade import Limits
+from rft.grader_gateway.builtin.sandbox.limits import Limits
 from rft.grader_gateway.builtin.sandbox.preload import preload_always
 from rft.grader_gateway.builtin.sandbox.system_calls import machine_problem
 
@@ -35,8 +35,15 @@ def main() -> None:
     # Where no source can be locked up none is compiled: the trainer's machine may be another one.
     can_compile = machine_problem() is None
     if can_compile:
-        allow_libraries_only()
-    reply_with(replies, _first_bad(sources, requests, can_compile=can_compile))
+        allow_libraries_only(PROCESSES)
+    try:
+        reply_with(replies, _first_bad(sources, requests, can_compile=can_compile))
+    except _Lost as lost:
+        reply_with(replies, {"unchecked": str(lost)})
+
+
+class _Lost(Exception):
+    """A child was ended by this machine, not by its source."""
 
 
 def _first_bad(sources: Sequence[str], requests: BinaryIO, *, can_compile: bool) -> dict[str, object]:
@@ -44,12 +51,17 @@ def _first_bad(sources: Sequence[str], requests: BinaryIO, *, can_compile: bool)
     for index, source in enumerate(sources):
         problem = source_problem(source)
         if problem is None and can_compile:
-            started_s = time.monotonic()
+            before_s = _children_computed_s()
             problem = _compiler_says(source, requests, left_s)
-            left_s -= time.monotonic() - started_s
+            left_s -= _children_computed_s() - before_s
         if problem is not None:
             return {"bad": index, "problem": problem}
     return {"bad": None}
+
+
+def _children_computed_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _compiler_says(source: str, requests: BinaryIO, left_s: float) -> str | None:
@@ -57,6 +69,8 @@ def _compiler_says(source: str, requests: BinaryIO, left_s: float) -> str | None
         match compile_problem(source, requests, Limits(timeout_s=left_s, memory_bytes=COMPILE_BYTES)):
             case None | {"refused": _}:
                 return None
+            case {"lost": str() as words}:
+                raise _Lost(words)
             case {"error": str() as words} if "took longer than" not in words:
                 return words
             case _:
