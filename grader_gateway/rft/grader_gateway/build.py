@@ -19,6 +19,7 @@ from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.builtin.python_source import source_problem
 from rft.grader_gateway.builtin.ruler import Ruler
+from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.builtin.score_model import ScoreModelJudge
 from rft.grader_gateway.builtin.string_check import StringCheck
 from rft.grader_gateway.builtin.text_similarity import TextSimilarity
@@ -40,9 +41,11 @@ def open_grader(
     secrets: RunSecrets,
     judge: JudgeServer | None,
     job_id: str,
+    share: SlotShare | None = None,
 ) -> Grader:
     """The grader of one job. Close it with `grader.close_grader` when the job is done.
 
+    `share`: of the python grades that this process runs at once; by default all, fairly with those of other jobs.
     Raises ValueError for what cannot judge one rollout alone or needs a judge where none is configured.
     """
     match spec:
@@ -56,6 +59,7 @@ def open_grader(
                     judge=judge,
                     job_id=job_id,
                     part=name,
+                    share=share,
                 )
                 for name, part in spec.graders.items()
             }
@@ -64,7 +68,13 @@ def open_grader(
             raise ValueError("a ruler grader ranks groups; open it with `open_group_grader`")
         case _:
             return _open_leaf(
-                spec, client=client, headers=secrets.grader_headers, secrets=secrets, judge=judge, job_id=job_id
+                spec,
+                client=client,
+                headers=secrets.grader_headers,
+                secrets=secrets,
+                judge=judge,
+                job_id=job_id,
+                share=share,
             )
 
 
@@ -94,6 +104,7 @@ def _open_leaf(
     judge: JudgeServer | None,
     job_id: str,
     part: str | None = None,
+    share: SlotShare | None = None,
 ) -> Grader:
     match spec:
         case EndpointGrader():
@@ -103,7 +114,7 @@ def _open_leaf(
         case TextSimilarityGrader():
             return TextSimilarity(spec)
         case PythonGrader():
-            return PythonCode(spec)
+            return PythonCode(spec, share=share or SlotShare(owner=job_id))
         case ScoreModelGrader():
             return ScoreModelJudge(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
         case LabelModelGrader():

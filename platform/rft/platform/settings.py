@@ -105,6 +105,8 @@ class Settings(BaseSettings):
     """Rollouts of a rehearsal at most; a larger burst is played in part."""
     rehearsal_max_s: float = 300.0
     """A rehearsal that takes longer is broken off and reported as far as it came."""
+    dry_run_grade_s: float = Field(default=20.0, gt=0)
+    """What one grade of a python grader may take in a dry run: somebody waits for it. Jobs give it its own time."""
     probe_timeout_s: float = 5.0
     """How long a tool or grader URL may take to answer when a job is created."""
     allow_loopback: bool = True

@@ -12,6 +12,7 @@ from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, no_score
 from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
 from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
+from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 
 MAX_TIMEOUT_S = 120.0
@@ -29,12 +30,14 @@ class PythonCode:
         memory_bytes: int = MEMORY_BYTES,
         processes: int | None = None,
         has_file_rules: bool = True,
+        share: SlotShare | None = None,
     ) -> None:
         self._spec = spec
         timeout_s = min(spec.timeout_s, MAX_TIMEOUT_S)
         self._pool = SandboxPool(
             SandboxSetup(spec.source, timeout_s, memory_bytes, has_file_rules=has_file_rules),
             processes=processes or min(_MAX_PROCESSES, os.cpu_count() or 1),
+            share=share or SlotShare(owner=""),
         )
 
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:

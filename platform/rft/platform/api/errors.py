@@ -62,6 +62,13 @@ class NotFound(ApiError):
     type = "invalid_request_error"
 
 
+class ClientGone(ApiError):
+    """Nobody reads this reply."""
+
+    status = 499
+    type = "invalid_request_error"
+
+
 class TooLarge(ApiError):
     """More bytes than allowed."""
 

@@ -13,13 +13,15 @@ from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
-from rft.core.graders import GraderSpec, RulerGrader
+from rft.core.graders import GraderSpec, LeafGrader, MultiGrader, PythonGrader, RulerGrader
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
+from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
@@ -67,11 +69,11 @@ class StoredTrace:
     tools: tuple[ToolSchema, ...] = ()
 
 
-async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
+async def run_grader(services: Services, order: GraderRun, *, key_id: str) -> GraderRunObject:
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, order.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
-    await refuse_bad_sources(grader, param=_PARAM)
+    await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     spec = to_grader_spec(grader, services.settings)
     item = order.item or {}
     trace = trace_of(order.model_sample, item)
@@ -85,15 +87,16 @@ async def run_grader(services: Services, order: GraderRun) -> GraderRunObject:
             client=client,
             secrets=secrets,
             settings=services.settings,
+            key_id=key_id,
         )
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
 
 
-async def validate_grader(services: Services, order: GraderValidate) -> GraderValidated:
+async def validate_grader(services: Services, order: GraderValidate, *, key_id: str) -> GraderValidated:
     """The grader with its name filled in. Raises BadRequest where no judge is configured."""
     grader = with_name(await _resolved(services, order.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
-    await refuse_bad_sources(grader, param=_PARAM)
+    await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     shown = masked(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     return GraderValidated(grader=shown)
@@ -175,18 +178,41 @@ async def grade_once(
     client: EndpointClient,
     secrets: RunSecrets,
     settings: Settings,
+    key_id: str,
 ) -> Grade | Failure:
-    """One trace through any kind of grader; a ruler ranks a group of one."""
+    """One trace through any kind of grader; a ruler ranks a group of one.
+
+    Code has a dry run's time, and one caller's code at most half of what this process runs at once.
+    """
     judge = to_judge(settings)
     if isinstance(spec, RulerGrader):
         ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN)
         ranked = await ruler.rank([trace], item=item, trace_ids=[trace_id])
         return ranked if isinstance(ranked, Failure) else ranked[0]
-    grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN)
+    spec = _in_dry_run_time(spec, settings.dry_run_grade_s)
+    share = SlotShare(key_id, most=AT_ONCE // 2)
+    grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN, share=share)
     try:
         return await grader.grade(trace, item=item, trace_id=trace_id)
     finally:
         await close_grader(grader)
+
+
+def _in_dry_run_time(spec: GraderSpec, most_s: float) -> GraderSpec:
+    """The same grader, its code with less patience."""
+    match spec:
+        case MultiGrader():
+            parts = {name: _leaf_in_dry_run_time(part, most_s) for name, part in spec.graders.items()}
+            return spec.model_copy(update={"graders": parts})
+        case RulerGrader():
+            return spec
+        case _:
+            return _leaf_in_dry_run_time(spec, most_s)
+
+
+def _leaf_in_dry_run_time(spec: LeafGrader, most_s: float) -> LeafGrader:
+    is_code = isinstance(spec, PythonGrader)
+    return spec.model_copy(update={"timeout_s": min(spec.timeout_s, most_s)}) if is_code else spec
 
 
 def trace_of(answer: str, item: JsonObject) -> StoredTrace:

@@ -2,6 +2,7 @@
 
 import logging
 
+from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.builtin.source_check import SourcesUnchecked, first_bad_source
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.graders.schemas import Grader, PythonGrader
@@ -10,11 +11,14 @@ from rft.platform.graders.specification import leaves
 _LOG = logging.getLogger(__name__)
 
 
-async def refuse_bad_sources(grader: Grader, *, param: str) -> None:
-    """Raises BadRequest with the compiler's words for a source that cannot grade, Unavailable where nobody can tell."""
+async def refuse_bad_sources(grader: Grader, *, param: str, share: SlotShare | None = None) -> None:
+    """Raises BadRequest with the compiler's words for a source that cannot grade, Unavailable where nobody can tell.
+
+    `share`: of the checks at once, where they are a caller's own.
+    """
     found = [(path, leaf.source) for path, _, leaf in leaves(grader, param) if isinstance(leaf, PythonGrader)]
     try:
-        bad = await first_bad_source([source for _, source in found])
+        bad = await first_bad_source([source for _, source in found], share=share)
     except SourcesUnchecked as error:
         _LOG.error("the sources of a grader were not checked: %s", error)
         words = "The grader's source could not be checked just now; try again."

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator, JsonValue
 
-from rft.platform.api.dependencies import AppServices, Uow
+from rft.platform.api.dependencies import AppServices, KeyId, Uow
+from rft.platform.api.hang_up import while_connected
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.api.wire import proper_json
 from rft.platform.graders.sources import refuse_bad_sources
@@ -64,9 +65,9 @@ async def delete_tool(uow: Uow, tool_id: str) -> RegistrationDeleted:
 
 
 @tools_router.post("/{tool_id}/test")
-async def try_tool(services: AppServices, tool_id: str, order: ToolTry | None = None) -> ToolTested:
+async def try_tool(request: Request, services: AppServices, tool_id: str, order: ToolTry | None = None) -> ToolTested:
     """Make one call and tell what the model would read."""
-    return await trying.try_tool(services, tool_id, order or ToolTry())
+    return await while_connected(request, trying.try_tool(services, tool_id, order or ToolTry()))
 
 
 @graders_router.post("")
@@ -104,6 +105,9 @@ async def delete_grader(uow: Uow, grader_id: str) -> RegistrationDeleted:
 
 
 @graders_router.post("/{grader_id}/test")
-async def try_grader(services: AppServices, grader_id: str, order: GraderTry | None = None) -> GraderTested:
+async def try_grader(
+    request: Request, services: AppServices, key_id: KeyId, grader_id: str, order: GraderTry | None = None
+) -> GraderTested:
     """Grade one answer."""
-    return await trying.try_grader(services, grader_id, order or GraderTry())
+    work = trying.try_grader(services, grader_id, order or GraderTry(), key_id=key_id)
+    return await while_connected(request, work)

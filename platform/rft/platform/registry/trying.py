@@ -51,7 +51,7 @@ async def try_tool(services: Services, tool_id: str, order: ToolTry) -> ToolTest
     return tested
 
 
-async def try_grader(services: Services, grader_id: str, order: GraderTry) -> GraderTested:
+async def try_grader(services: Services, grader_id: str, order: GraderTry, *, key_id: str) -> GraderTested:
     """The grade, or why there is none. Raises NotFound."""
     body = whole_body(await _find(services, "grader", grader_id), services.secret_box)
     grader = validated(GraderCreate, {"grader": body}).grader
@@ -66,6 +66,7 @@ async def try_grader(services: Services, grader_id: str, order: GraderTry) -> Gr
             client=client,
             secrets=secrets,
             settings=services.settings,
+            key_id=key_id,
         )
     latency_s = time.monotonic() - started_s
     failure = outcome if isinstance(outcome, Failure) else None

@@ -16,6 +16,8 @@ from rft.core.rollout import Split, StopReason
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
+from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
 from rft.platform.files.repository import FileRepository
@@ -149,7 +151,8 @@ class _Grading:
         if isinstance(spec, RulerGrader):
             self._ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
         else:
-            self._grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
+            share = SlotShare(job_id, most=AT_ONCE // 2)  # somebody may wait for a dry run
+            self._grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id, share=share)
 
     async def __aenter__(self) -> "_Grading":
         return self

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from rft.grader_gateway.builtin.sandbox.child import SandboxLost
+from rft.grader_gateway.builtin.sandbox.child import ChildProcess, SandboxLost
 from rft.grader_gateway.builtin.sandbox.process import SandboxProcess, SandboxSetup
+from rft.grader_gateway.builtin.sandbox.slots import FairSlots, SlotShare
 
 AT_ONCE = max(4, os.cpu_count() or 1)
 """Grades under way in one process of ours, of all graders together: each may take gigabytes."""
-_SEATS = threading.BoundedSemaphore(AT_ONCE)
-_LOOK_UP_S = 0.1
+_SLOTS = FairSlots(AT_ONCE)
 
 
 class Ticket:
@@ -24,7 +24,7 @@ class Ticket:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: SandboxProcess | None = None
+        self._process: ChildProcess | None = None
         self._is_given_up = False
         self.elapsed_s = 0.0
         """What the grade took, without its wait for a process."""
@@ -42,7 +42,7 @@ class Ticket:
                 self._process.kill()
 
     @contextmanager
-    def using(self, process: SandboxProcess) -> Generator[None]:
+    def using(self, process: ChildProcess) -> Generator[None]:
         """While `process` works for this grade. Raises SandboxLost where it was given up before."""
         with self._lock:
             if self._is_given_up:
@@ -56,10 +56,10 @@ class Ticket:
 
 
 class SandboxPool:
-    """At most `processes` grades at once, `AT_ONCE` with those of other pools; the others wait."""
+    """At most `processes` grades at once, `AT_ONCE` with those of other pools; the others wait, fairly by owner."""
 
-    def __init__(self, setup: SandboxSetup, *, processes: int) -> None:
-        self._setup = setup
+    def __init__(self, setup: SandboxSetup, *, processes: int, share: SlotShare) -> None:
+        self._setup, self._share = setup, share
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="rft-grader")
         self._idle: list[SandboxProcess] = []
         self._tickets: set[Ticket] = set()
@@ -82,7 +82,7 @@ class SandboxPool:
         with self._lock:
             self._tickets.add(ticket)
         try:
-            with self._seat(ticket):
+            with self._slot(ticket):
                 try:
                     return self._graded(self._taken(), request, ticket)
                 except SandboxLost:
@@ -94,15 +94,12 @@ class SandboxPool:
                 self._tickets.discard(ticket)
 
     @contextmanager
-    def _seat(self, ticket: Ticket) -> Generator[None]:
+    def _slot(self, ticket: Ticket) -> Generator[None]:
         """A turn among all pools of this process. Raises SandboxLost where nobody waits for it any more."""
-        while not _SEATS.acquire(timeout=_LOOK_UP_S):
-            if ticket.is_given_up or self._is_closed:
+        with _SLOTS.slot(self._share, is_given_up=lambda: ticket.is_given_up or self._is_closed) as is_had:
+            if not is_had:
                 raise SandboxLost("the grade was given up")
-        try:
             yield
-        finally:
-            _SEATS.release()
 
     def _taken(self) -> SandboxProcess | None:
         with self._lock:
