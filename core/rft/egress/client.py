@@ -7,7 +7,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, lru_cache
 
 import aiohttp
@@ -16,9 +16,9 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from multidict import CIMultiDict
 
-from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.failure import FailureCode
 from rft.egress.classify import exception_code, is_surely_not_sent, root_words, status_code, status_words
-from rft.egress.endpoint import HeaderList, blot, header_problem, mask, public_url, to_header_list
+from rft.egress.endpoint import HeaderList, blot, public_url
 from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
@@ -94,6 +94,10 @@ class HttpClient:
         if url not in self._problems:
             self._problems[url] = url_problem(url, self.policy)
         return self._problems[url]
+
+    async def options(self, url: str, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
+        """Ask what may be done at the URL, without reading what it says: no server does anything for that."""
+        return await self._attempt("OPTIONS", url, b"", headers, timeout_s, 0)
 
     async def knock(self, url: str, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
         """Ask for the URL without reading what it says: is anybody there?"""
@@ -251,25 +255,3 @@ def _status_message(reply: Reply) -> str:
         return f"{words} to {target}; redirects are not followed, register the final URL"
     text = " ".join(blot(reply.body.decode(errors="replace"), reply.secrets).split())
     return f"{words}: {text[:_SNIPPET_CHARS]}" if text else words
-
-
-async def probe(
-    url: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    timeout_s: float = 5.0,
-    policy: AddressPolicy | None = None,
-    stage: Stage = Stage.TOOL,
-    name: str | None = None,
-) -> Failure | None:
-    """Whether anybody answers at a URL: None for any HTTP answer, otherwise why not. For use before a job starts."""
-    headers = headers or {}
-    problem = header_problem(headers)
-    if problem is not None:
-        return Failure(stage=stage, code=FailureCode.BLOCKED_ADDRESS, message=problem, endpoint=name, attempts=0)
-    async with HttpClient(policy, connect_timeout_s=timeout_s) as client:
-        outcome = await client.knock(url, headers=to_header_list(headers), timeout_s=timeout_s)
-    if isinstance(outcome, Reply):
-        return None
-    message = mask(f"{public_url(url)} {outcome.message}", headers)
-    return Failure(stage=stage, code=outcome.code, message=message, endpoint=name)

@@ -87,6 +87,7 @@ class ReceivedCall:
     """Event loop time."""
     in_flight: int
     """Calls inside when it came, itself included."""
+    method: str = "POST"
 
 
 class FaultPlan(Protocol):

@@ -109,7 +109,8 @@ class _Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self._buffer = rest[length:]
-        self._call = self._endpoint.begin(lines[0].split(" ")[1], headers, rest[:length])
+        method, target, *_ = lines[0].split(" ")
+        self._call = self._endpoint.begin(target, headers, rest[:length], method=method)
         self._work = asyncio.ensure_future(self._reply(self._call))
 
     def _finish(self) -> None:

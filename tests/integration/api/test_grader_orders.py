@@ -145,13 +145,13 @@ async def test_the_guides_score_model_and_our_ruler_stand_alone(
 
 
 async def test_what_is_wrong_deep_inside_is_named(
-    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint, refused_url: str
+    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint
 ) -> None:
     cases: list[tuple[tuple[str, ...], Any, str, str]] = [
         (("graders", "exact", "reference"), "{{ row.x }}", "graders.exact.reference", "invalid_value"),
         (("graders", "health", "sampling_params", "seed"), "x", "graders.health.sampling_params.seed", "invalid_value"),
         (("graders", "code", "source"), "def grade(", "graders.code.source", "invalid_value"),
-        (("graders", "remote", "url"), refused_url, "graders.remote.url", "grader_unreachable"),
+        (("graders", "remote", "url"), "http://10.1.2.3/", "graders.remote.url", "grader_unreachable"),
         (("calculate_output",), "exact + lost", "calculate_output", "invalid_value"),
     ]
     for path, value, param, code in cases:

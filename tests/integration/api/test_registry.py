@@ -258,9 +258,10 @@ async def test_a_job_of_registered_parts_keeps_its_copies(
 
 
 async def test_references_that_lead_nowhere(
-    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint, refused_url: str
+    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint
 ) -> None:
-    tool = await post(client, "/tools", a_tool(customer, server_url=refused_url))
+    blocked = "http://10.1.2.3/"
+    tool = await post(client, "/tools", a_tool(customer, server_url=blocked))
     reinforcement = order["method"]["reinforcement"]
     given = {"tools": reinforcement["tools"], "grader": reinforcement["grader"]}
     grader_id = tool["id"].replace("tool_", "grader_")
@@ -270,7 +271,7 @@ async def test_references_that_lead_nowhere(
         ({"tools": [*given["tools"], {"id": tool["id"]}]}, "tools[2].name", "invalid_value"),
         ({"tools": [{"id": tool["id"]}]}, "tools[0].id", "tool_unreachable"),
         ({"tools": [{**given["tools"][0], "headers": {"A": MASK}}]}, "tools[0].headers", "invalid_value"),
-        ({"tools": [{**given["tools"][0], "callback_url": refused_url}]}, "tools[0].callback_url", "tool_unreachable"),
+        ({"tools": [{**given["tools"][0], "callback_url": blocked}]}, "tools[0].callback_url", "tool_unreachable"),
     ]
     for changes, param, code in cases:
         order["method"]["reinforcement"] = {**reinforcement, **given, **changes}

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from rft.core.failure import Failure, FailureCode
-from rft.egress.client import HttpClient, probe
+from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.guard import AddressPolicy
+from rft.egress.probing import probe
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.testing.certificates import self_signed
 from rft.testing.endpoint import ScriptedEndpoint
@@ -223,10 +224,36 @@ def unused_port() -> int:
         return free.getsockname()[1]
 
 
-@pytest.mark.parametrize("status", [200, 204, 401, 404, 405, 500])
-async def test_the_probe_takes_any_answer_for_a_sign_of_life(status: int) -> None:
-    async with LoopbackEndpoint(Says(HttpAnswer(status, b""))) as server:
+@pytest.mark.parametrize("status", [200, 204, 401, 403, 405, 500, 501])
+@pytest.mark.parametrize("headers", [{}, {"allow": "POST"}, {"Allow": "GET, post,HEAD"}, {"allow": " "}])
+async def test_the_probe_takes_any_answer_for_a_sign_of_life(status: int, headers: dict[str, str]) -> None:
+    async with LoopbackEndpoint(Says(HttpAnswer(status, b"", headers))) as server:
         assert await probe(server.tool_url, headers={"x-key": "secret"}, timeout_s=60.0) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (HttpAnswer(404, b"secret"), "answered 404 Not Found to OPTIONS"),
+        (HttpAnswer(410, b"secret"), "answered 410 Gone to OPTIONS"),
+        (HttpAnswer(405, b"", {"allow": "GET, HEAD"}), "takes GET, HEAD and no POST"),
+    ],
+)
+async def test_the_probe_says_where_perhaps_nothing_takes_calls(answer: HttpAnswer, words: str) -> None:
+    async with LoopbackEndpoint(Says(answer)) as server:
+        failure = await probe(server.tool_url + "?key=secret", headers={"x-key": "secret"}, timeout_s=60.0)
+        assert failure is not None
+        assert (failure.code, failure.status) == (FailureCode.ENDPOINT_NOT_FOUND, answer.status)
+        assert failure.message == f"{server.tool_url} {words}"
+
+
+async def test_the_probe_sets_nothing_in_motion() -> None:
+    """It asks what may be done and sends no body: even a server that takes any method for a call has none to make."""
+    async with LoopbackEndpoint(ScriptedEndpoint()) as server:
+        assert await probe(server.tool_url, headers={"x-key": "secret"}, timeout_s=60.0) is None
+        (call,) = server.endpoint.calls
+    assert (call.method, call.body, call.headers["x-key"]) == ("OPTIONS", b"", "secret")
+    assert "idempotency-key" not in call.headers
 
 
 async def test_the_probe_says_why_nobody_is_there() -> None:

@@ -57,6 +57,7 @@ async def test_only_the_newest_steps_of_the_last_job_count(connection: AsyncConn
     await with_job(connection, "untouched", started_at=1500, step=0, calls=[])
     (seen,) = (await stored.seen("tool", ["tool_1", "tool_2"])).values()
     assert (seen.attempts, seen.failures, seen.last_failure) == (4, 1, "server_error")
+    assert seen.client_errors == 0
     health = to_health(row, seen)
     assert (health.status, health.error_share, health.last_seen) == ("degraded", 0.25, 2004)
     assert await stored.seen("grader", ["tool_1"]) == {}, "another stage"
@@ -96,3 +97,21 @@ async def test_what_is_newer_counts(connection: AsyncConnection[TupleRow]) -> No
         row = await stored.get("tool", "tool_1")
         assert row is not None
         assert to_health(row, seen).status == status
+
+
+async def test_a_tool_that_answers_4xx_to_nearly_every_call_is_not_healthy(
+    connection: AsyncConnection[TupleRow],
+) -> None:
+    stored = RegistrationRepository(connection)
+    row = await stored.insert("tool", "tool_1", {"name": "search", "server_url": "http://h/"}, b"")
+    await with_job(connection, "lost", started_at=1000, step=1, calls=[(1, None)] * 20)
+    await connection.execute("update attempts set status = 404 where endpoint = 'search'")
+    (seen,) = (await stored.seen("tool", ["tool_1"])).values()
+    health = to_health(row, seen)
+    assert (health.status, health.error_share, health.client_error_share) == ("degraded", 0.0, 1.0)
+    await connection.execute(
+        "update attempts set status = 200 where id in (select min(id) + 2 * n from attempts,"
+        " generate_series(0, 1) n group by n)"
+    )
+    (seen,) = (await stored.seen("tool", ["tool_1"])).values()
+    assert (to_health(row, seen).status, to_health(row, seen).client_error_share) == ("healthy", 0.9)

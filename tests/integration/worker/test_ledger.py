@@ -121,6 +121,22 @@ async def test_what_we_gave_up_ourselves_is_listed_but_no_error_of_the_endpoint(
     assert tool["last_failure"]["code"] == "server_error"
 
 
+async def test_4xx_that_the_model_read_are_counted_apart_by_status(bench: Workbench, http: httpx.AsyncClient) -> None:
+    """A URL that is wrong by one letter is neither an error nor healthy."""
+    ingest = await leased(bench)
+    job_id = ingest.lease.job_id
+    made = attempts_made(1, "trace_lost", None, None, None, None, BUSY)
+    statuses = (404, 404, 422, 200, 503)
+    attempts = tuple(replace(one, status=status) for one, status in zip(made.attempts, statuses, strict=True))
+    await store(bench, ingest, logged([made.model_copy(update={"attempts": attempts})]))
+    [tool] = (await http.get(f"/{job_id}/endpoints")).json()["data"]
+    assert (tool["attempts"], tool["errors"], tool["client_errors"], tool["client_error_share"]) == (5, 1, 3, 3 / 5)
+    assert tool["client_errors_by_status"] == {"404": {"count": 2, "share": 2 / 5}, "422": {"count": 1, "share": 1 / 5}}
+    assert tool["errors_by_code"] == {"server_error": {"count": 1, "share": 1 / 5}}
+    assert (tool["last_client_error"]["status"], tool["last_client_error"]["code"]) == (422, None)
+    assert tool["last_failure"]["status"] == 503
+
+
 async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
     job_id = ingest.lease.job_id

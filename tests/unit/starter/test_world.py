@@ -5,6 +5,7 @@ from itertools import combinations
 
 import pytest
 
+from rft.platform.jobs.order_warnings import STARTER_TOOLS
 from rft.trainer.starter.world import (
     NO_RESULTS,
     NO_SUCH_COMPANY,
@@ -84,3 +85,12 @@ def test_the_answer_stands_in_the_report(world: World) -> None:
         assert question.metric in question.text
         assert question.company in question.text
         assert str(question.year) in question.text
+
+
+def test_the_tools_of_this_world_are_those_that_orders_are_warned_by(world: World) -> None:
+    """An order whose tools have other names is told that the starter cannot call them."""
+    for name in STARTER_TOOLS:
+        assert world.call(name, "x")
+    for name in ("open_page", "Search", "", *(f"{name}s" for name in STARTER_TOOLS)):
+        with pytest.raises(ValueError, match="tool"):
+            world.call(name, "x")

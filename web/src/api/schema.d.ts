@@ -290,6 +290,11 @@ export interface components {
         };
         EndpointHealth: {
             attempts: number;
+            client_error_share: number;
+            client_errors: number;
+            client_errors_by_status: {
+                [key: string]: components["schemas"]["CodeShare"];
+            };
             endpoint: string;
             error_share: number;
             errors: number;
@@ -298,6 +303,7 @@ export interface components {
             };
             from_step: number;
             id: string;
+            last_client_error: components["schemas"]["AttemptObject"] | null;
             last_failure: components["schemas"]["AttemptObject"] | null;
             latency_p50_ms: number;
             latency_p95_ms: number;

@@ -85,15 +85,18 @@ def checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Fitted:
 
 def endpoint_table(endpoints: Sequence[EndpointHealth]) -> Fitted:
     """One endpoint a line."""
-    grid = table("endpoint", "steps", *map(figure, ("calls", "failed", "p50", "p95", "queued p95")), "failures")
+    figures = ("calls", "failed", "4xx", "p50", "p95", "queued p95")
+    grid = table("endpoint", "steps", *map(figure, figures), "failures and 4xx")
     for health in endpoints:
-        codes = ", ".join(f"{code} {counted.count}" for code, counted in health.errors_by_code.items())
+        counts = {**health.errors_by_code, **health.client_errors_by_status}
+        codes = ", ".join(f"{code} {counted.count}" for code, counted in counts.items())
         add(
             grid,
             f"{health.stage} {health.endpoint}",
             f"{health.from_step}-{health.to_step}",
             str(health.attempts),
             Text(share(health.error_share), style="red" if health.error_share > 0.05 else ""),
+            Text(share(health.client_error_share), style="red" if health.client_error_share > 0.9 else ""),
             *(f"{value:.0f} ms" for value in (health.latency_p50_ms, health.latency_p95_ms, health.queued_p95_ms)),
             codes or NOTHING,
         )

@@ -109,6 +109,7 @@ def _health_cells(health: Health) -> tuple[Text, str]:
 
 def _health_facts(health: Health) -> list[tuple[str, str | Text | None]]:
     of = "" if health.error_share is None else f", {share(health.error_share)} of {health.attempts} calls failed"
+    of += f", {share(health.client_error_share)} were answered 4xx" if health.client_error_share else ""
     return [
         ("health", state(health.status).append(of, style="default")),
         ("last called", None if health.last_seen is None else date(health.last_seen)),

@@ -11,6 +11,7 @@ class Health(View):
     status: str
     last_seen: int | None = None
     error_share: float | None = None
+    client_error_share: float | None = None
     attempts: int = 0
     last_failure: str | None = None
 

@@ -224,6 +224,8 @@ class EndpointHealth(View):
     attempts: int
     error_share: float
     errors_by_code: dict[str, "Counted"] = Field(default_factory=dict)
+    client_error_share: float = 0.0
+    client_errors_by_status: dict[str, "Counted"] = Field(default_factory=dict)
     latency_p50_ms: float
     latency_p95_ms: float
     queued_p95_ms: float

@@ -1,6 +1,10 @@
 """A job's creation: everything that can be known to be wrong is said before a row exists."""
 
 import secrets
+from collections.abc import Sequence
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 
 from rft.core.failure import Stage
 from rft.core.ids import public_id
@@ -17,6 +21,7 @@ from rft.platform.jobs.order_checks import (
     refuse_undescribed_tools,
     unknown_fields,
 )
+from rft.platform.jobs.order_warnings import OrderWarning, order_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow, NewJob
 from rft.platform.jobs.schemas import JobCreate, JobOrder, Method
 from rft.platform.models.service import resolve_base
@@ -24,7 +29,7 @@ from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.registry.resolution import resolve_order
 from rft.platform.store.bell import VALIDATE_JOB
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.platform.tools.probing import Target, refuse_unreachable
+from rft.platform.tools.probing import Target, find_doubtful
 from rft.platform.worker.job_events import add_event
 from rft.platform.worker.lease import notify
 
@@ -33,7 +38,7 @@ GRADER = "method.reinforcement.grader"
 
 
 async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey | None = None) -> JobRow:
-    """Check the order, knock at its endpoints, write the row, ring the bell. Raises BadRequest.
+    """Check the order, look at its endpoints, write the row, ring the bell. Raises BadRequest.
 
     `key`: the same order under the same key gives the job it gave before.
     """
@@ -52,7 +57,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
-    await refuse_unreachable(endpoint_targets(order.method), services.settings)
+    warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
     job = _new_job(services, order, base_model_path)
     async with unit_of_work(services.database, services.ringer) as uow:
         if key is not None and not await claim(uow.connection, key, request, job.id):
@@ -63,6 +68,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         row = await JobRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
         await _first_events(uow, order, job.id)
+        await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.ring(VALIDATE_JOB, job.id)
     return row
 
@@ -92,7 +98,7 @@ async def check_files(uow: UnitOfWork, order: JobCreate) -> list[FileRow]:
 
 
 def endpoint_targets(method: Method) -> list[Target]:
-    """The URLs to knock at before the job begins."""
+    """The URLs to look at before the job begins."""
     order = method.reinforcement
     tools = [
         Target(
@@ -179,3 +185,18 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
         uow.connection, job_id, f"Validating training file: {order.training_file}{validation}", key="validating"
     )
     await notify(uow.connection, job_id)
+
+
+async def add_warnings(
+    connection: AsyncConnection[TupleRow], job_id: str, warnings: Sequence[OrderWarning], *, key: str
+) -> None:
+    """As events; `key` tells what they are about."""
+    for number, warning in enumerate(warnings):
+        await add_event(
+            connection,
+            job_id,
+            warning.message,
+            level="warn",
+            data={"code": warning.code, **warning.data},
+            key=f"{key}:warning:{number}",
+        )

@@ -8,6 +8,7 @@ from rft.platform.registry.schemas import GraderObject, HealthObject, ToolObject
 from rft.platform.tools.schemas import Tool
 
 DEGRADED_SHARE, FAILING_SHARE = 0.05, 0.5
+REFUSING_SHARE = 0.9
 _KNOWN = frozenset(ToolObject.model_fields) | {"url"}
 
 
@@ -55,17 +56,20 @@ def to_health(row: Registration, seen: Seen | None) -> HealthObject:
     seen_at = None if seen is None else seen.last_seen.timestamp()
     times = [at for at in (seen_at, None if test is None else test.at) if at is not None]
     share = None if seen is None else seen.failures / seen.attempts
+    refused = None if seen is None else seen.client_errors / seen.attempts
     status: Literal["unknown", "healthy", "degraded", "failing"] = "unknown"
     last_failure = None if seen is None else seen.last_failure
     if test is not None and (seen_at is None or test.at >= seen_at):
         status = "healthy" if test.is_ok else "failing"
         last_failure = test.message
-    elif share is not None:
-        status = "failing" if share > FAILING_SHARE else "degraded" if share > DEGRADED_SHARE else "healthy"
+    elif share is not None and refused is not None:
+        is_degraded = share > DEGRADED_SHARE or refused > REFUSING_SHARE
+        status = "failing" if share > FAILING_SHARE else "degraded" if is_degraded else "healthy"
     return HealthObject(
         status=status,
         last_seen=int(max(times)) if times else None,
         error_share=share,
+        client_error_share=refused,
         attempts=0 if seen is None else seen.attempts,
         last_failure=last_failure,
     )

@@ -54,6 +54,8 @@ class Seen(Record):
     registration_id: str
     attempts: int
     failures: int
+    client_errors: int
+    """4xx that count as answers."""
     last_seen: datetime
     last_failure: str | None
     """Code of the newest failure."""
@@ -166,6 +168,7 @@ _SEEN: LiteralString = (
     " ) as last"
     " cross join lateral ("
     "  select count(*) as attempts, count(code) as failures, max(at) as last_seen,"
+    "  count(*) filter (where code is null and status between 400 and 499) as client_errors,"
     "  (array_agg(code order by id desc) filter (where code is not null))[1] as last_failure"
     "  from attempts where job_id = last.job_id and step >= last.step - 1"
     "  and endpoint = any(last.endpoints) and stage = %(stage)s and code is distinct from 'cancelled'"

@@ -55,13 +55,16 @@ class HealthObject(BaseModel):
     """How it fares, by the newest thing known: calls of the last job that used it, or the last test."""
 
     status: Literal["unknown", "healthy", "degraded", "failing"]
-    """`degraded` above 5% failing attempts, `failing` above 50% or when the last test failed."""
+    """`degraded` above 5% failing attempts or 90% that were answered 4xx, `failing` above 50% or when the last test
+    failed."""
     last_seen: int | None
     """When it was last called."""
     error_share: float | None
     """Failed attempts in the newest two steps of the last job that used it; null without such a job."""
+    client_error_share: float | None
+    """Attempts among the same that were answered 4xx and count as answered: the model read it."""
     attempts: int
-    """How many attempts that share is of."""
+    """How many attempts these shares are of."""
     last_failure: str | None
     """Code of the newest failure among them, or what the last test complained of."""
 

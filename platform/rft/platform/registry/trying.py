@@ -47,7 +47,7 @@ async def try_tool(services: Services, tool_id: str, order: ToolTry) -> ToolTest
     )
     # A call that never left the house says nothing about the tool; neither does the tool's word on bad arguments.
     if made:
-        await _keep(services, tool_id, tested.failure, tested.latency_s)
+        await _keep(services, tool_id, tested.failure or result.suspected_failure, tested.latency_s)
     return tested
 
 

@@ -35,7 +35,7 @@ class AttemptObject(Listed):
 
 
 class CodeShare(BaseModel):
-    """How often attempts failed in one way."""
+    """How often attempts ended in one way."""
 
     count: int
     share: float
@@ -60,6 +60,12 @@ class EndpointHealth(Listed):
     queued_p95_ms: float
     last_failure: AttemptObject | None
     """Within the window."""
+    client_errors: int
+    """Attempts that were answered with a 4xx and count as answered: the model read it. Not among `errors`."""
+    client_error_share: float
+    client_errors_by_status: dict[str, CodeShare]
+    last_client_error: AttemptObject | None
+    """Within the window."""
 
 
 def to_attempt_object(row: AttemptRow) -> AttemptObject:
@@ -71,6 +77,7 @@ def to_endpoint_health(row: HealthRow, *, from_step: int, to_step: int) -> Endpo
     """The sums on the wire, with their shares."""
     # What we gave up ourselves is listed by its code, but held against nobody.
     errors = sum(count for code, count in row.errors_by_code.items() if code != FailureCode.CANCELLED)
+    client_errors = sum(row.client_errors_by_status.values())
     return EndpointHealth(
         id=f"{row.stage}:{row.endpoint}",
         stage=row.stage,
@@ -88,4 +95,11 @@ def to_endpoint_health(row: HealthRow, *, from_step: int, to_step: int) -> Endpo
         latency_p95_ms=row.latency_p95_ms,
         queued_p95_ms=row.queued_p95_ms,
         last_failure=None if row.last_failure is None else to_attempt_object(row.last_failure),
+        client_errors=client_errors,
+        client_error_share=client_errors / row.attempts,
+        client_errors_by_status={
+            status: CodeShare(count=count, share=count / row.attempts)
+            for status, count in sorted(row.client_errors_by_status.items())
+        },
+        last_client_error=None if row.last_client_error is None else to_attempt_object(row.last_client_error),
     )

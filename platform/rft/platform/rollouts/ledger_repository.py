@@ -36,10 +36,13 @@ class HealthRow(Record):
     endpoint: str
     attempts: int
     errors_by_code: dict[str, int]
+    client_errors_by_status: dict[str, int]
+    """4xx that count as answers."""
     latency_p50_ms: float
     latency_p95_ms: float
     queued_p95_ms: float
     last_failure: AttemptRow | None
+    last_client_error: AttemptRow | None
 
 
 class LedgerRepository:
@@ -92,9 +95,16 @@ _HEALTH: LiteralString = (
     " codes as (select stage, endpoint, jsonb_object_agg(code, n) as by_code from"
     " (select stage, endpoint, code, count(*) as n from made where code is not null group by stage, endpoint, code)"
     " as counted group by stage, endpoint),"
+    " client_errors as (select stage, endpoint, jsonb_object_agg(status, n) as by_status from"
+    " (select stage, endpoint, status, count(*) as n from made where code is null and status between 400 and 499"
+    " group by stage, endpoint, status) as counted group by stage, endpoint),"
+    " latest_client_error as (select distinct on (stage, endpoint) stage, endpoint, to_jsonb(made) as attempt"
+    " from made where code is null and status between 400 and 499 order by stage, endpoint, id desc),"
     " latest as (select distinct on (stage, endpoint) stage, endpoint, to_jsonb(made) as attempt"
     " from made where code is not null and code <> 'cancelled' order by stage, endpoint, id desc)"
-    " select sums.*, coalesce(by_code, '{}') as errors_by_code, latest.attempt as last_failure"
+    " select sums.*, coalesce(by_code, '{}') as errors_by_code, latest.attempt as last_failure,"
+    " coalesce(by_status, '{}') as client_errors_by_status, latest_client_error.attempt as last_client_error"
     " from sums left join codes using (stage, endpoint) left join latest using (stage, endpoint)"
+    " left join client_errors using (stage, endpoint) left join latest_client_error using (stage, endpoint)"
     " order by stage desc, endpoint"
 )

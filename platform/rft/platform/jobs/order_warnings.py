@@ -1,0 +1,66 @@
+"""What an order's owner should hear at once, although the job is made. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rft.core.base import JsonObject
+from rft.core.failure import FailureCode
+from rft.platform.jobs.schemas import JobCreate
+from rft.platform.models.service import STARTER
+from rft.platform.tools.probing import Doubtful
+
+STARTER_TOOLS = frozenset({"search", "list", "cat"})
+"""The only tools that the starter policy has ever seen, and can call."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWarning:
+    """One event of level `warn`."""
+
+    code: str
+    message: str
+    data: JsonObject
+    """Beside the code."""
+
+
+def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
+    """About its endpoints, each address once, and about what its model can call."""
+    return [*_about_endpoints(doubtful), *_about_starter(order)]
+
+
+def _about_endpoints(doubtful: Sequence[Doubtful]) -> Iterator[OrderWarning]:
+    by_url: dict[str, list[Doubtful]] = {}
+    for one in doubtful:
+        by_url.setdefault(one.target.url, []).append(one)
+    for alike in by_url.values():
+        yield about_endpoint(alike)
+
+
+def about_endpoint(alike: Sequence[Doubtful]) -> OrderWarning:
+    """Those whose address is the same. Needs at least one."""
+    failure = alike[0].failure
+    whom = " and ".join(dict.fromkeys(f"the {one.target.stage} '{one.target.name}'" for one in alike))
+    data: JsonObject = {
+        "params": [one.target.param for one in alike],
+        "endpoints": [*dict.fromkeys(one.target.name for one in alike)],
+        "failure": failure.code.value,
+    }
+    if failure.code is FailureCode.ENDPOINT_NOT_FOUND:
+        words = f"Perhaps nothing takes calls where {whom} should be: {failure.message}."
+        advice = "Check the URL; a server that knows nothing but POST there may answer so, too."
+        return OrderWarning("endpoint_not_found", f"{words} {advice}", {**data, "status": failure.status})
+    words = f"Nobody answers where {whom} should be: {failure.message}."
+    return OrderWarning("endpoint_unreachable", f"{words} The job is held when it runs, until somebody does.", data)
+
+
+def _about_starter(order: JobCreate) -> Iterator[OrderWarning]:
+    tools = [tool.name for tool in order.method.reinforcement.tools or []]
+    strange = [name for name in tools if name not in STARTER_TOOLS]
+    if order.model == STARTER and strange:
+        known = ", ".join(sorted(STARTER_TOOLS))
+        yield OrderWarning(
+            "starter_tools",
+            f"The starter policy can call the tools {known} and no others: it will never call {', '.join(strange)}."
+            " Order another base model for them.",
+            {"tools": [*strange], "known": [*sorted(STARTER_TOOLS)]},
+        )

@@ -1,0 +1,98 @@
+"""What an order is warned of although it is accepted: nobody answers at a URL, its model cannot call a tool."""
+
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+from pydantic import JsonValue
+
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.faults import HttpAnswer, ReceivedCall
+from rft.testing.loopback import LoopbackEndpoint
+
+Warnings = list[tuple[str, dict[str, JsonValue]]]
+
+
+class Router(ScriptedEndpoint):
+    """A server with one route, as its framework has it: it knows what it takes and what it does not."""
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer:
+        if call.path != "/search":
+            return HttpAnswer(404, b'{"detail":"Not Found"}')
+        assert call.method == "OPTIONS", "nothing else may be asked for before the job runs"
+        return HttpAnswer(405, b"", {"allow": "POST"})
+
+
+@pytest.fixture
+async def router() -> AsyncIterator[LoopbackEndpoint]:
+    async with LoopbackEndpoint(Router()) as server:
+        yield server
+
+
+async def warnings_of(client: AsyncOpenAI, order: dict[str, Any]) -> Warnings:
+    job = await client.fine_tuning.jobs.create(**order)
+    assert job.status == "validating_files"
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    # `fields_without_effect` and the like are others' affair.
+    told = [(event.message, event.data) for event in events if event.level == "warn"]
+    return [(message, data) for message, data in told if data["code"].startswith(("endpoint_", "starter_"))]
+
+
+async def test_an_unreachable_endpoint_is_a_warning(
+    client: AsyncOpenAI, order: dict[str, Any], refused_url: str
+) -> None:
+    reinforcement = order["method"]["reinforcement"]
+    reinforcement["tools"][1]["server_url"] = f"{refused_url}cat?key=secret"
+    reinforcement["tools"][0]["callback_url"] = f"{refused_url}cat?key=secret"
+    reinforcement["grader"]["url"] = "http://no-such-host.invalid/grade"
+    tools, grader = sorted(await warnings_of(client, order), key=lambda warning: str(warning[1]["endpoints"]))
+    assert tools[1] == {
+        "code": "endpoint_unreachable",
+        "params": ["method.reinforcement.tools[1].server_url", "method.reinforcement.tools[0].callback_url"],
+        "endpoints": ["cat", "search"],
+        "failure": "connect_error",
+    }
+    assert tools[0].startswith("Nobody answers where the tool 'cat' and the tool 'search' should be: http://127.0.0.1:")
+    assert "secret" not in tools[0]
+    assert (grader[1]["code"], grader[1]["params"]) == ("endpoint_unreachable", ["method.reinforcement.grader.url"])
+    assert "until somebody does" in grader[0]
+
+
+async def test_a_tool_that_never_answers_is_a_warning(client: AsyncOpenAI, order: dict[str, Any], api: Any) -> None:
+    del api
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        order["method"]["reinforcement"]["tools"][0]["server_url"] = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        ((message, data),) = await warnings_of(client, order)
+    assert "'search'" in message
+    assert data["failure"] == "timeout"
+
+
+async def test_a_url_that_is_wrong_by_one_letter_is_a_warning_and_the_right_one_is_none(
+    client: AsyncOpenAI, order: dict[str, Any], router: LoopbackEndpoint
+) -> None:
+    tools = order["method"]["reinforcement"]["tools"]
+    tools[0]["server_url"], tools[1]["server_url"] = f"{router.base_url}/serch", f"{router.base_url}/search"
+    ((message, data),) = await warnings_of(client, order)
+    assert data == {
+        "code": "endpoint_not_found",
+        "params": ["method.reinforcement.tools[0].server_url"],
+        "endpoints": ["search"],
+        "failure": "endpoint_not_found",
+        "status": 404,
+    }
+    assert f"{router.base_url}/serch answered 404 Not Found to OPTIONS" in message
+    assert "Check the URL" in message
+
+
+async def test_the_starter_with_tools_it_cannot_call_is_a_warning(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    order["model"] = "starter"
+    tools = order["method"]["reinforcement"]["tools"]
+    assert await warnings_of(client, order) == []
+    tools.append({**tools[0], "name": "open_page", "description": "Opens a page."})
+    ((message, data),) = await warnings_of(client, order)
+    assert data == {"code": "starter_tools", "tools": ["open_page"], "known": ["cat", "list", "search"]}
+    assert "it will never call open_page" in message
+    order["model"] = "tiny"
+    assert await warnings_of(client, order) == []
