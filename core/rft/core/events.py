@@ -12,7 +12,7 @@ from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message
-from rft.core.rollout import RolloutKey, StopReason
+from rft.core.rollout import RolloutKey, Split, StopReason
 
 
 class ToolStats(Record):
@@ -81,6 +81,11 @@ class RolloutStats(Record):
     """Graded rollouts by what was wrong with the model's answer, e.g. `sample_parse_error`."""
     failures_by_stage: dict[str, int] = Field(default_factory=dict)
     graders: tuple[GraderStats, ...] = ()
+    excluded_completion_tokens_mean: float | None = None
+    """Of the rollouts that ended in a failure, up to where they were cut, to be held against the graded ones': where it
+    is larger, what is trained on is shorter than what the policy does."""
+    excluded_turns_mean: float | None = None
+    excluded_tool_calls_mean: float | None = None
 
 
 class Timing(Record):
@@ -182,6 +187,25 @@ class AttemptsMade(Record):
     attempts: tuple[Attempt, ...]
 
 
+class RoundRedone(Record):
+    """The platform lost too many rollouts of one split of a step: they are void, and all are rolled out anew.
+
+    Comes after every event of those rollouts, and before any of those that take their place.
+    """
+
+    type: Literal["round_redone"] = "round_redone"
+    step: int
+    split: Split
+    rollouts: int
+    """What was to be rolled out."""
+    lost: int
+    """How many of these the platform could not finish."""
+    failures_by_code: dict[str, int]
+    """Of the lost ones."""
+    message: str
+    """The whole of it in words, with one of the failures."""
+
+
 class HoldBegan(Record):
     """The run waits for an endpoint. Its process lives on, and finished rollouts are kept."""
 
@@ -214,10 +238,10 @@ class Notice(Record):
 
 
 class RunEnded(Record):
-    """The run is over. After `stopped` the job can be resumed."""
+    """The run is over. After `stopped` and `paused` the job can be resumed; `paused` has an error that says why."""
 
     type: Literal["run_ended"] = "run_ended"
-    outcome: Literal["succeeded", "failed", "stopped"]
+    outcome: Literal["succeeded", "failed", "stopped", "paused"]
     best_step: int | None
     error_code: str | None = None
     error_message: str | None = None
@@ -225,7 +249,16 @@ class RunEnded(Record):
 
 
 TrainEvent = Annotated[
-    RunStarted | RolloutBegan | RolloutDone | AttemptsMade | StepDone | HoldBegan | HoldEnded | Notice | RunEnded,
+    RunStarted
+    | RolloutBegan
+    | RolloutDone
+    | AttemptsMade
+    | StepDone
+    | RoundRedone
+    | HoldBegan
+    | HoldEnded
+    | Notice
+    | RunEnded,
     Field(discriminator="type"),
 ]
 

@@ -76,6 +76,13 @@ class Rollout:
     sampling_s: float
     tools_s: float
     grading_s: float
+    cut_tokens: int = 0
+    """Tokens of a sample that was broken off: the policy sampled them, but they are in no trace."""
+
+    @property
+    def sampled_tokens(self) -> int:
+        """How many tokens the policy produced, up to the cut."""
+        return self.trace.sampled_tokens + self.cut_tokens
 
     @property
     def reward(self) -> float | None:

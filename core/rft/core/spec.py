@@ -168,6 +168,9 @@ class RunSpec(Record):
     """What one call may carry each way."""
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
+    platform_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.25
+    """A round of rollouts of which the platform itself lost a larger share is rolled out anew; after that, the run
+    pauses."""
     allow_loopback: bool = True
     allow_cidrs: tuple[str, ...] = ()
     """Private networks that tools and graders may live in."""

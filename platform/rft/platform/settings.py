@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     """A step of which a larger share ended in endpoint failures is held until the endpoint recovers."""
     hold_max_s: float = 3600.0
     """A job that was held for longer at one go fails."""
+    platform_failure_share: float = Field(default=0.25, ge=0, le=1)
+    """A step of which the platform lost a larger share is rolled out anew; if that happens again, the job pauses."""
     tool_gateway_url: str | None = None
     """A tool gateway service (`python -m rft.tool_gateway`) that makes the calls. Unset: each trainer makes its own."""
     grader_gateway_url: str | None = None

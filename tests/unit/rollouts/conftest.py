@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rft.core.dataset import DatasetRow, parse_row
-from rft.core.events import RolloutBegan
+from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.failure import Failure
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import RolloutKey, Split
@@ -83,6 +83,8 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         on_begun: Callable[[RolloutBegan], None] | None = None,
         draw_trace_id: Callable[[], str] = random_trace_id,
         prints: HermesChatFormat | None = None,
+        platform_failure_share: float = 0.25,
+        on_redo: Callable[[RoundRedone], None] | None = None,
     ) -> RolloutSetup:
         sampler = (
             # Turns already written are counted in the prompt, so one script serves any number of rollouts at once.
@@ -109,6 +111,8 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             deadlines=deadlines or Deadlines(),
             on_begun=on_begun,
             draw_trace_id=draw_trace_id,
+            platform_failure_share=platform_failure_share,
+            on_redo=on_redo,
             clock=virtual_clock,
         )
 

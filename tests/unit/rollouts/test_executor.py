@@ -150,7 +150,6 @@ WORTH_IT = {code: True for code in FailureCode} | {
     FailureCode.UNAUTHORIZED: False,
     FailureCode.ENDPOINT_NOT_FOUND: False,
     FailureCode.CANCELLED: False,
-    FailureCode.PLATFORM_DEADLINE: False,
     FailureCode.INTERNAL_ERROR: False,
 }
 
@@ -164,7 +163,8 @@ def test_our_own_bugs_are_not_replaced(rows: list[DatasetRow], make_setup: MakeS
     async def bug(trace: FinishedTrace, trace_id: str) -> float:
         raise KeyError("oops")
 
-    done = step(rows[:1], make_setup(TURNS, grader=FunctionGrader(bug)), replacement_share=1.0)
+    setup = make_setup(TURNS, grader=FunctionGrader(bug), platform_failure_share=1.0)
+    done = step(rows[:1], setup, replacement_share=1.0)
     assert done.replaced == []
     codes = [rollout.outcome.code for rollout in done.groups[0].rollouts if isinstance(rollout.outcome, Failure)]
     assert codes == [FailureCode.INTERNAL_ERROR] * 4

@@ -156,7 +156,8 @@ def test_a_verdict_of_another_shape_is_our_failure(
     rows: list[DatasetRow], make_setup: MakeSetup, verdict: Exception | list[Grade]
 ) -> None:
     judge = FirstIsBest([verdict])
-    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(), group_grader=judge))
+    setup = make_setup(TURNS, tools=failing_tools(), group_grader=judge, platform_failure_share=1.0)
+    done = step(rows[:1], setup)
     for rollout in done.groups[0].rollouts:
         assert isinstance(rollout.outcome, Failure)
         assert rollout.outcome.code is FailureCode.INTERNAL_ERROR

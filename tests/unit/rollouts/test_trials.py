@@ -159,7 +159,8 @@ def test_a_share_that_is_bearable_holds_nothing(rows: list[DatasetRow], make_set
 
 def test_our_own_failure_holds_nothing(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
     book = Book()
-    done = step(rows, make_setup(TURNS, tools=DownUntil(1e9, FailureCode.INTERNAL_ERROR), hold=book.hold()), book)
+    tools = DownUntil(1e9, FailureCode.INTERNAL_ERROR)
+    done = step(rows, make_setup(TURNS, tools=tools, hold=book.hold(), platform_failure_share=1.0), book)
     assert outcomes(done) == [None] * 16
     assert book.told == []
 

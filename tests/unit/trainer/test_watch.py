@@ -1,11 +1,21 @@
 """Steps that teach nothing are noticed, named and, twice in a row, stop the run where they must."""
 
+from dataclasses import replace
+
 import pytest
 
 from rft.core.events import Optimization
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.group import Group
-from rft.trainer.watch import RunFailed, Watch, judge_evaluation, judge_step, judge_update
+from rft.rollouts.stats import rollout_stats
+from rft.trainer.watch import (
+    RunFailed,
+    Watch,
+    judge_evaluation,
+    judge_step,
+    judge_update,
+    platform_failure_notice,
+)
 from tests.unit.trainer.by_hand import group_of, trace_of
 
 TRACE = trace_of([1], ("sampled", [2]))
@@ -16,8 +26,6 @@ def groups(*rewards: list[float | None]) -> list[Group]:
 
 
 def with_platform_failure() -> list[Group]:
-    from dataclasses import replace
-
     [group] = groups([1.0, 0.0, None])
     failure = Failure(stage=Stage.SAMPLER, code=FailureCode.SAMPLER_ERROR, message="The sampler failed: boom")
     return [Group(0, (*group.rollouts[:2], replace(group.rollouts[2], outcome=failure)))]
@@ -68,27 +76,40 @@ def test_a_run_without_validation_rows_is_not_judged_by_them() -> None:
     assert judge_evaluation(Watch(), [], step=0).notices == ()
 
 
-def test_a_platform_failure_voids_the_step_and_the_second_in_a_row_fails() -> None:
-    first = judge_step(Watch(), with_platform_failure(), step=1)
-    assert not first.is_trainable
-    assert first.notices[0].code == "platform_failure"
-    between = judge_step(first.watch, groups([1.0, 0.0]), step=2)
-    assert between.watch.with_platform_failure == 0
-    with pytest.raises(RunFailed, match="boom") as failed:
-        judge_step(first.watch, with_platform_failure(), step=2)
-    assert failed.value.code == "platform_failure"
+def test_a_step_is_trained_on_without_what_the_platform_lost_of_it() -> None:
+    verdict = judge_step(Watch(), with_platform_failure(), step=1)
+    assert verdict.is_trainable
+    assert verdict.watch.has_signal
+
+
+def test_what_the_platform_lost_is_told_with_what_it_had_come_to() -> None:
+    [group] = with_platform_failure()
+    *kept, cut = group.rollouts
+    rollouts = [*kept, replace(cut, trace=trace_of([1], ("sampled", [2, 3])), cut_tokens=40)]
+    groups_of_step = [Group(0, tuple(rollouts))]
+    notice = platform_failure_notice(rollouts, rollout_stats(groups_of_step), what="step 4")
+    assert notice is not None
+    assert (notice.level, notice.code) == ("warn", "platform_failure")
+    assert notice.message == (
+        "Step 4 goes on without 1 of its 3 rollouts, which the platform could not finish, for example: The sampler"
+        " failed: boom All that were left out had come to 42.0 tokens and 0.0 tool calls on average by then, the"
+        " graded ones to 1.0 and 0.0."
+    )
+    assert notice.data is not None
+    assert notice.data["failures_by_code"] == {"sampler_error": 1}
+    assert notice.data["excluded_completion_tokens_mean"] == 42.0
+    assert platform_failure_notice(kept, rollout_stats([Group(0, tuple(kept))]), what="step 4") is None
+
+
+def test_what_older_checkpoints_counted_is_passed_over() -> None:
+    assert Watch.model_validate({"without_grade": 1, "with_platform_failure": 1}) == Watch(without_grade=1)
 
 
 def test_a_run_whose_last_step_breaks_before_it_learnt_anything_has_failed() -> None:
     with pytest.raises(RunFailed, match=r"learnt nothing.*grader 'g': grader answered 503") as failed:
         judge_step(Watch(), groups([None, None]), step=1, is_last=True)
     assert failed.value.code == "grader_failed"
-    with pytest.raises(RunFailed, match=r"learnt nothing.*boom") as failed:
-        judge_step(Watch(), with_platform_failure(), step=1, is_last=True)
-    assert failed.value.code == "platform_failure"
-    learnt = Watch(has_signal=True)
-    for broken in (groups([None, None]), with_platform_failure()):
-        assert not judge_step(learnt, broken, step=9, is_last=True).is_trainable
+    assert not judge_step(Watch(has_signal=True), groups([None, None]), step=9, is_last=True).is_trainable
 
 
 def test_a_run_of_one_step_without_signal_is_told_too() -> None:

@@ -4,6 +4,7 @@ Token law: the trace is an append-only buffer. What the model wrote is never enc
 starts with every token of the last prompt and the last sample.
 """
 
+import asyncio
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleRequest
+from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
@@ -46,6 +47,12 @@ class Conversation:
     holder: Stage = Stage.PLATFORM
     """Who holds the rollout now, and answers for it when the deadline strikes."""
     held_since: float = 0.0
+    deadline: asyncio.Timeout | None = None
+    """The one it runs under now."""
+    is_queued: bool = False
+    """Its request waits for the engine to let it in."""
+    cut_tokens: int = 0
+    """Tokens of a sample that was broken off: in no trace, but told."""
     is_host_told: bool = False
     """The host was told, or may have been, that the rollout begins."""
 
@@ -142,15 +149,38 @@ class Conversation:
         """One sample, tried twice. Raises BrokenOff."""
         reason = ""
         for number in range(1, SAMPLE_ATTEMPTS + 1):
+            progress, self.is_queued = SampleProgress(self._queued), False
+            this_one = replace(request, request_id=f"{request.request_id}-{number}", progress=progress)
             try:
-                sample = await self.setup.sampler.sample(replace(request, request_id=f"{request.request_id}-{number}"))
+                sample = await self.setup.sampler.sample(this_one)
                 check_sample(sample, request)
+            except asyncio.CancelledError:
+                self.cut_tokens = progress.sampled_tokens
+                raise
             except SamplerError as error:
+                self.cut_tokens = progress.sampled_tokens
                 log.warning("sampler failed on %s, attempt %d: %s", request.request_id, number, error)
                 reason = str(error)
             else:
+                self.cut_tokens = 0
                 return sample
         raise BrokenOff(self._failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_ATTEMPTS))
+
+    @property
+    def _queue_limit_s(self) -> float:
+        """Whoever has a place in the engine leaves it within the deadline; twice that leaves no doubt."""
+        return 2.0 * self.setup.budgets.deadline_s
+
+    @contextmanager
+    def _queued(self) -> Generator[None]:
+        """The request waits for room in the engine: that is no time of this rollout's."""
+        if self.deadline is None:
+            yield
+            return
+        self.is_queued = True
+        with self.setup.deadlines.queued(self.deadline, limit_s=self._queue_limit_s):
+            yield
+        self.is_queued = False
 
     def _end_after(self, sample: Sample, parsed: ParsedTurn) -> StopReason | None:
         """Whether the turn just sampled is the last, and why."""
@@ -208,6 +238,11 @@ class Conversation:
                 name = self.setup.grader_name
                 text = f"{deadline} while grader {name!r} held it."
                 return self._failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=name)
+            case Stage.SAMPLER if self.is_queued:
+                text = (
+                    f"The engine let nobody in for {self._queue_limit_s:g} s, twice the time that a rollout may take."
+                )
+                return self._failure(FailureCode.PLATFORM_DEADLINE, text)
             case Stage.SAMPLER | Stage.PLATFORM:
                 return self._failure(FailureCode.PLATFORM_DEADLINE, f"{deadline} while the sampler held it.")
 

@@ -5,10 +5,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
+from rft.core.events import RoundRedone
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
-from rft.rollouts.group import StepRow, group_keys
+from rft.rollouts.group import StepRow, group_keys, next_attempt
 from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.lost_rounds import LostRollouts, RoundLost
 from rft.rollouts.replacements import Replacements
 from rft.rollouts.seats import OnRollout, Table, Tables
 from rft.rollouts.setup import RolloutSetup
@@ -37,7 +39,8 @@ async def run_step(
 ) -> StepRollouts:
     """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
 
-    Raises HoldExpired, and RoundHopeless where too many failed in a way that waiting does not heal.
+    Raises HoldExpired, RoundHopeless where too many failed in a way that waiting does not heal, and RoundLost where
+    the platform lost too many twice.
     """
     keys = [
         group_keys(
@@ -51,8 +54,8 @@ async def run_step(
         )
         for place in rows
     ]
-    replacements = Replacements(rollouts=len(rows) * group_size, share=replacement_share)
-    return await _round([place.row for place in rows], keys, step, setup, replacements, on_rollout, is_trained_on=True)
+    taken = [place.row for place in rows]
+    return await _round(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
 
 
 async def run_evaluation(
@@ -65,7 +68,7 @@ async def run_evaluation(
     samples: int,
     on_rollout: OnRollout,
 ) -> StepRollouts:
-    """Roll out every validation row `samples` times. Raises HoldExpired.
+    """Roll out every validation row `samples` times. Raises HoldExpired and RoundLost.
 
     Failed rollouts are excluded, and replaced only where the run is held for them.
     """
@@ -75,8 +78,7 @@ async def run_evaluation(
         )
         for row in rows
     ]
-    none = Replacements(rollouts=len(rows) * samples, share=0.0)
-    return await _round(rows, keys, step, setup, none, on_rollout, is_trained_on=False)
+    return await _round(rows, keys, step, setup, 0.0, on_rollout, is_trained_on=False)
 
 
 async def _round(
@@ -84,11 +86,52 @@ async def _round(
     keys: Sequence[Sequence[RolloutKey]],
     step: int,
     setup: RolloutSetup,
-    replacements: Replacements,
+    replacement_share: float,
     on_rollout: OnRollout,
     *,
     is_trained_on: bool,
 ) -> StepRollouts:
+    """The round, or the one rolled out anew in its place where the platform lost too much of it.
+
+    The new one has seeds of its own: a bug of ours that follows from a seed would only come again.
+    """
+    done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, is_trained_on=is_trained_on)
+    lost = LostRollouts(done.groups, share=setup.platform_failure_share)
+    if not lost.is_too_many:
+        return done
+    what = f"step {step}" if is_trained_on else f"the evaluation of step {step}"
+    words = lost.in_words(what)
+    if setup.on_redo is not None:
+        setup.on_redo(
+            RoundRedone(
+                step=step,
+                split=Split.TRAIN if is_trained_on else Split.VALID,
+                rollouts=lost.rollouts,
+                lost=len(lost.failures),
+                failures_by_code=lost.by_code,
+                message=f"All rollouts of {what} are done anew: {words}",
+            )
+        )
+    keys = [[next_attempt(rollout.key) for rollout in group.rollouts] for group in done.groups]
+    done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, is_trained_on=is_trained_on)
+    again = LostRollouts(done.groups, share=setup.platform_failure_share)
+    if not again.is_too_many:
+        return done
+    raise RoundLost(f"Twice in a row {again.in_words(what)} Nothing was made of these rollouts.")
+
+
+async def _roll_out(
+    rows: Sequence[DatasetRow],
+    keys: Sequence[Sequence[RolloutKey]],
+    step: int,
+    setup: RolloutSetup,
+    replacement_share: float,
+    on_rollout: OnRollout,
+    *,
+    is_trained_on: bool,
+) -> StepRollouts:
+    """One round as it comes out."""
+    replacements = Replacements(rollouts=sum(len(row_keys) for row_keys in keys), share=replacement_share)
     tables = [Table.laid(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
     round_of_tables = Tables(tables, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:

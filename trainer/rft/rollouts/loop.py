@@ -94,6 +94,7 @@ class _Begun:
             sampling_s=talk.spent_s[Stage.SAMPLER],
             tools_s=talk.spent_s[Stage.TOOL],
             grading_s=grading_s,
+            cut_tokens=talk.cut_tokens,
         )
 
 
@@ -158,6 +159,7 @@ async def _unless_broken(
     deadline = None
     try:
         async with talk.setup.deadlines.within(talk.setup.budgets.deadline_s) as deadline:
+            talk.deadline = deadline
             return await work()
     except BrokenOff as broken:
         return broken.failure

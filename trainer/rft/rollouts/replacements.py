@@ -40,7 +40,7 @@ class Replacements:
 def is_worth_another_attempt(failure: Failure) -> bool:
     """Whether chance may decide otherwise next time; our own bugs, refused addresses and keys stay as they are."""
     if failure.fault is Fault.PLATFORM:
-        return failure.code is FailureCode.SAMPLER_ERROR
+        return failure.code in (FailureCode.SAMPLER_ERROR, FailureCode.PLATFORM_DEADLINE)
     return failure.code not in (
         FailureCode.BLOCKED_ADDRESS,
         FailureCode.UNAUTHORIZED,

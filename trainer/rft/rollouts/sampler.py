@@ -1,7 +1,8 @@
 """What the agent loop asks of an engine and of a chat format; every engine implements these and nothing more."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -16,6 +17,17 @@ class FinishReason(StrEnum):
     LENGTH = "length"
 
 
+@dataclass(slots=True, eq=False)
+class SampleProgress:
+    """What an engine says of a request that it has not answered yet. An engine that says nothing is taken to be busy
+    with it from the first moment on."""
+
+    queued: Callable[[], AbstractContextManager[None]] = nullcontext
+    """To be entered, in the caller's event loop, for as long as the request only waits for others to leave."""
+    sampled_tokens: int = 0
+    """Tokens sampled by the time the request was cancelled or failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
     """One turn to sample. Every sampling field is explicit: an engine fills nothing in by itself."""
@@ -28,6 +40,7 @@ class SampleRequest:
     """The same seed, prompt and policy give the same sample."""
     temperature: float = 1.0
     """0 means greedy. top_p 1, no top_k, no penalties: anything else would falsify the log-probabilities."""
+    progress: SampleProgress = field(default_factory=SampleProgress, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,11 @@ class Sampler(Protocol):
         ...
 
     async def sample(self, request: SampleRequest) -> Sample:
-        """One sample. Cancelling the task frees the engine. Raises SamplerError."""
+        """One sample. Cancelling the task frees the engine. Raises SamplerError.
+
+        An engine with a queue enters `request.progress.queued()` while the request waits in it: no rollout's deadline
+        counts that time.
+        """
         ...
 
 

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rft.core.events import RolloutBegan
+from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.ids import trace_id
 from rft.core.spec import Budgets
 from rft.rollouts.deadlines import Deadlines
@@ -46,5 +46,9 @@ class RolloutSetup:
     """Told of each conversation before its first call to a customer's endpoint. An exception stops the step."""
     draw_trace_id: Callable[[], str] = random_trace_id
     """Called once for each conversation that begins."""
+    platform_failure_share: float = 0.25
+    """A round of which the platform lost a larger share of rollouts is not used."""
+    on_redo: Callable[[RoundRedone], None] | None = None
+    """Told before such a round is rolled out anew. An exception stops the round."""
     clock: Clock = time.monotonic
     """Measures durations only; the deadline is kept by the event loop."""

@@ -22,11 +22,13 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
 
     `replaced` are failed rollouts whose seat in a group another attempt took: they count as rollouts and as excluded.
     Rewards and all means per rollout are over graded rollouts, because a rollout that broke off says nothing about
-    the policy; total tokens, tool calls and their latencies and errors are over all. A group of one rollout (an
-    evaluation with one sample) is neither too small nor without variance: nothing is trained on it.
+    the policy; total tokens, tool calls and their latencies and errors are over all. What excluded ones came to, up to
+    where they were cut, is told beside it: who only finishes short conversations would train on short ones. A group
+    of one rollout (an evaluation with one sample) is neither too small nor without variance: nothing is trained on it.
     """
     rollouts = [*(rollout for group in groups for rollout in group.rollouts), *replaced]
-    failures = [rollout.outcome for rollout in rollouts if isinstance(rollout.outcome, Failure)]
+    excluded = [rollout for rollout in rollouts if isinstance(rollout.outcome, Failure)]
+    failures = [rollout.outcome for rollout in excluded if isinstance(rollout.outcome, Failure)]
     graded = [(rollout, rollout.outcome) for rollout in rollouts if isinstance(rollout.outcome, Grade)]
     rewards = [grade.reward for _, grade in graded]
     durations = [rollout.duration_s for rollout, _ in graded]
@@ -47,9 +49,9 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         zero_variance_groups=sum(not _has_signal(group) for group in trained_on) - too_small,
         too_small_groups=too_small,
         completion_tokens_mean=mean([rollout.trace.sampled_tokens for rollout, _ in graded]),
-        completion_tokens_total=sum(rollout.trace.sampled_tokens for rollout in rollouts),
+        completion_tokens_total=sum(rollout.sampled_tokens for rollout in rollouts),
         turns_mean=mean([len(rollout.trace.turns) for rollout, _ in graded]),
-        tool_calls_mean=mean([sum(1 for _ in made_calls(rollout)) for rollout, _ in graded]),
+        tool_calls_mean=mean([_calls_count(rollout) for rollout, _ in graded]),
         stop_reasons=Counter(rollout.stop_reason.value for rollout, _ in graded if rollout.stop_reason is not None),
         rollout_latency_p50_s=percentile(durations, 0.50),
         rollout_latency_p95_s=percentile(durations, 0.95),
@@ -59,7 +61,14 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         model_errors=Counter(error for _, grade in graded for error in grade.model_errors),
         failures_by_stage=Counter(failure.stage.value for failure in failures),
         graders=_grader_stats(rollout.outcome for rollout in rollouts),
+        excluded_completion_tokens_mean=mean([rollout.sampled_tokens for rollout in excluded]),
+        excluded_turns_mean=mean([len(rollout.trace.turns) for rollout in excluded]),
+        excluded_tool_calls_mean=mean([_calls_count(rollout) for rollout in excluded]),
     )
+
+
+def _calls_count(rollout: Rollout) -> int:
+    return sum(1 for _ in made_calls(rollout))
 
 
 def to_rollout_done(rollout: Rollout) -> RolloutDone:
@@ -74,7 +83,7 @@ def to_rollout_done(rollout: Rollout) -> RolloutDone:
         messages=rollout.messages,
         tool_calls=Counter(call.label for call in calls),
         tool_errors=Counter(call.label for call in calls if call.error_code is not None),
-        completion_tokens=rollout.trace.sampled_tokens,
+        completion_tokens=rollout.sampled_tokens,
         turns=len(rollout.trace.turns),
         duration_s=rollout.duration_s,
         sampling_s=rollout.sampling_s,

@@ -26,7 +26,7 @@ from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows, with_job_tools
 from rft.trainer.events import EventWriter
 from rft.trainer.steps import take_over
-from rft.trainer.watch import RunFailed
+from rft.trainer.watch import RunFailed, RunPaused
 
 log = logging.getLogger(__name__)
 _LOCK_PATIENCE_S = 20.0
@@ -72,10 +72,10 @@ def _ending(
         if background.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
             log.info("stopped while: %s", error)
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
-        log.exception("the run failed")
+        log.exception("the run cannot go on")
         code, message, param = _in_words(error)
         return RunEnded(
-            outcome="failed",
+            outcome="paused" if isinstance(error, RunPaused) else "failed",
             best_step=checkpoints.best_step,
             error_code=code,
             error_message=message,
@@ -87,7 +87,7 @@ def _ending(
 def _in_words(error: Exception) -> tuple[str, str, str | None]:
     """Code, message and param for the customer."""
     match error:
-        case RunFailed():
+        case RunFailed() | RunPaused():
             return error.code, str(error), error.param
         case BadDataset():
             return "invalid_file", str(error), error.param

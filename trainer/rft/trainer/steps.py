@@ -14,6 +14,7 @@ from rft.core.spec import RunSpec
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.background import Background
@@ -24,6 +25,7 @@ from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
 from rft.trainer.samples import TrainingRow, training_rows
 from rft.trainer.watch import (
+    RunPaused,
     Verdict,
     Watch,
     endpoint_down,
@@ -32,6 +34,7 @@ from rft.trainer.watch import (
     judge_tools,
     judge_update,
     order_at_fault,
+    platform_failure_notice,
 )
 
 
@@ -100,6 +103,7 @@ class Steps:
         measured.train = rollout_stats(done.groups, done.replaced)
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
         self._heed(judge_tools(self._watch, done.groups, step=step))
+        self._tell_lost(done, measured.train, f"step {step}")
         verdict = judge_step(self._watch, done.groups, step=step, is_last=step == wanted.steps)
         self._heed(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
@@ -162,11 +166,16 @@ class Steps:
             ),
         )
         self._heed(judge_tools(self._watch, done.groups, step=step))
+        stats = rollout_stats(done.groups, done.replaced)
+        self._tell_lost(done, stats, f"the evaluation of step {step}")
         self._heed(judge_evaluation(self._watch, done.groups, step=step))
-        return rollout_stats(done.groups, done.replaced)
+        return stats
 
     def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
-        """One round of rollouts. Raises RunFailed when it was held for too long, or waiting would not help."""
+        """One round of rollouts.
+
+        Raises RunFailed when it was held for too long, or waiting would not help, and RunPaused when we are at fault.
+        """
         ledger = self._place.ledger
 
         async def with_ledger() -> StepRollouts:
@@ -182,10 +191,17 @@ class Steps:
             raise endpoint_down(error) from error
         except RoundHopeless as error:
             raise order_at_fault(error) from error
+        except RoundLost as error:
+            raise RunPaused("platform_failure", str(error)) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
         del was_replaced
         self._place.events.append(to_rollout_done(rollout))
+
+    def _tell_lost(self, done: StepRollouts, stats: RolloutStats, what: str) -> None:
+        notice = platform_failure_notice(_all_rollouts(done), stats, what=what)
+        if notice is not None:
+            self._place.events.append(notice)
 
     def _heed(self, verdict: Verdict) -> None:
         self._watch = verdict.watch

@@ -7,6 +7,7 @@ import torch
 
 from rft.core import run_layout
 from rft.core.dataset import DatasetRow
+from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hermes import HermesChatFormat
@@ -61,7 +62,12 @@ def _train(begun: BegunRun) -> None:
         )
         last.insert(0, partial(outside.aclose, background.stopped))
         background.call(outside.tell_left_open(open_rollouts.left))
-        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines)
+
+        def tell_redo(redone: RoundRedone) -> None:
+            ledger.flush()  # Whatever was attempted for the void rollouts is told before they are void.
+            events.append(redone)
+
+        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines, on_redo=tell_redo)
         place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
         latest = checkpoints.latest
         steps = Steps(place, latest.watch if latest else Watch())

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from pydantic import ConfigDict
+
 from rft.core.base import Record
 from rft.core.errors import RftError
-from rft.core.events import Notice, Optimization
-from rft.core.failure import Failure, Fault, Stage
+from rft.core.events import Notice, Optimization, RolloutStats
+from rft.core.failure import Failure, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.lost_rounds import lost
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
 
 _PATIENCE = 2
@@ -28,13 +31,21 @@ class RunFailed(RftError):
         self.code, self.param = code, param
 
 
+class RunPaused(RftError):
+    """The run stops for something that is ours to mend, and goes on from its last checkpoint when it is resumed."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+
 class Watch(Record):
     """What the last steps had in common; part of each checkpoint, so that a resumed run watches on."""
 
+    model_config = ConfigDict(extra="ignore")  # Checkpoints of older versions count more.
+
     without_grade: int = 0
     """Rounds of rollouts in a row in which nothing could be graded."""
-    with_platform_failure: int = 0
-    """Training steps in a row in which the platform failed."""
     without_signal: int = 0
     """Steps from the start of the run in which all rewards of each group were equal."""
     has_signal: bool = False
@@ -66,14 +77,11 @@ def judge_evaluation(watch: Watch, groups: Sequence[Group], *, step: int) -> Ver
 def judge_step(watch: Watch, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
     """After the rollouts of a training step. Raises RunFailed when the run cannot go on.
 
+    What the platform lost of them is left out and told: there is little enough of it, or the step was not used.
     `is_last`: no step follows that could make good for a broken one, so a run that learnt nothing fails here.
     """
     failures = _failures(groups)
     is_hopeless = is_last and not watch.has_signal
-    ours = [failure for failure in failures if failure.fault is Fault.PLATFORM]
-    if ours:
-        return _judge_platform_failure(watch, ours, step, is_hopeless=is_hopeless)
-    watch = watch.model_copy(update={"with_platform_failure": 0})
     if failures and not _has_grade(groups):
         watch = watch.model_copy(update={"without_grade": watch.without_grade + 1})
         if watch.without_grade >= _PATIENCE:
@@ -118,21 +126,33 @@ def order_at_fault(hopeless: RoundHopeless) -> RunFailed:
     return RunFailed(hopeless.code.value, str(hopeless), _PARAMS.get(hopeless.culprit.stage))
 
 
-def _judge_platform_failure(watch: Watch, ours: Sequence[Failure], step: int, *, is_hopeless: bool) -> Verdict:
-    watch = watch.model_copy(update={"with_platform_failure": watch.with_platform_failure + 1})
-    if watch.with_platform_failure >= _PATIENCE:
-        raise RunFailed("platform_failure", f"The platform failed twice in a row: {ours[0].message}")
-    if is_hopeless:
-        raise RunFailed(
-            "platform_failure", f"The run learnt nothing, and in its last step the platform failed: {ours[0].message}"
-        )
-    notice = Notice(
-        level="error",
+def platform_failure_notice(rollouts: Sequence[Rollout], stats: RolloutStats, *, what: str) -> Notice | None:
+    """That `what` goes on without rollouts that the platform lost; None where it lost none."""
+    ours = [failure for rollout in rollouts if (failure := lost(rollout)) is not None]
+    if not ours:
+        return None
+    return Notice(
+        level="warn",
         code="platform_failure",
-        message=f"Step {step} changes nothing: the platform failed in {len(ours)} of its rollouts. {ours[0].message}",
-        data={"step": step, "failures_by_code": dict(Counter(failure.code.value for failure in ours))},
+        message=(
+            f"{what[:1].upper()}{what[1:]} goes on without {len(ours)} of its {stats.rollouts} rollouts, which the"
+            f" platform could not finish, for example: {ours[0].message} All that were left out had come to"
+            f" {_figure(stats.excluded_completion_tokens_mean)} tokens and"
+            f" {_figure(stats.excluded_tool_calls_mean)} tool calls on average by then, the graded ones to"
+            f" {_figure(stats.completion_tokens_mean)} and {_figure(stats.tool_calls_mean)}."
+        ),
+        data={
+            "failures_by_code": dict(Counter(failure.code.value for failure in ours)),
+            "completion_tokens_mean": stats.completion_tokens_mean,
+            "excluded_completion_tokens_mean": stats.excluded_completion_tokens_mean,
+            "tool_calls_mean": stats.tool_calls_mean,
+            "excluded_tool_calls_mean": stats.excluded_tool_calls_mean,
+        },
     )
-    return Verdict(watch, False, (notice,))
+
+
+def _figure(mean: float | None) -> str:
+    return "no" if mean is None else f"{mean:.1f}"
 
 
 def _judge_silence(watch: Watch, groups: Sequence[Group], *, is_last: bool) -> Verdict:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rft.core.attempt import Attempt
-from rft.core.events import HoldBegan, HoldEnded, RolloutBegan
+from rft.core.events import HoldBegan, HoldEnded, RolloutBegan, RoundRedone
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
 from rft.core.spec import RunSecrets, RunSpec
@@ -200,6 +200,7 @@ def rollout_setup(
     hold: Hold | None = None,
     deadlines: Deadlines | None = None,
     on_begun: Callable[[RolloutBegan], None] | None = None,
+    on_redo: Callable[[RoundRedone], None] | None = None,
 ) -> RolloutSetup:
     """What all rollouts of the run share; a hold needs the deadlines it lets stand still."""
     return RolloutSetup(
@@ -216,6 +217,8 @@ def rollout_setup(
         hold=hold,
         deadlines=deadlines or Deadlines(),
         on_begun=on_begun,
+        platform_failure_share=spec.platform_failure_share,
+        on_redo=on_redo,
     )
 
 

@@ -411,6 +411,7 @@ export interface components {
              */
             object: "fine_tuning.job";
             organization_id: string;
+            pause_reason: components["schemas"]["PauseReasonObject"] | null;
             resolved_hyperparameters: components["schemas"]["ResolvedObject"] | null;
             result_files: string[];
             seed: number;
@@ -517,6 +518,12 @@ export interface components {
             usage?: {
                 [key: string]: components["schemas"]["TokenUsage"];
             };
+        };
+        PauseReasonObject: {
+            code: string;
+            message: string;
+            since: number;
+            step: number | null;
         };
         ResolvedObject: {
             batch_size: number;

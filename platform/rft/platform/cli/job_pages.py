@@ -31,6 +31,7 @@ def job_page(job: Job) -> RenderableType:
             ("job", job.id),
             ("state", state(job.state)),
             ("waits because", hold and f"{hold.reason} (step {hold.step}, since {date(hold.since)})"),
+            ("paused because", job.pause_reason and Text(job.pause_reason.message, style="red")),
             ("waits for", job.wanted_slot),
             ("error", error and Text(_error_line(error.message, error.param, error.code), style="red")),
             ("base model", job.model),

@@ -78,6 +78,13 @@ class Hold(View):
     step: int
 
 
+class PauseReason(View):
+    """Why the platform paused a job."""
+
+    code: str
+    message: str
+
+
 class SlotHolder(View):
     """A job that has a slot which another one waits for."""
 
@@ -143,6 +150,7 @@ class Job(View):
     is_cancel_requested: bool = False
     is_pause_requested: bool = False
     hold: Hold | None = None
+    pause_reason: PauseReason | None = None
     waits_for: tuple[SlotHolder, ...] | None = None
 
     @property

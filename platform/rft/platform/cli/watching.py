@@ -88,6 +88,8 @@ class Watched:
             parts.append(f"excluded {share(train.excluded_share)}")
         if job.hold is not None:
             parts.append(job.hold.reason)
+        if job.pause_reason is not None:
+            parts.append(job.pause_reason.message)
         if job.wanted_slot is not None:
             parts.append(f"waits for {job.wanted_slot}")
         if job.error is not None:

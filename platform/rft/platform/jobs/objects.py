@@ -11,7 +11,7 @@ from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.api.pagination import Listed
-from rft.platform.jobs.repository import JobHold, JobRow, SlotHolder
+from rft.platform.jobs.repository import JobHold, JobRow, PauseReason, SlotHolder
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.jobs.usage import UsageMetrics
 from rft.platform.settings import Settings
@@ -52,6 +52,18 @@ class HoldObject(BaseModel):
     since: int
     """Unix time in seconds."""
     step: int
+
+
+class PauseReasonObject(BaseModel):
+    """Ours: why the platform paused the job. It goes on once it is resumed."""
+
+    code: str
+    """`platform_failure`: the platform could not finish too many rollouts of a step, twice in a row."""
+    message: str
+    since: int
+    """Unix time in seconds."""
+    step: int | None
+    """The last step that is done; null when there is none."""
 
 
 class SlotHolderObject(BaseModel):
@@ -102,7 +114,9 @@ class JobObject(Listed):
     is_pause_requested: bool
     """Its trainer is being stopped; the job is `paused` once it has."""
     hold: HoldObject | None
-    """None for a job that is `paused` by its customer."""
+    """None for a job that is `paused` and does not go on by itself."""
+    pause_reason: PauseReasonObject | None
+    """Set for a job that is `paused` because the platform failed it; nothing goes on before it is resumed."""
     waits_for: list[SlotHolderObject] | None
     """Whose slot a `queued` job waits for; None when no other job is in its way."""
 
@@ -153,6 +167,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         is_cancel_requested=job.is_cancel_requested,
         is_pause_requested=job.is_pause_requested,
         hold=None if job.hold is None else to_hold_object(job.hold),
+        pause_reason=None if job.pause_reason is None else to_pause_reason_object(job.pause_reason),
         waits_for=None if job.waits_for is None else [to_slot_holder_object(holder) for holder in job.waits_for],
     )
     echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
@@ -167,6 +182,11 @@ def to_resolved_object(resolved: ResolvedHyperparameters) -> ResolvedObject:
 def to_hold_object(hold: JobHold) -> HoldObject:
     """With its time in whole seconds, as the wire has it."""
     return HoldObject.model_validate(hold.model_dump() | {"since": int(hold.since)})
+
+
+def to_pause_reason_object(reason: PauseReason) -> PauseReasonObject:
+    """With its time in whole seconds, as the wire has it."""
+    return PauseReasonObject.model_validate(reason.model_dump() | {"since": int(reason.since)})
 
 
 def to_slot_holder_object(holder: SlotHolder) -> SlotHolderObject:

@@ -21,7 +21,7 @@ _CLOCK_S = 1e-6
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
-    " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold,"
+    " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
     " model_deleted_at, usage_metrics,"
     " (select avg(duration_s) from"
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
@@ -52,6 +52,17 @@ class JobHold(Record):
     since: float
     """Unix time in seconds."""
     step: int
+
+
+class PauseReason(Record):
+    """Why the platform paused a job that does not go on by itself."""
+
+    code: str
+    message: str
+    since: float
+    """Unix time in seconds."""
+    step: int | None
+    """The last step that is done; None when there is none."""
 
 
 class SlotHolder(Record):
@@ -101,6 +112,8 @@ class JobRow(NewJob):
     """Its runner has been asked to stop, and has not yet."""
     hold: JobHold | None = None
     """Set exactly while a worker holds a job that is `paused`."""
+    pause_reason: PauseReason | None = None
+    """Set while a job is `paused` because the platform failed it."""
     model_deleted_at: datetime | None
     usage_metrics: UsageMetrics | None = None
     """Once it is over, unless it never trained."""

@@ -42,6 +42,7 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         has_adaptive_limits=settings.has_adaptive_limits,
         hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
+        platform_failure_share=settings.platform_failure_share,
         judge=to_judge(settings),
         tool_gateway_url=settings.tool_gateway_url,
         grader_gateway_url=settings.grader_gateway_url,

@@ -29,7 +29,7 @@ async def cancel(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
         status = advance(job.status, JobStatus.CANCELLED)
         await connection.execute(
             "update jobs set status = %s, finished_at = clock_timestamp(), is_cancel_requested = true,"
-            " is_pause_requested = false, lease_owner = null, lease_until = null where id = %s",
+            " is_pause_requested = false, pause_reason = null, lease_owner = null, lease_until = null where id = %s",
             (status, job.id),
         )
         await write_results(connection, job.id, status)
@@ -78,7 +78,8 @@ async def resume(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     if job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"is {job.status}; only a paused job can be resumed")
     await connection.execute(
-        "update jobs set status = %s, launches_without_progress = 0, rung_at = clock_timestamp() where id = %s",
+        "update jobs set status = %s, launches_without_progress = 0, pause_reason = null, rung_at = clock_timestamp()"
+        " where id = %s",
         (advance(job.status, JobStatus.QUEUED), job.id),
     )
     step = "the beginning" if job.current_step is None else f"the checkpoint of step {job.current_step}"

@@ -36,11 +36,27 @@ async def fail(connection: AsyncConnection[TupleRow], lease: Lease, error: JobEr
     await release(connection, lease, JobStatus.FAILED)
 
 
+async def pause_for_failure(connection: AsyncConnection[TupleRow], lease: Lease, error: JobError, *, key: str) -> None:
+    """The platform failed the job, which waits until it is resumed; the lease is given back. Raises LeaseLost."""
+    message = storable_text(error.message)
+    await hold_row(connection, lease)
+    cursor = await connection.execute(
+        "update jobs set pause_reason = jsonb_build_object('code', %(code)s::text, 'message', %(message)s::text,"
+        " 'since', extract(epoch from clock_timestamp()), 'step', current_step)"
+        " where id = %(id)s and lease_token = %(token)s returning current_step",
+        {"code": error.code, "message": message, "id": lease.job_id, "token": lease.token},
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "its row is held"
+    await add_paused_event(connection, lease.job_id, row[0], key=f"{key}:paused", error=error)
+    await release(connection, lease, JobStatus.PAUSED)
+
+
 async def cancel_unheld(connection: AsyncConnection[TupleRow], job_id: str) -> bool:
     """Cancel a job that is to be cancelled and that no worker holds; False when there was nothing to do."""
     cursor = await connection.execute(
         "update jobs set status = 'cancelled', finished_at = clock_timestamp(), hold = null,"
-        " is_pause_requested = false, lease_owner = null, lease_until = null"
+        " pause_reason = null, is_pause_requested = false, lease_owner = null, lease_until = null"
         " where id = %s and is_cancel_requested and status in ('validating_files', 'queued', 'running', 'paused')"
         " and " + _EXPIRED + " returning id",
         (job_id,),
@@ -72,14 +88,21 @@ async def pause_unheld(connection: AsyncConnection[TupleRow], job_id: str) -> bo
 
 
 async def add_paused_event(
-    connection: AsyncConnection[TupleRow], job_id: str, current_step: int | None, *, key: str
+    connection: AsyncConnection[TupleRow],
+    job_id: str,
+    current_step: int | None,
+    *,
+    key: str,
+    error: JobError | None = None,
 ) -> None:
-    """The job is paused from now on, and this is what is there of it."""
+    """The job is paused from now on, and this is what is there of it. `error`: why, where its customer did not."""
     kept = "Nothing is trained yet" if current_step is None else f"The checkpoint of step {current_step} can be used"
+    why = "" if error is None else f" {error.message}"
     await add_event(
         connection,
         job_id,
-        f"The job is paused. {kept}; resume the job to go on",
-        data={"code": "paused", "step": current_step},
+        f"The job is paused.{why} {kept}; resume the job to go on",
+        level="info" if error is None else "error",
+        data={"code": "paused", "step": current_step, **({} if error is None else {"reason": error.code})},
         key=key,
     )

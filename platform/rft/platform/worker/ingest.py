@@ -16,6 +16,7 @@ from rft.core.events import (
     HoldEnded,
     Notice,
     RolloutBegan,
+    RoundRedone,
     RunEnded,
     RunStarted,
     StepDone,
@@ -24,7 +25,7 @@ from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
 from rft.platform.jobs.repository import JobError, JobHold
 from rft.platform.worker.bulk_rows import store_attempts, store_rollouts
-from rft.platform.worker.ending import fail
+from rft.platform.worker.ending import fail, pause_for_failure
 from rft.platform.worker.job_events import add_event, add_metrics_event
 from rft.platform.worker.lease import Lease, hold_row, notify, release
 from rft.platform.worker.log_line import LogLine, UnreadRollout
@@ -98,6 +99,8 @@ class Ingest:
                 pass
             case Notice():
                 await self._notice(connection, line, line.event)
+            case RoundRedone():
+                await self._redo(connection, line, line.event)
             case HoldBegan():
                 await self._hold(connection, line, line.event)
                 done.is_held = True
@@ -131,6 +134,29 @@ class Ingest:
         if started.resumed_from_step is not None:
             message = f"Training resumed from the checkpoint of step {started.resumed_from_step}"
             await add_event(connection, job_id, message, key=_key(line), at=line.at)
+
+    async def _redo(self, connection: AsyncConnection[TupleRow], line: LogLine, redone: RoundRedone) -> None:
+        """What was rolled out of this split of the step is void; so are its calls."""
+        void = {"id": self.lease.job_id, "step": redone.step, "split": redone.split}
+        await connection.execute(
+            "delete from attempts where job_id = %(id)s and step = %(step)s and trace_id in"
+            " (select trace_id from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s)",
+            void,
+        )
+        await connection.execute(
+            "delete from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s", void
+        )
+        data: JsonObject = {
+            "code": "rolled_out_anew",
+            "step": redone.step,
+            "split": redone.split,
+            "rollouts": redone.rollouts,
+            "lost": redone.lost,
+            "failures_by_code": {**redone.failures_by_code},
+        }
+        await add_event(
+            connection, self.lease.job_id, redone.message, level="warn", data=data, key=_key(line), at=line.at
+        )
 
     async def _step(self, connection: AsyncConnection[TupleRow], line: LogLine, step: StepDone) -> None:
         job_id, event = self.lease.job_id, metrics_event(step, self.graders, self.tools)
@@ -255,6 +281,9 @@ class Ingest:
             message=ended.error_message or "The training process reported a failure without a reason.",
             param=ended.error_param,
         )
+        if ended.outcome == "paused":
+            await pause_for_failure(connection, self.lease, error, key=key)
+            return
         await fail(connection, self.lease, error, key=key)
 
 

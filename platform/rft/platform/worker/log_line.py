@@ -16,6 +16,7 @@ from rft.core.events import (
     Notice,
     RolloutBegan,
     RolloutDone,
+    RoundRedone,
     RunEnded,
     RunStarted,
     StepDone,
@@ -100,7 +101,16 @@ class UnreadRollout:
 
 
 LoggedEvent = (
-    UnreadRollout | RolloutBegan | AttemptsMade | RunStarted | StepDone | HoldBegan | HoldEnded | Notice | RunEnded
+    UnreadRollout
+    | RolloutBegan
+    | AttemptsMade
+    | RunStarted
+    | StepDone
+    | RoundRedone
+    | HoldBegan
+    | HoldEnded
+    | Notice
+    | RunEnded
 )
 
 

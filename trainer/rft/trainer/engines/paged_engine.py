@@ -5,6 +5,7 @@ Slower on a CPU than slots when many conversations run at once: see `docs/decisi
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -40,6 +41,8 @@ class PagedEngine:
         self._max_context_tokens = min(max_context_tokens, _BLOCK_TOKENS * _BLOCKS // 2)
         self._version = 0
         self._requests: dict[str, SampleRequest] = {}
+        self._queue: dict[str, asyncio.Future[None]] = {}
+        """Requests that no pass has taken yet."""
         self._numbers = count()
         self._manager: Any = None
         self._start()
@@ -64,7 +67,9 @@ class PagedEngine:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         name = f"request-{next(self._numbers)}"
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests[name] = request
+        self._queue[name] = admitted
         try:
             self._manager.register_result_handler(name, partial(_settle, answer))
             taken = self._manager.add_request(
@@ -75,6 +80,8 @@ class PagedEngine:
             )
             if taken is None:
                 raise SamplerError("the engine has stopped")
+            with request.progress.queued():
+                await asyncio.wait((admitted, answer), return_when=asyncio.FIRST_COMPLETED)
             return _sample_of(await answer, request)
         except asyncio.CancelledError:
             if self._manager is not None:
@@ -82,6 +89,7 @@ class PagedEngine:
             raise
         finally:
             del self._requests[name]
+            self._queue.pop(name, None)
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
         """Sample from this adapter from now on."""
@@ -125,6 +133,7 @@ class PagedEngine:
     def _draw(self, scores: Tensor, output_ids: Tensor) -> None:
         """In place of the manager's own sampling: tokens, and log-probabilities disguised as integers."""
         batch = self._manager.batch_processor.inputs_and_outputs.requests_in_batch
+        self._let_in([entry.state.request_id for entry in batch])
         states = [entry.state for entry in batch if entry.has_new_token]
         requests = [self._requests.get(state.request_id) for state in states]
         known = [i for i, request in enumerate(requests) if request is not None]
@@ -133,9 +142,19 @@ class PagedEngine:
             return
         sampled = [len(s.initial_tokens) + len(s.generated_tokens) - len(r.prompt_ids) for r, s in held if r]
         uniforms_N = uniforms([r.seed for r, _ in held if r], sampled)
+        for (request, _), number in zip(held, sampled, strict=True):
+            if request:
+                request.progress.sampled_tokens = number + 1
         tokens_N, logprobs_N = draw(scores[0][known], [r.temperature for r, _ in held if r], uniforms_N)
         output_ids[0, known] = tokens_N.to(output_ids.dtype)
         output_ids[1, known] = logprobs_N.view(dtype=torch.int32)
+
+    def _let_in(self, names: Sequence[str]) -> None:
+        """Tell requests of the first pass that has them."""
+        for name in names:
+            admitted = self._queue.pop(name, None)
+            if admitted is not None and not (loop := admitted.get_loop()).is_closed():
+                loop.call_soon_threadsafe(_settle, admitted, None)
 
 
 def _settle(answer: asyncio.Future[Any], output: Any) -> None:

@@ -39,6 +39,8 @@ class _Running:
 
     request: SampleRequest
     answer: "asyncio.Future[Sample]"
+    admitted: "asyncio.Future[None]"
+    """Settled once it leaves the queue, one way or another."""
     loop: asyncio.AbstractEventLoop
     tokens: list[int]
     """Prompt and what was sampled so far."""
@@ -103,13 +105,16 @@ class SlotEngine:
         if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
         loop = asyncio.get_running_loop()
-        running = _Running(request, loop.create_future(), loop, list(request.prompt_ids))
+        running = _Running(request, loop.create_future(), loop.create_future(), loop, list(request.prompt_ids))
         self._inbox.append(running)
         self._wake.set()
         try:
+            with request.progress.queued():
+                await running.admitted
             return await running.answer
         except asyncio.CancelledError:
             running.is_cancelled = True
+            request.progress.sampled_tokens = running.sampled
             raise
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
@@ -212,6 +217,7 @@ class SlotEngine:
         _deliver(finished)
 
     def _admit(self) -> None:
+        admitted: list[_Running] = []
         for _ in range(len(self._waiting)):
             running = self._waiting.popleft()
             if running.is_cancelled:
@@ -222,6 +228,8 @@ class SlotEngine:
                 continue
             running.slot, running.computed = place.slot, place.known_tokens
             self._running.append(running)
+            admitted.append(running)
+        _deliver([(running, None) for running in admitted])
 
     def _place(self, running: _Running) -> Place | None:
         """A slot, or None while none is free or while somebody else computes the same long prompt."""
@@ -270,9 +278,9 @@ def _slots(config: object, capacity: int) -> int:
     return max(4, min(_MAX_SLOTS, _MEMORY_BYTES // memory))
 
 
-def _deliver(results: Sequence[tuple[_Running, Sample | SamplerError]]) -> None:
-    """Hand out answers with one wake-up per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Running, Sample | SamplerError]]] = {}
+def _deliver(results: Sequence[tuple[_Running, Sample | SamplerError | None]]) -> None:
+    """Hand out answers, or None for "admitted", with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Running, Sample | SamplerError | None]]] = {}
     for running, result in results:
         by_loop.setdefault(running.loop, []).append((running, result))
     for loop, answers in by_loop.items():
@@ -280,9 +288,11 @@ def _deliver(results: Sequence[tuple[_Running, Sample | SamplerError]]) -> None:
             loop.call_soon_threadsafe(_answer, answers)
 
 
-def _answer(answers: Sequence[tuple[_Running, Sample | SamplerError]]) -> None:
+def _answer(answers: Sequence[tuple[_Running, Sample | SamplerError | None]]) -> None:
     for running, result in answers:
-        if running.answer.done():
+        if not running.admitted.done():
+            running.admitted.set_result(None)
+        if result is None or running.answer.done():
             continue
         if isinstance(result, SamplerError):
             running.answer.set_exception(result)
