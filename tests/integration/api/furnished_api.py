@@ -108,6 +108,8 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
         )
         regrade = await _post(sdk, f"/fine_tuning/jobs/{trained}/regrade", {"grader": EXACT})
         files = [(await upload(sdk)).id for _ in range(2 + SPARES)]
+        announced = {"bytes": 9, "filename": "rows.jsonl", "mime_type": "application/jsonl", "purpose": "fine-tune"}
+        large_files = [await _post(sdk, "/uploads", announced) for _ in range(2)]
         rehearsal = await _post(sdk, "/rehearsals", _order(files[0], customer))
         secret = await _post(sdk, "/signing_secrets/rotate", {})
         return FurnishedApi(
@@ -117,6 +119,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
             grader_url=customer.grader_url,
             known={
                 "file_id": (files[0],),
+                "upload_id": tuple(large_files),
                 "fine_tuning_job_id": (trained, trained, waiting),
                 "fine_tuned_model_checkpoint": (models[1],),
                 "permission_id": (permissions[0]["id"],),

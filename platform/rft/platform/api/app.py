@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -40,12 +41,16 @@ from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.stream.endpoints import router as stream_router
+from rft.platform.uploads.endpoints import router as uploads_router
+from rft.platform.uploads.schemas import MAX_PART_BYTES
+from rft.platform.uploads.sweeping import sweep_uploads
 from rft.platform.worker.reconciler import reconcile_forever
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 8 << 20
-_MAX_UPLOAD_BYTES = MAX_FILE_BYTES + (1 << 20)
-"""A file, and what the form around it adds."""
+_FORM_BYTES = 1 << 20
+"""What a form adds to its file."""
+_UPLOADS = re.compile(r"/v1/uploads/[^/]+/parts")
 _SHIPPED_WEB_ASSETS = Path(str(files("rft.platform").joinpath("web_assets")))
 
 
@@ -101,6 +106,7 @@ def _include_v1(app: FastAPI) -> None:
         rollouts_router,
         checkpoints_router,
         files_router,
+        uploads_router,
         permissions_router,
         models_router,
         stream_router,
@@ -115,7 +121,11 @@ def _include_v1(app: FastAPI) -> None:
 
 
 def _limit_bytes(method: str, path: str) -> int:
-    return _MAX_UPLOAD_BYTES if (method, path) == ("POST", "/v1/files") else _MAX_BODY_BYTES
+    if method != "POST":
+        return _MAX_BODY_BYTES
+    if path == "/v1/files":
+        return MAX_FILE_BYTES + _FORM_BYTES
+    return MAX_PART_BYTES + _FORM_BYTES if _UPLOADS.fullmatch(path) else _MAX_BODY_BYTES
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -154,7 +164,7 @@ def _start_chores(database: Database, config: Settings, ringer: Ringer | None) -
     """What goes on beside the requests; each chore outlives its own failures."""
     return [
         asyncio.create_task(reconcile_forever(database, settings=config, ringer=ringer)),
-        asyncio.create_task(sweep_forever(database, LocalFileStore(config.files_dir))),
+        asyncio.create_task(sweep_forever(database, LocalFileStore(config.files_dir), sweep_uploads)),
     ]
 
 

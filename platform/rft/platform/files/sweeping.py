@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import psycopg
 
@@ -16,11 +17,15 @@ SWEEP_S = 60.0
 _AT_ONCE = 100
 
 
-async def sweep_forever(database: Database, store: FileStore) -> None:
-    """Sweep every minute until cancelled. A database that is away is waited for."""
+Sweep = Callable[[Database, FileStore], Awaitable[int]]
+"""Returns how much it swept: a hundred means that there may be more."""
+
+
+async def sweep_forever(database: Database, store: FileStore, *others: Sweep) -> None:
+    """Sweep every minute until cancelled, `others` first. A database that is away is waited for."""
     while True:
         try:
-            for sweep in (sweep_expired, sweep_loose, sweep_departed):
+            for sweep in (*others, sweep_expired, sweep_loose, sweep_departed):
                 while await sweep(database, store) == _AT_ONCE:
                     continue
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -1,0 +1,247 @@
+"""What can be done with uploads."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core.dataset_report import DatasetReport
+from rft.core.ids import public_id
+from rft.platform.api.dependencies import Services
+from rft.platform.api.errors import BadRequest, NotFound, Unavailable
+from rft.platform.files.incoming import Incoming
+from rft.platform.files.receiving import FileField, receive_form, whole_or_nothing
+from rft.platform.files.repository import FileRepository, FileRow
+from rft.platform.files.service import to_file_object
+from rft.platform.files.storage import BytesMissing, FileStore
+from rft.platform.files.uploading import FINE_TUNE, MAX_FILE_BYTES, details_of, new_file_id, refuse_bad_name
+from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
+from rft.platform.uploads.repository import PartRow, UploadRepository, UploadRow
+from rft.platform.uploads.schemas import (
+    MAX_PART_BYTES,
+    MAX_PARTS,
+    PartObject,
+    UploadComplete,
+    UploadCreate,
+    UploadObject,
+)
+
+_DATA = FileField("data", "part", MAX_PART_BYTES)
+_WHOLE = FileField("part_ids", "file", MAX_FILE_BYTES)
+
+
+async def create_upload(uow: UnitOfWork, wanted: UploadCreate) -> UploadObject:
+    """Announce a file. Raises BadRequest."""
+    refuse_bad_name(wanted.filename, wanted.purpose, param="filename")
+    row = await UploadRepository(uow.connection).insert(
+        id=public_id("upload_", secrets.token_bytes(24)),
+        filename=wanted.filename,
+        purpose=wanted.purpose,
+        bytes=wanted.bytes,
+        expires_after_s=None if wanted.expires_after is None else wanted.expires_after.seconds,
+    )
+    return to_upload_object(row)
+
+
+async def add_part(services: Services, upload_id: str, *, content_type: str, body: AsyncIterator[bytes]) -> PartObject:
+    """Keep a part. Raises NotFound, BadRequest, TooLarge, Unavailable: nothing is kept."""
+    async with services.database.transaction() as connection:
+        upload = _pending(await _find(connection, upload_id), upload_id)
+        await _refuse_unless_room(UploadRepository(connection), upload)
+    part_id = public_id("part_", secrets.token_bytes(24))
+    incoming = Incoming(services.database, services.file_store, part_id, field=_DATA.name)
+    async with whole_or_nothing(incoming, _DATA):
+        form = await receive_form(incoming, _DATA, _take_any_name, content_type=content_type, body=body)
+        if form.bytes == 0:
+            raise BadRequest("The part is empty.", param=_DATA.name, code="invalid_value")
+        async with services.database.transaction() as connection:
+            uploads = UploadRepository(connection)
+            upload = _pending(await uploads.lock(upload_id), upload_id)
+            await _refuse_unless_room(uploads, upload)
+            await incoming.keep(connection)
+            part = await uploads.add_part(upload_id, id=part_id, bytes=form.bytes)
+    return PartObject(id=part.id, created_at=int(part.created_at.timestamp()), upload_id=upload_id)
+
+
+async def complete_upload(services: Services, upload_id: str, wanted: UploadComplete) -> UploadObject:
+    """Make a file of the parts. The same wish again gives the same file. Raises NotFound, BadRequest, Unavailable."""
+    async with services.database.transaction() as connection:
+        uploads = UploadRepository(connection)
+        upload = await _find(connection, upload_id)
+        if _is_done(upload, wanted):
+            return await _with_file(connection, upload)
+        parts = _in_order(_pending(upload, upload_id), await uploads.parts(upload_id), wanted.part_ids)
+    try:
+        return await _make_file(services, upload, parts, wanted)
+    except _DoneMeanwhile as done:
+        async with services.database.transaction() as connection:
+            return await _with_file(connection, done.upload)
+    except BytesMissing as error:
+        # It was cancelled or has expired meanwhile, and its parts with it. If not, a part is lost.
+        async with services.database.transaction() as connection:
+            _pending(await _find(connection, upload_id), upload_id)
+        raise Unavailable("A part of the upload is lost; upload the file again.", code="storage_unavailable") from error
+
+
+async def cancel_upload(uow: UnitOfWork, store: FileStore, upload_id: str) -> UploadObject:
+    """Give it up; its parts go after the commit. Again changes nothing. Raises NotFound, BadRequest."""
+    uploads = UploadRepository(uow.connection)
+    upload = await uploads.lock(upload_id)
+    if upload is not None and upload.status == "cancelled":
+        return to_upload_object(upload)
+    _pending(upload, upload_id)
+    _delete_after_commit(uow, store, await uploads.cancel(upload_id))
+    return to_upload_object(await _find(uow.connection, upload_id))
+
+
+def to_upload_object(row: UploadRow, file: FileRow | None = None) -> UploadObject:
+    """The row as the contract shows it."""
+    return UploadObject(
+        id=row.id,
+        bytes=row.bytes,
+        created_at=int(row.created_at.timestamp()),
+        expires_at=int(row.expires_at.timestamp()),
+        filename=row.filename,
+        purpose=row.purpose,
+        status=row.status,
+        file=None if file is None else to_file_object(file),
+    )
+
+
+def _take_any_name(_filename: str, _fields: Mapping[str, str]) -> None:
+    """A part's name means nothing."""
+
+
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+class _DoneMeanwhile(Exception):
+    """The same wish was fulfilled by another request."""
+
+    def __init__(self, upload: UploadRow) -> None:
+        super().__init__(upload.id)
+        self.upload = upload
+
+
+async def _make_file(
+    services: Services, upload: UploadRow, parts: Sequence[PartRow], wanted: UploadComplete
+) -> UploadObject:
+    """The file, whole or not at all. Raises BadRequest, Unavailable, BytesMissing, _DoneMeanwhile."""
+    store, file_id = services.file_store, new_file_id()
+    incoming = Incoming(services.database, store, file_id)
+    async with whole_or_nothing(incoming, _WHOLE):
+        await incoming.begin()
+        digest = hashlib.md5(usedforsecurity=False)
+        is_digest_wanted = wanted.md5 is not None
+        await incoming.store_bytes(incoming.watched(_joined(store, parts, digest if is_digest_wanted else None)))
+        if wanted.md5 is not None and digest.hexdigest() != wanted.md5.lower():
+            words = f"The parts make a file whose MD5 is {digest.hexdigest()}, not the one that was announced."
+            raise BadRequest(words, param="md5", code="wrong_checksum")
+        report = None
+        if upload.purpose == FINE_TUNE:
+            report = await services.dataset_checks.report(store, file_id, size=upload.bytes)
+        async with unit_of_work(services.database, services.ringer) as uow:
+            return await _keep(uow, store, incoming, wanted, upload, file_id, report)
+
+
+async def _keep(
+    uow: UnitOfWork,
+    store: FileStore,
+    incoming: Incoming,
+    wanted: UploadComplete,
+    upload: UploadRow,
+    file_id: str,
+    report: DatasetReport | None,
+) -> UploadObject:
+    """The file's row, the upload's end, in one transaction. Raises BadRequest, Unavailable, _DoneMeanwhile."""
+    uploads = UploadRepository(uow.connection)
+    now = await uploads.lock(upload.id)
+    if now is not None and _is_done(now, wanted):
+        raise _DoneMeanwhile(now)
+    _pending(now, upload.id)
+    await incoming.keep(uow.connection)
+    file = await FileRepository(uow.connection).insert(
+        id=file_id,
+        filename=upload.filename,
+        purpose=upload.purpose,
+        bytes=upload.bytes,
+        storage_key=file_id,
+        expires_after_s=upload.expires_after_s,
+        report=report,
+        status_details=details_of(report),
+    )
+    _delete_after_commit(uow, store, await uploads.complete(upload.id, part_ids=wanted.part_ids, file_id=file_id))
+    return to_upload_object(await _find(uow.connection, upload.id), file)
+
+
+def _delete_after_commit(uow: UnitOfWork, store: FileStore, storage_keys: Sequence[str]) -> None:
+    """At once, so that a large file does not take its place twice for long. What is left is swept."""
+    for key in storage_keys:
+        uow.after_commit(partial(store.delete, key))
+
+
+async def _joined(store: FileStore, parts: Sequence[PartRow], digest: _Digest | None) -> AsyncIterator[bytes]:
+    """The bytes of all parts; raises BytesMissing."""
+    for part in parts:
+        async for chunk in await store.open(part.id):
+            if digest is not None:
+                await asyncio.to_thread(digest.update, chunk)
+            yield chunk
+
+
+def _in_order(upload: UploadRow, parts: Mapping[str, PartRow], part_ids: Sequence[str]) -> list[PartRow]:
+    """The parts of the file. Raises BadRequest where they do not make up what was announced."""
+    for index, part_id in enumerate(part_ids):
+        if part_id not in parts:
+            words = f"The upload has no part '{part_id}'."
+            raise BadRequest(words, param=f"part_ids[{index}]", code="part_not_found")
+        if part_id in part_ids[:index]:
+            raise BadRequest(f"The part '{part_id}' is named twice.", param=f"part_ids[{index}]", code="invalid_value")
+    ordered = [parts[part_id] for part_id in part_ids]
+    size = sum(part.bytes for part in ordered)
+    if size != upload.bytes:
+        words = f"The parts hold {size} bytes; the upload was created for {upload.bytes}."
+        raise BadRequest(words, param="part_ids", code="wrong_size")
+    return ordered
+
+
+def _is_done(upload: UploadRow, wanted: UploadComplete) -> bool:
+    return upload.status == "completed" and upload.part_ids == tuple(wanted.part_ids)
+
+
+async def _refuse_unless_room(uploads: UploadRepository, upload: UploadRow) -> None:
+    """A part may be sent twice, but not without end. Raises BadRequest."""
+    parts = await uploads.parts(upload.id)
+    if len(parts) >= MAX_PARTS or sum(part.bytes for part in parts.values()) >= 2 * upload.bytes:
+        words = f"An upload may have {MAX_PARTS} parts at most, and not more than twice the bytes it was created for."
+        raise BadRequest(words, param=_DATA.name, code="too_many_parts")
+
+
+async def _find(connection: AsyncConnection[TupleRow], upload_id: str) -> UploadRow:
+    return _found(await UploadRepository(connection).get(upload_id), upload_id)
+
+
+def _found(upload: UploadRow | None, upload_id: str) -> UploadRow:
+    if upload is None:
+        raise NotFound(f"No such Upload object: {upload_id}", param="upload_id", code="not_found")
+    return upload
+
+
+def _pending(upload: UploadRow | None, upload_id: str) -> UploadRow:
+    """The upload, if something can be done with it. Raises NotFound, BadRequest."""
+    found = _found(upload, upload_id)
+    if found.status != "pending":
+        # 400 and not 409, which the SDK would repeat.
+        raise BadRequest(f"Upload {upload_id} is {found.status} and no longer pending.", code="invalid_state")
+    return found
+
+
+async def _with_file(connection: AsyncConnection[TupleRow], upload: UploadRow) -> UploadObject:
+    file = None if upload.file_id is None else await FileRepository(connection).get(upload.file_id)
+    return to_upload_object(upload, file)

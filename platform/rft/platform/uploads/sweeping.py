@@ -1,0 +1,17 @@
+"""Uploads that nobody completed: their parts are swept."""
+
+from rft.platform.files.storage import FileStore
+from rft.platform.store.database import Database
+from rft.platform.uploads.repository import UploadRepository
+
+_AT_ONCE = 100
+
+
+async def sweep_uploads(database: Database, _store: FileStore) -> int:
+    """Expire up to a hundred uploads and forget as many old ones; returns the larger number.
+
+    The bytes of their parts are loose then: `sweep_loose` removes them.
+    """
+    async with database.transaction() as connection:
+        uploads = UploadRepository(connection)
+        return max(await uploads.expire(limit=_AT_ONCE), await uploads.forget(limit=_AT_ONCE))
