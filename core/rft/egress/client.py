@@ -8,7 +8,7 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 import aiohttp
 import httpx
@@ -23,6 +23,7 @@ from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
 from rft.egress.unpacking import Undecodable, unpack
+from rft.egress.urls import parse_url
 
 CONNECT_TIMEOUT_S = 10.0
 IDLE_CONNECTION_S = 4.0
@@ -33,7 +34,6 @@ _PIECE_BYTES = 1 << 16
 _HEADER_ENCODING = "latin-1"
 # httpx logs each request's whole URL at INFO, and a URL's query may hold a secret.
 logging.getLogger("httpx").setLevel(logging.WARNING)
-_parse_url = lru_cache(maxsize=4096)(httpx.URL)
 
 
 class _TooLarge(Exception):
@@ -122,7 +122,7 @@ class HttpClient:
         started_s, chunks = time.perf_counter(), list[bytes]()
         try:
             async with asyncio.timeout(timeout_s):
-                target = _parse_url(url)
+                target = parse_url(url).target
                 request = self._request(method, target, body, headers)
                 response = await self._transports[target.scheme].handle_async_request(request)
                 # Told the encoding, httpx need not guess it anew at every look at a header.

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rft.core.failure import Stage
+from rft.egress.urls import BadUrl, parse_url
 
 HeaderList: TypeAlias = Sequence[tuple[str, str]]
 """Names and values; values in the characters of latin-1."""
@@ -78,10 +79,15 @@ def to_header_list(headers: Mapping[str, str]) -> HeaderList:
 
 @lru_cache(maxsize=4096)
 def endpoint_key(url: str) -> str:
-    """Scheme, host, port and path: what shares one limit and one health. Tools behind one URL share them."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.scheme}://{parts.hostname}:{port}{parts.path or '/'}"
+    """Scheme, host, port and path: what shares one limit and one health. Tools behind one URL share them.
+
+    What is no URL shares with nobody: it is never called.
+    """
+    try:
+        parsed = parse_url(url)
+    except BadUrl:
+        return url
+    return f"{parsed.origin}{parsed.path}"
 
 
 def public_url(url: str) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
+
+from rft.egress.urls import BadUrl, parse_url
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -32,8 +32,9 @@ METADATA = _networks(
 )  # fmt: skip
 """Where clouds hand out credentials of the machine; refused whatever is allowed."""
 
-TUNNELS = _networks("2002::/16", "2001::/32", "::/96")
-"""6to4, Teredo and IPv4-compatible addresses: retired, and each hides an IPv4 address. Refused whatever is allowed."""
+TUNNELS = _networks("2002::/16", "2001::/32", "::/96", "::ffff:0:0:0/96")
+"""6to4, Teredo, IPv4-compatible and IPv4-translated (SIIT) addresses: retired, and each hides an IPv4 address. Refused
+whatever is allowed, and so are ISATAP addresses, which have no network of their own."""
 
 NEVER = _networks(
     "0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "::/128", "fe80::/10", "ff00::/8",
@@ -51,9 +52,11 @@ _LOOPBACK = _networks("127.0.0.0/8", "::1/128")
 _LINK_LOCAL = _networks("fe80::/10")  # clouds keep credentials here, too
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
-_ISATAP = (0x00005EFE, 0x02005EFE)
-"""What stands before the IPv4 address in the lower half of an IPv6 address."""
-_HOST = re.compile(r"[A-Za-z0-9_.:-]+")
+_SIIT = 0xFFFF_0000
+_ISATAP, _ISATAP_MASK = 0x0000_5EFE, 0xFCFF_FFFF
+"""What stands before the IPv4 address in the lower half of an IPv6 address, but for two bits that say who gave it."""
+_UNICAST = _networks("2000::/3")
+"""All that is assigned of the public IPv6 internet."""
 _CANONICAL_IPV4 = re.compile(r"(\d{1,3})(\.\d{1,3}){3}")
 
 
@@ -87,15 +90,7 @@ def judge(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | N
         return problem
     if _is_in(address, policy.allowed):
         return None
-    if _is_in(address, _LOOPBACK):
-        return f"{address} is this machine itself, which is not on the allow-list"
-    if _is_in(address, NEVER):
-        return f"{address} is not an address that a server can have"
-    if _is_in(address, PRIVATE) or not address.is_global:
-        return f"{address} is a private address; add its network to the allow-list to call it"
-    if policy.require_https and not is_https:
-        return f"{address} is outside the allow-list and needs https"
-    return None
+    return _problem_beyond_the_allow_list(address, policy, is_https=is_https)
 
 
 def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
@@ -107,7 +102,7 @@ def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
         found.append(int(address.sixtofour))
     if address.teredo is not None:
         found.extend(int(end) for end in address.teredo)
-    if bits >> 32 == 0 or (bits >> 32) & 0xFFFFFFFF in _ISATAP:
+    if bits >> 32 in (0, _SIIT) or _is_isatap(address):
         found.append(bits & 0xFFFFFFFF)
     if address in _LOCAL_NAT64:
         # After a prefix of 48, 56, 64 or 96 bits, bits 64 to 71 left out (RFC 6052).
@@ -120,9 +115,28 @@ def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
 def _problem_whatever_is_allowed(address: Address) -> str | None:
     if any(_is_in(inner, METADATA) for inner in (address, *hidden_in(address))):
         return f"{address} is a cloud metadata address; these are never called"
-    if _is_in(address, _LINK_LOCAL) or (_is_in(address, TUNNELS) and not _is_in(address, _LOOPBACK)):
+    is_tunnel = (_is_in(address, TUNNELS) and not _is_in(address, _LOOPBACK)) or _is_isatap(address)
+    if _is_in(address, _LINK_LOCAL) or is_tunnel:
         return f"{address} is not an address that a server can have"
     return None
+
+
+def _problem_beyond_the_allow_list(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | None:
+    if _is_in(address, _LOOPBACK):
+        return f"{address} is this machine itself, which is not on the allow-list"
+    if _is_in(address, NEVER):
+        return f"{address} is not an address that a server can have"
+    if address.version == 6 and not _is_in(address, (*_UNICAST, *PRIVATE)):
+        return f"{address} is not an address of the public internet"
+    if _is_in(address, PRIVATE) or not address.is_global:
+        return f"{address} is a private address; add its network to the allow-list to call it"
+    if policy.require_https and not is_https:
+        return f"{address} is outside the allow-list and needs https"
+    return None
+
+
+def _is_isatap(address: Address) -> bool:
+    return address.version == 6 and (int(address) >> 32) & _ISATAP_MASK == _ISATAP
 
 
 _PUBLIC_ONLY = AddressPolicy(allow_loopback=False)
@@ -135,22 +149,12 @@ def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
 def url_problem(url: str, policy: AddressPolicy) -> str | None:
     """Why this URL may not be called, as far as it can be known without resolving its name; None when it is fine."""
     try:
-        # As the client will read it: parsed by httpx, written out again, parsed by aiohttp's own parser.
-        parsed = URL(str(httpx.URL(url)))
-        host, port = parsed.raw_host, parsed.port
-    except (ValueError, httpx.InvalidURL) as error:
-        return f"not a valid URL ({error})"
-    if parsed.scheme not in ("http", "https"):
-        return "the URL must begin with http:// or https://"
-    if not host:
-        return "the URL names no host"
-    if parsed.raw_user is not None or parsed.raw_password is not None:
-        return "the URL must not carry a user name or password; use headers"
-    if policy.ports is not None and port not in policy.ports:
-        return f"port {port} is not on the list of allowed ports"
-    if not _HOST.fullmatch(host):
-        return "the URL's host contains characters that no host name has"
-    return _literal_problem(host, policy, is_https=parsed.scheme == "https")
+        parsed = parse_url(url)
+    except BadUrl as error:
+        return str(error)
+    if policy.ports is not None and parsed.port not in policy.ports:
+        return f"port {parsed.port} is not on the list of allowed ports"
+    return _literal_problem(parsed.host, policy, is_https=parsed.scheme == "https")
 
 
 def _literal_problem(host: str, policy: AddressPolicy, *, is_https: bool) -> str | None:

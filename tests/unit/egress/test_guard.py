@@ -58,6 +58,8 @@ def _spellings(v4: ipaddress.IPv4Address) -> list[ipaddress.IPv6Address]:
         "teredo server": 0x20010000 << 96 | number << 64,
         "teredo client": 0x20010000 << 96 | 0x08080808 << 64 | number ^ 0xFFFFFFFF,
         "isatap": int(ipaddress.IPv6Address("2a00:1:2:3::")) | 0x5EFE << 32 | number,
+        "translated (siit)": 0xFFFF << 48 | number,
+        "group isatap": int(ipaddress.IPv6Address("2a00:1:2:3::")) | 0x0300_5EFE << 32 | number,
         "global isatap": int(ipaddress.IPv6Address("2a00:1:2:3::")) | 0x0200_5EFE << 32 | number,
     }
     return [ipaddress.IPv6Address(spelling) for spelling in numbers.values()]
@@ -107,6 +109,29 @@ def test_an_embedded_address_is_never_freer_than_itself(address: ipaddress.IPv4A
     for spelling in (f"::ffff:{address}", f"64:ff9b::{address}", f"::{address}"):
         if plain is not None:
             assert judge(ipaddress.ip_address(spelling), STRICT, is_https=True) is not None
+
+
+@given(st.one_of(st.sampled_from(REFUSED).map(ipaddress.ip_address), st.ip_addresses(v=4)))
+def test_no_spelling_of_a_refused_address_is_open(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    if isinstance(address, ipaddress.IPv6Address) or judge(address, STRICT, is_https=True) is None:
+        return
+    for spelling in _spellings(address):
+        assert judge(spelling, STRICT, is_https=True) is not None, spelling
+        assert url_problem(f"https://[{spelling}]/", STRICT) is not None, spelling
+
+
+@given(st.ip_addresses(v=6))
+def test_only_what_is_assigned_of_the_ipv6_internet_is_open(address: ipaddress.IPv6Address) -> None:
+    if judge(address, STRICT, is_https=True) is None:
+        assert address.ipv4_mapped or address in ipaddress.ip_network("2000::/3") or str(address).startswith("64:ff9b:")
+
+
+@pytest.mark.parametrize("address", ["::ffff:0:808:808", "2a00::5efe:808:808", "2a00::200:5efe:808:808"])
+def test_retired_tunnels_are_refused_whatever_they_lead_to(address: str) -> None:
+    for policy in (STRICT, EVERYTHING):
+        assert judge(ipaddress.ip_address(address), policy, is_https=True) is not None
 
 
 @given(st.ip_addresses())

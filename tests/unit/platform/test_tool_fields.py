@@ -135,3 +135,18 @@ def test_schemas_are_never_masked_and_headers_always_are() -> None:
         assert (tool["parameters"], tool["headers"]) == (SCHEMA, {"K": MASK})
         assert shown["reinforcement"]["response_format"] == answer
     assert JobCreate.model_validate(masked_request(order)).method.reinforcement.tools is not None
+
+
+@pytest.mark.parametrize(
+    ("tool", "grader", "param"),
+    [
+        ({"server_url": "http://127.0.0.1:\uff18\uff10/t"}, None, "method.reinforcement.tools[0].server_url"),
+        ({"callback_url": "http://127.0.0.1:8_0/t"}, None, "method.reinforcement.tools[0].callback_url"),
+        ({}, "http://127.0.0.1:\u0668\u0660/g", "method.reinforcement.grader.url"),
+    ],
+)
+def test_a_port_in_other_digits_is_refused_by_name(tool: dict[str, Any], grader: str | None, param: str) -> None:
+    judge = None if grader is None else {"type": "endpoint", "name": "judge", "url": grader}
+    problem = refused(body({**TOOL, **tool}, judge))
+    assert problem.param == param
+    assert "port must be a number from 1 to 65535" in problem.message

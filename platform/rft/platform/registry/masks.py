@@ -2,11 +2,11 @@
 
 import json
 from typing import cast
-from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.egress.urls import BadUrl, parse_url
 from rft.platform.api.errors import ApiError, BadRequest
 from rft.platform.jobs.masking import is_secret, masked, masks
 from rft.platform.registry.repository import Registration
@@ -14,7 +14,6 @@ from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 from rft.platform.tools.fields import MASK
 
 _ADDRESSES = ("server_url", "url", "callback_url")
-_PORTS = {"http": 80, "https": 443}
 
 
 def shown_body(body: JsonObject) -> JsonObject:
@@ -102,7 +101,6 @@ def _origins(body: JsonObject) -> set[str]:
 def _origin(address: str) -> str:
     """Scheme, host and port; of what is no address, itself: an unknown field may hold anything."""
     try:
-        url = urlsplit(address)
-        return f"{url.scheme}://{url.hostname}:{url.port or _PORTS.get(url.scheme)}"
-    except ValueError:
+        return parse_url(address).origin
+    except BadUrl:
         return address
