@@ -1,4 +1,7 @@
-"""The whole product on one machine: platform, customer's server, dataset, job, learning, before and after.
+"""The whole product on one machine: platform, customer's server, dataset, job, learning, and what came of it.
+
+The figure at the end is of rows that neither trained the policy nor chose its checkpoint, with fresh seeds, beside the
+untrained policy on the same rows at the same temperatures.
 
 make demo              make demo SEED=2              make demo FAULTS=0.1
 """
@@ -6,6 +9,7 @@ make demo              make demo SEED=2              make demo FAULTS=0.1
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,15 +21,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from demo_report import TEMPERATURES, best_step, in_words, make_report, table
 from openai import OpenAI
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 MINI = ROOT / "examples" / "finqa_mini"
 BIN = Path(sys.executable).parent
 TERMINAL = ("succeeded", "failed", "cancelled")
+HYPERPARAMETERS = {"n_epochs": 2, "batch_size": 16, "eval_interval": 10}
+QUICK_ROWS, QUICK_HYPERPARAMETERS = 8, {"n_epochs": 1, "batch_size": 4, "compute_multiplier": 0.25}
 console = Console()
 
 
@@ -68,7 +74,7 @@ def platform_environment(home: Path, faults: float) -> dict[str, str]:
     return env
 
 
-def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
+def launch(client: OpenAI, data: Path, server: str, seed: int, hyperparameters: dict[str, Any]) -> str:
     """Upload both files and create the job: nothing here but the official SDK."""
     files = {
         name: client.files.create(file=data / f"{name}.jsonl", purpose="fine-tune").id for name in ("train", "valid")
@@ -80,7 +86,7 @@ def launch(client: OpenAI, data: Path, server: str, seed: int) -> str:
             "grader": {"type": "endpoint", "name": "partial_credit", "url": f"{server}/grade"},
             "max_episode_steps": 10,
             "budgets": {"max_tokens": 320},
-            "hyperparameters": {"n_epochs": 2, "batch_size": 16, "eval_interval": 10},
+            "hyperparameters": hyperparameters,
         },
     }
     job = client.fine_tuning.jobs.create(
@@ -138,62 +144,30 @@ def watch(client: OpenAI, job_id: str) -> float:
     return time.monotonic() - (started_at or time.monotonic())
 
 
-def summary(valid: dict[str, Any]) -> dict[str, float]:
-    """The four figures of one evaluation."""
-    return {
-        "valid_reward": valid["reward_mean"],
-        "tool_calls_per_rollout": valid["tool_calls_mean"],
-        "completion_tokens_mean": valid["completion_tokens_mean"],
-        "rollout_latency_p50_s": valid["rollout_latency_p50_s"],
-    }
+def evaluated(run_dir: Path, rows: Path, best: int) -> list[dict[str, Any]]:
+    """The untrained policy and the best checkpoint on rows that have chosen nothing, at every temperature."""
+    command = [
+        BIN / "python",
+        "-m",
+        "rft.trainer.evaluate",
+        run_dir,
+        "--rows",
+        rows,
+        "--step",
+        "0",
+        "--step",
+        str(best),
+    ]
+    for temperature in TEMPERATURES:
+        command += ["--temperature", str(temperature)]
+    with (run_dir / "evaluate.log").open("wb") as log:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def make_report(steps: list[dict[str, Any]], **extra: float) -> dict[str, Any]:
-    """`baseline` is step 0; `final` is the best checkpoint."""
-    evaluated = [record for record in steps if record["valid"] is not None]
-    best = max(evaluated, key=lambda record: (record["valid"]["reward_mean"], record["step"]))
-    stats = [split for record in steps for split in (record["train"], record["valid"]) if split is not None]
-    return {
-        "baseline": summary(evaluated[0]["valid"]),
-        "final": summary(best["valid"]),
-        "best_step": best["step"],
-        "steps": steps[-1]["step"],
-        "rollouts": sum(split["rollouts"] for split in stats),
-        "excluded_rollouts": sum(split["excluded"] for split in stats),
-        "excluded_by_code": {
-            code: sum(split["failures_by_code"].get(code, 0) for split in stats)
-            for code in sorted({code for split in stats for code in split["failures_by_code"]})
-        },
-        **extra,
-    }
-
-
-def greedy_reward(run_dir: Path, step: int) -> float:
-    """Validation reward of a checkpoint that always takes its likeliest token."""
-    command = [BIN / "python", "-m", "rft.trainer.evaluate", run_dir, "--step", str(step), "--temperature", "0"]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-    )
-    return json.loads(done.stdout)["reward_mean"]
-
-
-def show(report: dict[str, Any]) -> None:
-    """The before/after table."""
-    table = Table(title="before and after, on companies the policy has never seen")
-    for column in ("", "baseline", f"best checkpoint (step {report['best_step']})"):
-        table.add_column(column, justify="left" if not column else "right")
-    names = {
-        "valid_reward": "validation reward",
-        "tool_calls_per_rollout": "tool calls per rollout",
-        "completion_tokens_mean": "completion tokens",
-        "rollout_latency_p50_s": "rollout latency p50 (s)",
-    }
-    for key, name in names.items():
-        table.add_row(name, *(f"{report[when][key]:.3g}" for when in ("baseline", "final")))
-    console.print(table)
-    codes = ", ".join(f"{count} {code}" for code, count in report["excluded_by_code"].items()) or "none"
-    console.print(f"rollouts {report['rollouts']}, excluded {report['excluded_rollouts']} ({codes})")
-    console.print(f"training {report['seconds_training']:.0f} s, everything {report['seconds_total']:.0f} s")
+def again(home: Path) -> str:
+    """How to see the run after the demo has ended, as a line for the shell."""
+    return f"RFT_HOME={shlex.quote(str(home.resolve()))} {shlex.quote(str(BIN / 'rft'))} up"
 
 
 def stop(signum: int, frame: FrameType | None) -> None:
@@ -207,8 +181,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=float, default=0.0, help="share of rollouts whose endpoint breaks for good")
+    parser.add_argument("--quick", action="store_true", help="a few rows and steps: to see that everything works")
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "demo")
-    parser.add_argument("--greedy", action="store_true", help="also evaluate the best checkpoint at temperature 0")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
     began = time.monotonic()
@@ -227,29 +201,35 @@ def main() -> None:
         if not (home / "starter" / "config.json").exists():
             console.print("building the starter policy (about a minute)")
             subprocess.run([BIN / "python", "-m", "rft.trainer.starter", home / "starter"], check=True)
-        subprocess.run(
-            [BIN / "python", MINI / "generate.py", "--out", work / "data", "--seed", str(args.seed)], check=True
-        )
+        generate = [BIN / "python", MINI / "generate.py", "--out", work / "data", "--seed", str(args.seed)]
+        subprocess.run([*generate, *(["--rows", str(QUICK_ROWS)] if args.quick else [])], check=True)
         server_url = f"http://127.0.0.1:{wait_for_file(port_file, server, work / 'server.log').strip()}"
         connection = json.loads(wait_for_file(connection_file, platform, work / "platform.log"))
-        console.print(f"dashboard: [link]{connection['dashboard_url']}[/link]")
+        print(f"dashboard: {connection['dashboard_url']}", flush=True)  # rich would break it at the terminal's width.
         client = OpenAI(base_url=connection["base_url"], api_key=connection["api_key"])
         cancel_leftovers(client)
-        job_id = launch(client, work / "data", server_url, args.seed)
+        hyperparameters = QUICK_HYPERPARAMETERS if args.quick else HYPERPARAMETERS
+        job_id = launch(client, work / "data", server_url, args.seed, hyperparameters)
         console.print(f"job {job_id}")
         seconds_training = watch(client, job_id)
-        report = make_report(
-            steps_of(client, job_id),
-            seconds_training=round(seconds_training, 1),
-            seconds_total=round(time.monotonic() - began, 1),
-            seed=args.seed,
-            faults=args.faults,
-        )
-        if args.greedy:
-            report["greedy_reward"] = greedy_reward(home / "runs" / job_id, report["best_step"])
-    show(report)
+        steps = steps_of(client, job_id)
+        console.print("evaluating it on test questions")
+        trained_at = time.monotonic()
+        evaluations = evaluated(home / "runs" / job_id, work / "data" / "test.jsonl", best_step(steps))
+        ended_at = time.monotonic()
+    report = make_report(
+        steps,
+        evaluations,
+        seconds_training=round(seconds_training, 1),
+        seconds_evaluation=round(ended_at - trained_at, 1),
+        seconds_total=round(ended_at - began, 1),
+        seed=args.seed,
+        faults=args.faults,
+    )
+    console.print(table(report))
     (args.out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"written: {args.out / 'report.json'}")
+    for line in (*in_words(report), f"report: {args.out / 'report.json'}", f"see the run again: {again(home)}"):
+        print(line)
 
 
 if __name__ == "__main__":

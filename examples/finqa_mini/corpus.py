@@ -1,8 +1,8 @@
 """A small pile of company reports: 240 companies, five years each, five numbers per report.
 
-The pile is the same on every machine, so that server and dataset always agree. The companies of the validation
-questions appear in no training question, and the page in a report's path is random: an agent cannot guess a path, it
-must search for it.
+The pile is the same on every machine, so that server and dataset always agree. Training, validation and test questions
+are about companies of their own, and the page in a report's path is random: an agent cannot guess a path, it must
+search for it.
 """
 
 import random
@@ -29,7 +29,8 @@ YEARS = range(2015, 2020)
 SPLIT_SEED = 20
 REPORTS_SEED = 2026
 VALIDATION_COMPANIES = 60
-TRAINING_COMPANIES = 180
+TRAINING_COMPANIES = 120
+TEST_COMPANIES = 60
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,33 @@ class Report:
         return "\n".join(f"{metric}: {value}" for metric, value in self.rows)
 
 
-def company_names() -> tuple[list[str], list[str]]:
-    """Companies of the training and of the validation questions."""
+@dataclass(frozen=True)
+class Companies:
+    """Names of the companies that the questions of each split are about; no company is in two of them."""
+
+    training: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+def companies() -> Companies:
+    """The same on every machine."""
     names = [f"{adjective} {industry}" for adjective in ADJECTIVES for industry in INDUSTRIES]
     random.Random(SPLIT_SEED).shuffle(names)
-    end = VALIDATION_COMPANIES + TRAINING_COMPANIES
-    return names[VALIDATION_COMPANIES:end], names[:VALIDATION_COMPANIES]
+    training, test = VALIDATION_COMPANIES, VALIDATION_COMPANIES + TRAINING_COMPANIES
+    return Companies(
+        training=tuple(names[training:test]),
+        validation=tuple(names[:training]),
+        test=tuple(names[test : test + TEST_COMPANIES]),
+    )
 
 
 def write_reports() -> list[Report]:
-    """All reports, training and validation companies in one pile."""
+    """All reports, those of all splits in one pile."""
     rng = random.Random(REPORTS_SEED)
-    training, validation = company_names()
+    split = companies()
     reports: list[Report] = []
-    for company in (*training, *validation):
+    for company in (*split.training, *split.test, *split.validation):
         for year in YEARS:
             rows = tuple((metric, rng.randint(10, 99)) for metric in rng.sample(METRICS, 5))
             reports.append(Report(company, year, f"{company}/{year}/{rng.randint(10, 99)}", rows))

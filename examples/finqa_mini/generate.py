@@ -1,4 +1,7 @@
-"""Write the questions: `train.jsonl` (400 rows) and `valid.jsonl` (200 rows) about companies that share no name.
+"""Write the questions: `train.jsonl` (400 rows), `valid.jsonl` and `test.jsonl` (200 rows each).
+
+Each file asks about companies of its own. Train on the first, choose a checkpoint by the second, and tell what the
+third says: it has chosen nothing.
 
     python examples/finqa_mini/generate.py --out var/finqa_mini --seed 1
 
@@ -10,9 +13,9 @@ import json
 import random
 from pathlib import Path
 
-from corpus import Report, company_names, write_reports
+from corpus import Report, companies, write_reports
 
-TRAIN_ROWS, VALID_ROWS = 400, 200
+TRAIN_ROWS, VALID_ROWS, TEST_ROWS = 400, 200, 200
 QUESTIONS = ("What was the {metric} of {company} in {year}?", "In {year}, what was {metric} at {company}?")
 
 
@@ -55,17 +58,19 @@ def row(rng: random.Random, report: Report) -> dict[str, object]:
     }
 
 
-def rows(seed: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Training and validation rows; the same for the same seed."""
-    training, validation = company_names()
-    reports = write_reports()
-    rng = random.Random(seed)
+def rows(seed: int, at_most: int = TRAIN_ROWS) -> dict[str, list[dict[str, object]]]:
+    """The rows of each file by its name; the same for the same seed."""
+    split, reports, rng = companies(), write_reports(), random.Random(seed)
 
-    def draw(companies: list[str], count: int) -> list[dict[str, object]]:
-        pile = [report for report in reports if report.company in set(companies)]
-        return [row(rng, report) for report in rng.sample(pile, count)]
+    def draw(names: tuple[str, ...], count: int) -> list[dict[str, object]]:
+        pile = [report for report in reports if report.company in set(names)]
+        return [row(rng, report) for report in rng.sample(pile, min(count, at_most))]
 
-    return draw(training, TRAIN_ROWS), draw(validation, VALID_ROWS)
+    return {
+        "train": draw(split.training, TRAIN_ROWS),
+        "valid": draw(split.validation, VALID_ROWS),
+        "test": draw(split.test, TEST_ROWS),
+    }
 
 
 def write(path: Path, lines: list[dict[str, object]]) -> None:
@@ -79,11 +84,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("."), help="directory to write to")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other questions about the same reports")
+    parser.add_argument("--rows", type=int, default=TRAIN_ROWS, help="rows per file at most")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    train, valid = rows(options.seed)
-    write(options.out / "train.jsonl", train)
-    write(options.out / "valid.jsonl", valid)
+    for name, lines in rows(options.seed, options.rows).items():
+        write(options.out / f"{name}.jsonl", lines)
 
 
 if __name__ == "__main__":

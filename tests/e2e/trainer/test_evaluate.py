@@ -1,14 +1,18 @@
 """A kept checkpoint is evaluated again without leaving a trace in its run."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from rft.core import run_layout
+from rft.core.errors import RftError
 from rft.core.spec import RunSecrets
-from rft.trainer.evaluate import evaluate
+from rft.trainer.evaluate import Wanted, evaluate
 from rft.trainer.run import run
-from tests.e2e.trainer.harness import Customer, write_run
+from tests.e2e.trainer.harness import Customer, row, write_run
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -21,7 +25,62 @@ def test_a_checkpoint_is_evaluated_again_under_trace_ids_of_its_own(
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
     log = (run_dir / run_layout.EVENTS).read_bytes()
     calls = len(customer.received)
-    stats = evaluate(run_dir, RunSecrets(), step=1, temperature=0.0)
-    assert (stats.rollouts, stats.graded, stats.excluded) == (3, 3, 0)
+    (done,) = evaluate(run_dir, RunSecrets(), Wanted(steps=(1,)))
+    assert (done.step, done.temperature, done.samples) == (1, 0.0, 1)
+    assert (done.stats.rollouts, done.stats.graded, done.stats.excluded) == (3, 3, 0)
     assert len(customer.received) > calls, "tools and grader were asked again"
+    in_training = {received.trace_id for received in customer.received[:calls]}
+    assert not in_training & {received.trace_id for received in customer.received[calls:]}
     assert (run_dir / run_layout.EVENTS).read_bytes() == log
+
+
+@pytest.mark.slow
+def test_untrained_and_trained_policy_on_rows_of_ones_own_at_several_temperatures(
+    customer: Customer, teachable_model: Path, tmp_path: Path
+) -> None:
+    run_dir = write_run(
+        tmp_path / "run", teachable_model, customer.url, steps=3, engine="transformers", learning_rate=0.05
+    )
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    own = tmp_path / "own.jsonl"
+    own.write_text("\n".join(row(500 + i) for i in range(5)))
+    calls = len(customer.received)
+
+    def measured(seed: int) -> list[str]:
+        wanted = Wanted((3, 0), (0.0, 1.0), samples=2, seed=seed, rows=own)
+        told = {"reward_mean", "completion_tokens_total"}
+        return [done.stats.model_dump_json(include=told) for done in evaluate(run_dir, RunSecrets(), wanted)]
+
+    done = evaluate(run_dir, RunSecrets(), Wanted((3, 0), (0.0, 1.0), samples=2, rows=own))
+    asked = {json.dumps(received.body["item"]) for received in customer.received[calls:]}
+    assert all("Question 50" in item for item in asked), "the rows that were given, and no others"
+    assert [(one.step, one.temperature, one.samples) for one in done] == [
+        (0, 0.0, 1),
+        (0, 1.0, 2),
+        (3, 0.0, 1),
+        (3, 1.0, 2),
+    ]
+    assert [one.stats.rollouts for one in done] == [5, 10, 5, 10]
+    for one in done:
+        assert one.reward is not None
+        assert one.reward.rows == 5
+        assert one.reward.low <= one.reward.mean <= one.reward.high
+    first, same, other = measured(0), measured(0), measured(1)
+    assert first == same, "the same seed, the same samples"
+    assert first[0] == other[0]
+    assert first[1] != other[1]
+    assert first[0] != first[2], "step 0 samples from the base model, step 3 from its adapter"
+
+
+@pytest.mark.slow
+def test_a_step_whose_checkpoint_is_gone_is_refused_in_words(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    with pytest.raises(RftError, match="no checkpoint of step 7"):
+        evaluate(run_dir, RunSecrets(), Wanted(steps=(7,)))
+    command = [sys.executable, "-m", "rft.trainer.evaluate", str(run_dir), "--step", "7"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("keeps no checkpoint of step 7")

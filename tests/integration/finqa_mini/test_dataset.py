@@ -28,7 +28,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_row_is_a_valid_row(data: Path) -> None:
-    for name, count in (("train.jsonl", 400), ("valid.jsonl", 200)):
+    for name, count in (("train.jsonl", 400), ("valid.jsonl", 200), ("test.jsonl", 200)):
         parsed = list(parse_rows((data / name).read_bytes().splitlines()))
         assert len(parsed) == count
         for row in parsed:
@@ -39,22 +39,21 @@ def test_every_row_is_a_valid_row(data: Path) -> None:
 
 def test_same_seed_same_bytes(data: Path, tmp_path: Path) -> None:
     again, other = generate(tmp_path / "again", seed=1), generate(tmp_path / "other", seed=2)
-    for name in ("train.jsonl", "valid.jsonl"):
+    for name in ("train.jsonl", "valid.jsonl", "test.jsonl"):
         assert (again / name).read_bytes() == (data / name).read_bytes()
         assert (other / name).read_bytes() != (data / name).read_bytes()
 
 
-def test_companies_are_disjoint_and_questions_differ(data: Path, corpus: ModuleType) -> None:
-    train, valid = rows(data / "train.jsonl"), rows(data / "valid.jsonl")
-    training, validation = corpus.company_names()
-    assert {row["company"] for row in train} <= set(training)
-    assert {row["company"] for row in valid} <= set(validation)
-    for split in (train, valid):
-        assert len({row["messages"][0]["content"] for row in split}) == len(split)
+def test_each_file_asks_about_companies_that_no_other_names(data: Path, corpus: ModuleType) -> None:
+    split = corpus.companies()
+    for name, companies in (("train", split.training), ("valid", split.validation), ("test", split.test)):
+        asked = rows(data / f"{name}.jsonl")
+        assert {row["company"] for row in asked} <= set(companies)
+        assert len({row["messages"][0]["content"] for row in asked}) == len(asked)
 
 
 def test_the_answer_is_found_by_searching_and_reading(data: Path, server: RunningServer) -> None:
-    for row in rows(data / "train.jsonl")[:20] + rows(data / "valid.jsonl")[:20]:
+    for row in [row for name in ("train", "valid", "test") for row in rows(data / f"{name}.jsonl")[:20]]:
         folder = f"{row['company']}/{row['year']}/"
         hits = server.tool("search", f"{row['company']} {row['year']}").split("\n")
         (path,) = (hit for hit in hits if hit.startswith(folder))

@@ -40,11 +40,11 @@ def test_tools_answer_as_in_the_warm_up(server: RunningServer, corpus: ModuleTyp
 
 
 def test_companies_of_the_example_are_unknown_to_the_starter(corpus: ModuleType) -> None:
-    training, validation = corpus.company_names()
-    assert len(set(training)) == 180
-    assert len(set(validation)) == 60
-    assert not set(training) & set(validation)
-    assert not (set(training) | set(validation)) & (set(WARMUP_COMPANIES) | set(PROBE_COMPANIES))
+    split = corpus.companies()
+    names = [*split.training, *split.validation, *split.test]
+    assert (len(split.training), len(split.validation), len(split.test)) == (120, 60, 60)
+    assert len(set(names)) == 240, "no company is in two splits"
+    assert not set(names) & (set(WARMUP_COMPANIES) | set(PROBE_COMPANIES))
 
 
 def test_all_tools_share_one_url_too(server: RunningServer) -> None:

@@ -1,10 +1,14 @@
-"""`python -m rft.trainer.evaluate RUN_DIR`: one more evaluation of a kept checkpoint, e.g. greedy, as JSON on stdout.
+"""`python -m rft.trainer.evaluate RUN_DIR --step N`: checkpoints evaluated once more, as one line of JSON each.
 
-Reads the run directory and writes nothing into it. Secrets come as JSON on standard input, as for a run.
+Any rows of the same tools will do (`--rows`), at any temperature, with seeds that no training step and no evaluation of
+the run has used. Step 0 is the untrained policy. Reads the run directory and writes nothing into it. Secrets come as
+JSON on standard input, as for a run.
 """
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rft.trainer.lean_imports import prepare_imports
@@ -13,64 +17,136 @@ if __name__ == "__main__":
     prepare_imports()
 
 from rft.core import run_layout
+from rft.core.base import Record
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RftError
 from rft.core.events import RolloutStats
-from rft.core.spec import RunSecrets
+from rft.core.ids import seed_63
+from rft.core.spec import RunSecrets, RunSpec
+from rft.rollouts.at_once import all_at_once
+from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.background import Background
-from rft.trainer.data import with_job_tools
+from rft.trainer.data import read_rows, with_job_tools
+from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.run import read_spec, valid_rows
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
-from rft.trainer.wiring import open_outside, rollout_setup
+from rft.trainer.wiring import Outside, open_outside, rollout_setup
 
 
-def evaluate(run_dir: Path, secrets: RunSecrets, *, step: int, temperature: float) -> RolloutStats:
-    """The checkpoint's statistics over the validation rows, one rollout each. Raises what loading raises."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to evaluate: every step at every temperature."""
+
+    steps: tuple[int, ...]
+    temperatures: tuple[float, ...] = (0.0,)
+    samples: int = 1
+    """Rollouts per row; at temperature 0, where all would be the same, one."""
+    seed: int = 0
+    """Another seed, other samples."""
+    rows: Path | None = None
+    """None: the validation rows of the run."""
+
+
+class Evaluation(Record):
+    """One step at one temperature."""
+
+    step: int
+    temperature: float
+    seed: int
+    samples: int
+    reward: RewardEstimate | None
+    """With a 95 % interval; None where nothing was graded, or rewards do not lie between 0 and 1."""
+    stats: RolloutStats
+
+
+def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluation]:
+    """By step, then in the order of the temperatures. Raises what loading raises, RftError for a step that is gone."""
     spec = read_spec(run_dir)
+    for step in wanted.steps:
+        if step and not (run_dir / run_layout.checkpoint_dir(step) / run_layout.COMPLETE).exists():
+            raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
     engine = open_engine(spec, chat_format)
+    all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
     rows, _ = split_by_fit(
-        with_job_tools(valid_rows(run_dir), spec.tools), chat_format, max_context_tokens=engine.max_context_tokens
+        with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens
     )
     background = Background()
     try:
         outside = background.call(open_outside(spec, secrets))
         try:
-            background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
-            setup = rollout_setup(spec.model_copy(update={"temperature": temperature}), outside, engine, chat_format)
-            done = background.call(
-                run_evaluation(
-                    rows,
-                    setup=setup,
-                    job_id=spec.job_id,
-                    job_seed=spec.seed,
-                    step=step,
-                    samples=1,
-                    on_rollout=lambda rollout, was_replaced: None,
-                )
-            )
+            done: list[Evaluation] = []
+            for step in sorted(set(wanted.steps)):
+                if step:  # An untrained adapter changes nothing, so that step 0 is the base model as it was loaded.
+                    background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
+                done += background.call(_at_every_temperature(rows, spec, outside, engine, chat_format, step, wanted))
+            return done
         finally:
             background.finish(outside.aclose(), engine.close())
     finally:
         background.close()
-    return rollout_stats(done.groups)
+
+
+async def _at_every_temperature(
+    rows: Sequence[DatasetRow],
+    spec: RunSpec,
+    outside: Outside,
+    engine: Engine,
+    chat_format: HermesChatFormat,
+    step: int,
+    wanted: Wanted,
+) -> list[Evaluation]:
+    """All at once: a fuller batch costs less, and a slow endpoint is waited for once."""
+
+    async def at(temperature: float) -> Evaluation:
+        samples = wanted.samples if temperature else 1
+        done = await run_evaluation(
+            rows,
+            setup=rollout_setup(spec.model_copy(update={"temperature": temperature}), outside, engine, chat_format),
+            job_id=spec.job_id,
+            job_seed=seed_63("evaluation", spec.seed, wanted.seed),
+            step=step,
+            samples=samples,
+            on_rollout=lambda rollout, was_replaced: None,
+        )
+        graded = [[reward for reward in group.rewards_G if reward is not None] for group in done.groups]
+        return Evaluation(
+            step=step,
+            temperature=temperature,
+            seed=wanted.seed,
+            samples=samples,
+            reward=estimate_reward(graded),
+            stats=rollout_stats(done.groups),
+        )
+
+    return await all_at_once(at(temperature) for temperature in wanted.temperatures)
 
 
 def main() -> None:
-    """Print the statistics."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the evaluations."""
+    parser = argparse.ArgumentParser(prog="python -m rft.trainer.evaluate", description=__doc__)
     parser.add_argument("run_dir", type=Path)
-    parser.add_argument("--step", type=int, required=True)
-    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--step", type=int, action="append", required=True, help="0 for the untrained policy; again")
+    parser.add_argument("--temperature", type=float, action="append", help="0, greedy, where none is given; again")
+    parser.add_argument("--samples", type=int, default=1, help="rollouts per row")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other samples")
+    parser.add_argument("--rows", type=Path, help="JSONL file; the validation rows of the run where none is given")
     args = parser.parse_args()
     text = sys.stdin.read()
     secrets = RunSecrets.model_validate_json(text) if text.strip() else RunSecrets()
-    stats = evaluate(args.run_dir, secrets, step=args.step, temperature=args.temperature)
-    sys.stdout.write(stats.model_dump_json() + "\n")
+    wanted = Wanted(tuple(args.step), tuple(args.temperature or [0.0]), args.samples, args.seed, args.rows)
+    try:
+        done = evaluate(args.run_dir, secrets, wanted)
+    except RftError as error:
+        sys.exit(str(error))
+    for evaluation in done:
+        sys.stdout.write(evaluation.model_dump_json() + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+"""`make demo` in small: everything it starts, what it prints on a narrow terminal, and the way back to the run."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from rft.trainer.starter.builder import build_starter
+from tests.e2e.finqa.quick_starter import PLAN
+
+ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
+COLUMNS = 30
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What somebody saw who ran the demo in a narrow terminal."""
+
+    out: Path
+    lines: list[str]
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    out = tmp_path_factory.mktemp("demo") / "a home with blanks"
+    build_starter(out / "home" / "starter", seed=1, plan=PLAN)
+    command = [sys.executable, ROOT / "examples" / "demo.py", "--quick", "--out", out, "--seed", "3"]
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "dumb", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Shown(out, done.stdout.splitlines(), json.loads((out / "report.json").read_text()))
+
+
+def test_the_dashboard_link_is_on_one_line_that_can_be_copied(shown: Shown) -> None:
+    (line,) = [line for line in shown.lines if line.startswith("dashboard: ")]
+    assert re.fullmatch(r"dashboard: http://127\.0\.0\.1:\d+/\S+", line)
+    assert len(line) > COLUMNS
+
+
+def test_the_figures_are_of_the_test_rows_for_both_policies_at_every_temperature(shown: Shown) -> None:
+    for policy in ("untrained", "trained"):
+        told = shown.report["test"][policy]
+        assert set(told) == {"T=1", "T=0.3", "greedy"}
+        for figures in told.values():
+            low, high = figures["reward_interval_95"]
+            assert 0 <= low <= figures["reward"] <= high <= 1
+    job_folder = next((shown.out / "home" / "runs").iterdir())
+    in_training = (job_folder / "train.jsonl").read_text() + (job_folder / "valid.jsonl").read_text()
+    test_rows = [json.loads(line) for line in (shown.out / "work" / "data" / "test.jsonl").read_text().splitlines()]
+    assert len(test_rows) == 8
+    assert all(row["company"] not in in_training for row in test_rows)
+    assert shown.report["seed"] == 3
+
+
+@pytest.fixture
+def again(shown: Shown) -> Generator[subprocess.Popen[bytes]]:
+    """The platform as the demo's last line starts it."""
+    (line,) = [line for line in shown.lines if line.startswith("see the run again: ")]
+    assert line == shown.lines[-1]
+    command = ["bash", "-c", f"exec env RFT_PORT=0 {line.removeprefix('see the run again: ')}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as child:
+        yield child
+        child.send_signal(signal.SIGINT)
+        child.wait(60)
+
+
+def test_the_last_line_brings_the_run_back(shown: Shown, again: subprocess.Popen[bytes]) -> None:
+    connection = shown.out / "home" / "connection.json"
+    deadline = time.monotonic() + 120
+    while not connection.exists():
+        assert again.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    told = json.loads(connection.read_text())
+    (job,) = OpenAI(base_url=told["base_url"], api_key=told["api_key"]).fine_tuning.jobs.list()
+    assert (job.status, job.model) == ("succeeded", "starter")

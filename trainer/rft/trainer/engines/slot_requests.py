@@ -1,0 +1,85 @@
+"""What the slot engine is asked for: samples and new weights, and how answers find their way back."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rft.core.errors import SamplerError
+from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
+from rft.trainer.engines.drafts import Own
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One request in the batch."""
+
+    request: SampleRequest
+    answer: "asyncio.Future[Sample]"
+    loop: asyncio.AbstractEventLoop
+    tokens: list[int]
+    """Prompt and what was sampled so far."""
+    slot: int = -1
+    computed: int = 0
+    """Leading tokens whose keys and values are in the slot."""
+    draft: list[int] = field(default_factory=list[int])
+    """Tokens that are computed in this pass on the chance that they are sampled."""
+    own: Own = field(default_factory=dict[tuple[int, ...], int])
+    logprobs: list[float] = field(default_factory=list[float])
+    is_cancelled: bool = False
+
+    @property
+    def sampled(self) -> int:
+        """Tokens sampled so far."""
+        return len(self.tokens) - len(self.request.prompt_ids)
+
+    def take(self, drawn: Sequence[int], logprobs: Sequence[float]) -> Sample | None:
+        """Add what was drawn after the tokens and after each drafted one, up to the first that was not drafted.
+
+        The sample, where that ends it.
+        """
+        request, known = self.request, len(self.tokens)
+        is_stopped = False
+        for i, token in enumerate(drawn):
+            self.tokens.append(token)
+            self.logprobs.append(logprobs[i])
+            is_stopped = token in request.stop_token_ids
+            is_drafted = i < len(self.draft) and token == self.draft[i]
+            self.computed = known + i + is_drafted
+            if is_stopped or not is_drafted or self.sampled >= request.max_tokens:
+                break
+        self.draft = []
+        if not is_stopped and self.sampled < request.max_tokens:
+            return None
+        reason = FinishReason.STOP if is_stopped else FinishReason.LENGTH
+        return Sample(tuple(self.tokens[len(request.prompt_ids) :]), tuple(self.logprobs), reason)
+
+
+@dataclass(slots=True)
+class NewWeights:
+    """Sample from these from now on."""
+
+    version: int
+    adapter_dir: Path
+    done: "Future[None]"
+
+
+def deliver(results: Sequence[tuple[Running, Sample | SamplerError]]) -> None:
+    """Hand out answers with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, Sample | SamplerError]]] = {}
+    for running, result in results:
+        by_loop.setdefault(running.loop, []).append((running, result))
+    for loop, answers in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_answer, answers)
+
+
+def _answer(answers: Sequence[tuple[Running, Sample | SamplerError]]) -> None:
+    for running, result in answers:
+        if running.answer.done():
+            continue
+        if isinstance(result, SamplerError):
+            running.answer.set_exception(result)
+        else:
+            running.answer.set_result(result)
