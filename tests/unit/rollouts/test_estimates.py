@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rft.rollouts.estimates import estimate_reward
 
-REWARDS = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1)
+REWARDS = st.sampled_from([0.0, 0.5, 1.0]) | st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 ROWS = st.lists(st.lists(REWARDS, min_size=1, max_size=4), min_size=1, max_size=40)
 
 

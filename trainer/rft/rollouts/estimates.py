@@ -45,8 +45,8 @@ def estimate_reward(rewards_by_row: Sequence[Sequence[float]], *, confidence: fl
 
 def _effective_observations(row_means: Sequence[float], mean: float, *, at_most: int) -> float:
     """How many independent 0/1 rewards would tell as much."""
-    rows, of_one = len(row_means), mean * (1 - mean)
-    if of_one <= 0.0:  # All rows alike at an end of the scale: nothing tells how much alike rollouts of a row are.
-        return rows
+    rows = len(row_means)
     spread = fsum((row_mean - mean) ** 2 for row_mean in row_means) / rows
-    return at_most if spread <= 0.0 else min(max(rows * of_one / spread, rows), at_most)
+    if spread < 1e-9:  # All rows alike: nothing tells how much alike rollouts of a row are.
+        return rows
+    return min(max(rows * mean * (1 - mean) / spread, rows), at_most)
