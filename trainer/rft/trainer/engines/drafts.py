@@ -13,7 +13,7 @@ _LONG, _SHORT, _OWN = 5, 3, 2
 """Tokens that a continuation is looked up by: among all conversations, the same with fewer, within the own one."""
 _OWN_LIKELY = 0.8
 """How likely a token follows that followed before in this conversation."""
-_LEAST_LIKELY = 0.5
+_LEAST_LIKELY = 0.6
 """A draft ends where it would be right less often than this."""
 _OWN_REACH_TOKENS = 2048
 _MOST_CONTEXTS = 200_000

@@ -16,7 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PretrainedConfig
 
 ATTENTION = "rft_slots"
-_ROWS_PER_CHUNK = 32
+_ROWS_PER_CHUNK = 16
+_FEW_TOKENS = 7
 
 
 class KvSlots:
@@ -77,6 +78,11 @@ class Segment:
     past: int
     length: int
 
+    @property
+    def kind(self) -> int:
+        """Segments of one kind share a chunk: a single token, a few, many."""
+        return 0 if self.length == 1 else 1 if self.length <= _FEW_TOKENS else 2
+
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
@@ -113,9 +119,8 @@ def _chunks(segments: Sequence[Segment]) -> "list[_Chunk]":
     chunks: list[_Chunk] = []
     start, first = 0, 0
     while first < len(segments):
-        is_decode = segments[first].length == 1
-        last = first
-        while last < len(segments) and last - first < _ROWS_PER_CHUNK and (segments[last].length == 1) == is_decode:
+        kind, last = segments[first].kind, first
+        while last < len(segments) and last - first < _ROWS_PER_CHUNK and segments[last].kind == kind:
             last += 1
         chunks.append(_chunk(segments[first:last], start))
         start, first = start + chunks[-1].tokens, last

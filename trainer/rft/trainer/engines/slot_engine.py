@@ -10,7 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,10 +17,12 @@ import torch
 from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
-from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
+from rft.rollouts.sampler import Sample, SampleRequest
 from rft.trainer.engines.adapter_weights import MergedAdapter
+from rft.trainer.engines.drafts import Drafts
 from rft.trainer.engines.draw import draw, uniforms
 from rft.trainer.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
+from rft.trainer.engines.slot_requests import NewWeights, Running, deliver
 from rft.trainer.engines.slot_table import Place, SlotTable, shared_prefix
 from rft.trainer.policy import without_router_logits
 
@@ -29,37 +30,14 @@ _TOKENS_PER_PASS = 2048
 """New tokens computed at once at most; longer prompts take several passes."""
 _WORTH_WAITING_TOKENS = 128
 """The rollouts of a group start at once with the same prompt: one computes it, the others wait and copy."""
+_DRAFT_TOKENS = 6
+"""Drafted per conversation and pass at most."""
+_ALWAYS_WORTH_TOKENS = 32
+"""A pass of so few tokens takes as long as one of a single token: it waits for the weights."""
+_DRAFTED_PARAMETERS = 600_000_000
+"""Drafted tokens of a pass times the model's parameters: a small model waits for everything but its arithmetic."""
 _MEMORY_BYTES = 4 << 30
 _MAX_SLOTS = 256
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """One request in the batch."""
-
-    request: SampleRequest
-    answer: "asyncio.Future[Sample]"
-    admitted: "asyncio.Future[None]"
-    """Settled once it leaves the queue, one way or another."""
-    loop: asyncio.AbstractEventLoop
-    tokens: list[int]
-    """Prompt and what was sampled so far."""
-    slot: int = -1
-    computed: int = 0
-    """Leading tokens whose keys and values are in the slot."""
-    logprobs: list[float] = field(default_factory=list[float])
-    is_cancelled: bool = False
-
-    @property
-    def sampled(self) -> int:
-        return len(self.tokens) - len(self.request.prompt_ids)
-
-
-@dataclass(slots=True)
-class _NewWeights:
-    version: int
-    adapter_dir: Path
-    done: "Future[None]"
 
 
 class SlotEngine:
@@ -76,11 +54,12 @@ class SlotEngine:
         self._memory = KvSlots(
             config, slots=_slots(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
         )
-        self._table = SlotTable(self._memory)
+        self._table, self._drafts = SlotTable(self._memory), Drafts()
+        self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
         self._version = 0
-        self._inbox: deque[_Running | _NewWeights] = deque()
-        self._waiting: deque[_Running] = deque()
-        self._running: list[_Running] = []
+        self._inbox: deque[Running | NewWeights] = deque()
+        self._waiting: deque[Running] = deque()
+        self._running: list[Running] = []
         self._wake = threading.Event()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -105,7 +84,7 @@ class SlotEngine:
         if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
         loop = asyncio.get_running_loop()
-        running = _Running(request, loop.create_future(), loop.create_future(), loop, list(request.prompt_ids))
+        running = Running(request, loop.create_future(), loop.create_future(), loop, list(request.prompt_ids))
         self._inbox.append(running)
         self._wake.set()
         try:
@@ -119,7 +98,7 @@ class SlotEngine:
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
         """Sample from this adapter from now on; everything computed under the old one is forgotten."""
-        command = _NewWeights(version, adapter_dir, Future())
+        command = NewWeights(version, adapter_dir, Future())
         self._inbox.append(command)
         self._wake.set()
         await asyncio.wrap_future(command.done)
@@ -149,7 +128,7 @@ class SlotEngine:
     def _take_inbox(self) -> None:
         while self._inbox:
             item = self._inbox.popleft()
-            if isinstance(item, _Running):
+            if isinstance(item, Running):
                 self._waiting.append(item)
                 continue
             try:
@@ -170,54 +149,69 @@ class SlotEngine:
         segments, batch = self._schedule()
         if not batch:
             return
-        new_tokens = [
-            token for running, segment in zip(batch, segments, strict=True)
-            for token in running.tokens[segment.past : segment.past + segment.length]
-        ]  # fmt: skip
-        ends = list(accumulate(segment.length for segment in segments))
-        slot_batch = SlotBatch(self._memory, segments)
+        new_tokens: list[int] = []
+        wanted: list[int] = []
+        sampling: list[Running] = []
         for running, segment in zip(batch, segments, strict=True):
-            running.computed += segment.length
-        wanted = [i for i, running in enumerate(batch) if running.computed == len(running.tokens)]
+            reach = segment.past + segment.length
+            new_tokens += running.tokens[segment.past : reach]
+            running.computed = min(reach, len(running.tokens))
+            if running.computed == len(running.tokens):
+                sampling.append(running)
+                new_tokens += running.draft
+                wanted += range(len(new_tokens) - len(running.draft) - 1, len(new_tokens))
+        slot_batch = SlotBatch(self._memory, segments)
         logits = self._model(
             input_ids=torch.tensor(new_tokens)[None],
             position_ids=slot_batch.positions_T[None],
             use_cache=False,
-            logits_to_keep=torch.tensor([ends[i] - 1 for i in wanted], dtype=torch.long),
+            logits_to_keep=torch.tensor(wanted, dtype=torch.long),
             slot_batch=slot_batch,
         ).logits[0]
-        if wanted:
-            self._sample([batch[i] for i in wanted], logits)
+        if sampling:
+            self._sample(sampling, logits)
 
-    def _schedule(self) -> tuple[list[Segment], list[_Running]]:
+    def _schedule(self) -> tuple[list[Segment], list[Running]]:
         """Who computes how many tokens in this pass, sorted so that neighbours are alike."""
         budget = _TOKENS_PER_PASS
-        chosen: list[tuple[Segment, _Running]] = []
+        drafts = max(self._affordable_drafts, _ALWAYS_WORTH_TOKENS - len(self._running))
+        chosen: list[tuple[Segment, Running]] = []
         for running in self._running:
             length = min(len(running.tokens) - running.computed, budget)
-            if length:
-                budget -= length
-                chosen.append((Segment(running.slot, running.computed, length), running))
-        chosen.sort(key=lambda pair: (pair[0].length > 1, pair[0].past + pair[0].length))
+            if not length:
+                continue
+            if running.computed + length == len(running.tokens):
+                self._draft(running, min(drafts, budget - length))
+            drafts -= len(running.draft)
+            length += len(running.draft)
+            budget -= length
+            chosen.append((Segment(running.slot, running.computed, length), running))
+        chosen.sort(key=lambda pair: (pair[0].kind, pair[0].past + pair[0].length))
         return [segment for segment, _ in chosen], [running for _, running in chosen]
 
-    def _sample(self, batch: Sequence[_Running], logits: torch.Tensor) -> None:
-        uniforms_N = uniforms([r.request.seed for r in batch], [r.sampled for r in batch])
-        tokens_N, logprobs_N = draw(logits, [r.request.temperature for r in batch], uniforms_N)
-        finished: list[tuple[_Running, Sample | SamplerError]] = []
-        for running, token, logprob in zip(batch, tokens_N.tolist(), logprobs_N.tolist(), strict=True):
-            running.tokens.append(token)
-            running.logprobs.append(logprob)
-            is_stopped = token in running.request.stop_token_ids
-            if is_stopped or running.sampled >= running.request.max_tokens:
+    def _draft(self, running: Running, at_most: int) -> None:
+        """The token that is drawn after the last drafted one still fits the request."""
+        room = running.request.max_tokens - running.sampled - 1
+        running.draft = self._drafts.draft(running.tokens, running.own, at_most=min(at_most, room, _DRAFT_TOKENS))
+
+    def _sample(self, batch: Sequence[Running], logits: torch.Tensor) -> None:
+        ends = list(accumulate(1 + len(running.draft) for running in batch))
+        places = [(running, i) for running in batch for i in range(1 + len(running.draft))]
+        uniforms_N = uniforms([r.request.seed for r, _ in places], [r.sampled + i for r, i in places])
+        tokens_N, logprobs_N = draw(logits, [r.request.temperature for r, _ in places], uniforms_N)
+        tokens, logprobs = tokens_N.tolist(), logprobs_N.tolist()
+        finished: list[tuple[Running, Sample | SamplerError]] = []
+        for running, end in zip(batch, ends, strict=True):
+            known, start = len(running.tokens), end - 1 - len(running.draft)
+            sample = running.take(tokens[start:end], logprobs[start:end])
+            self._drafts.learn(running.tokens, running.own, start=known)
+            if sample is not None:
                 self._leave(running)
-                reason = FinishReason.STOP if is_stopped else FinishReason.LENGTH
-                token_ids = tuple(running.tokens[len(running.request.prompt_ids) :])
-                finished.append((running, Sample(token_ids, tuple(running.logprobs), reason)))
-        _deliver(finished)
+                finished.append((running, sample))
+        deliver(finished)
 
     def _admit(self) -> None:
-        admitted: list[_Running] = []
+        admitted: list[Running] = []
         for _ in range(len(self._waiting)):
             running = self._waiting.popleft()
             if running.is_cancelled:
@@ -227,11 +221,12 @@ class SlotEngine:
                 self._waiting.append(running)
                 continue
             running.slot, running.computed = place.slot, place.known_tokens
+            running.own = self._drafts.own(running.tokens)
             self._running.append(running)
             admitted.append(running)
-        _deliver([(running, None) for running in admitted])
+        deliver([(running, None) for running in admitted])
 
-    def _place(self, running: _Running) -> Place | None:
+    def _place(self, running: Running) -> Place | None:
         """A slot, or None while none is free or while somebody else computes the same long prompt."""
         place = self._table.resume(running.tokens)
         if place is not None:
@@ -245,7 +240,7 @@ class SlotEngine:
             return Place(place.slot, shared)
         return place
 
-    def _leader(self, running: _Running) -> tuple[_Running | None, int]:
+    def _leader(self, running: Running) -> tuple[Running | None, int]:
         """Who in the batch shares a prefix worth waiting for, and how long it is."""
         prompt, opening = running.tokens[:-1], running.tokens[:_WORTH_WAITING_TOKENS]
         if len(prompt) >= _WORTH_WAITING_TOKENS:
@@ -254,12 +249,12 @@ class SlotEngine:
                     return other, shared_prefix(prompt, other.request.prompt_ids)
         return None, 0
 
-    def _leave(self, running: _Running) -> None:
+    def _leave(self, running: Running) -> None:
         self._running.remove(running)
         self._table.release(running.slot, running.tokens[: running.computed])
 
     def _fail_all(self, error: SamplerError) -> None:
-        _deliver([(running, error) for running in (*self._running, *self._waiting)])
+        deliver([(running, error) for running in (*self._running, *self._waiting)])
         self._running.clear()
         self._waiting.clear()
         self._table.forget()
@@ -276,25 +271,3 @@ def supports(model: PreTrainedModel) -> bool:
 def _slots(config: object, capacity: int) -> int:
     memory = KvSlots.bytes_per_token(config) * capacity  # pyright: ignore[reportArgumentType]
     return max(4, min(_MAX_SLOTS, _MEMORY_BYTES // memory))
-
-
-def _deliver(results: Sequence[tuple[_Running, Sample | SamplerError | None]]) -> None:
-    """Hand out answers, or None for "admitted", with one wake-up per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Running, Sample | SamplerError | None]]] = {}
-    for running, result in results:
-        by_loop.setdefault(running.loop, []).append((running, result))
-    for loop, answers in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_answer, answers)
-
-
-def _answer(answers: Sequence[tuple[_Running, Sample | SamplerError | None]]) -> None:
-    for running, result in answers:
-        if not running.admitted.done():
-            running.admitted.set_result(None)
-        if result is None or running.answer.done():
-            continue
-        if isinstance(result, SamplerError):
-            running.answer.set_exception(result)
-        else:
-            running.answer.set_result(result)

@@ -17,6 +17,8 @@ class Running:
 
     request: SampleRequest
     answer: "asyncio.Future[Sample]"
+    admitted: "asyncio.Future[None]"
+    """Settled once it leaves the queue, one way or another."""
     loop: asyncio.AbstractEventLoop
     tokens: list[int]
     """Prompt and what was sampled so far."""
@@ -65,9 +67,9 @@ class NewWeights:
     done: "Future[None]"
 
 
-def deliver(results: Sequence[tuple[Running, Sample | SamplerError]]) -> None:
-    """Hand out answers with one wake-up per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, Sample | SamplerError]]] = {}
+def deliver(results: Sequence[tuple[Running, Sample | SamplerError | None]]) -> None:
+    """Hand out answers, or None for "admitted", with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, Sample | SamplerError | None]]] = {}
     for running, result in results:
         by_loop.setdefault(running.loop, []).append((running, result))
     for loop, answers in by_loop.items():
@@ -75,9 +77,11 @@ def deliver(results: Sequence[tuple[Running, Sample | SamplerError]]) -> None:
             loop.call_soon_threadsafe(_answer, answers)
 
 
-def _answer(answers: Sequence[tuple[Running, Sample | SamplerError]]) -> None:
+def _answer(answers: Sequence[tuple[Running, Sample | SamplerError | None]]) -> None:
     for running, result in answers:
-        if running.answer.done():
+        if not running.admitted.done():
+            running.admitted.set_result(None)
+        if result is None or running.answer.done():
             continue
         if isinstance(result, SamplerError):
             running.answer.set_exception(result)
