@@ -6,6 +6,8 @@ import { fingerprint } from "./scripts/fingerprint.mjs";
 const web = import.meta.dirname;
 const outDir = join(web, "..", "platform", "rft", "platform", "web_assets");
 
+const platform = process.env.RFT_URL ?? "http://127.0.0.1:8787";
+
 export default defineConfig({
   root: web,
   plugins: [react(), fingerprint(web, outDir)],
@@ -13,8 +15,10 @@ export default defineConfig({
     outDir,
     emptyOutDir: true,
     license: { fileName: "licenses.md" },
+    // The page's policy takes nothing that is written into it, images included.
+    assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
-  server: { proxy: { "/v1": process.env.RFT_URL ?? "http://127.0.0.1:8787" } },
+  server: { proxy: Object.fromEntries(["/v1", "/dashboard"].map((path) => [path, platform])) },
   test: { include: ["src/**/*.test.ts"] },
 });

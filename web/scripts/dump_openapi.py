@@ -16,6 +16,7 @@ _ROLLOUT = "rollouts/{trace_id}"
 _PARTS = ("events", "checkpoints", "curves", "stream", "endpoints", "rollouts", _ROLLOUT, f"{_ROLLOUT}/attempts")
 _READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content"}
 _ACTIONS = {f"{_JOB}/{action}" for action in ("cancel", "pause", "resume")}
+_SESSION = [("/dashboard/session", verb) for verb in ("get", "post", "delete")]
 _REFERENCE = "#/components/schemas/"
 
 
@@ -23,8 +24,10 @@ def document() -> str:
     """The same bytes for the same API."""
     app = create_app(Settings.model_validate({"DATABASE_URL": "postgresql://nowhere/none"}))
     full = app.openapi()
-    used = [*((path, "get") for path in _READ), *((path, "post") for path in _ACTIONS)]
-    paths = {path: {verb: _shape(_answered(full["paths"][path][verb]))} for path, verb in used}
+    used = [*((path, "get") for path in _READ), *((path, "post") for path in _ACTIONS), *_SESSION]
+    paths: dict[str, dict[str, Any]] = {}
+    for path, verb in used:
+        paths.setdefault(path, {})[verb] = _shape(_answered(full["paths"][path][verb]))
     names = _reachable(paths, full["components"]["schemas"])
     schemas = {name: _shape(full["components"]["schemas"][name]) for name in names}
     kept = {"openapi": full["openapi"], "info": {"title": "Agent RFT", "version": "1"}, "paths": paths}

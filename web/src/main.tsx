@@ -5,20 +5,22 @@ import "./styles/base.css";
 import "./styles/components.css";
 import "./styles/job.css";
 import "./styles/rollout.css";
-import { arrive, STORAGE_KEY } from "./lib/key";
+import { enter } from "./data/session";
+import { arrive } from "./lib/arrival";
 import { App } from "./pages/App";
 
-const { key, hash } = arrive(location.hash);
-if (key !== null) {
-  localStorage.setItem(STORAGE_KEY, key);
-  // The key must not stay in the address bar, the history or a bookmark.
+const { token, hash } = arrive(location.hash);
+if (token !== null) {
+  // Not in the address bar, the history or a bookmark, though it is used up at once.
   history.replaceState(null, "", location.pathname + location.search + hash);
 }
+// Another link pasted over this page's address loads nothing by itself.
+addEventListener("hashchange", () => arrive(location.hash).token !== null && location.reload());
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 createRoot(root).render(
   <StrictMode>
-    <App />
+    <App start={await enter(token)} />
   </StrictMode>,
 );

@@ -34,6 +34,8 @@ class Settings(BaseSettings):
     """Address the API and dashboard listen on."""
     port: int = 8787
     """Their port; 0 takes a free one."""
+    session_max_s: float = Field(default=604_800.0, gt=0)
+    """How long a browser stays signed in to the dashboard; revoking the key it signed in with ends it at once."""
     organization: str = "local"
     """Shown in job objects and in the names of fine-tuned models."""
 

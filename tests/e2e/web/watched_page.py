@@ -4,7 +4,10 @@ import re
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
-from playwright.async_api import ConsoleMessage, Page, Request
+import httpx
+from playwright.async_api import ConsoleMessage, Page, Request, expect
+
+from rft.platform.dashboard.links import moved
 
 PATIENCE_MS = 60_000
 
@@ -35,13 +38,21 @@ class Watch:
             self.problems.append(f"console {message.type}: {message.text}")
 
     def _on_request(self, request: Request) -> None:
-        if not request.url.startswith((self.home, "data:")):
+        if not request.url.startswith((self.home, f"blob:{self.home}")):
             self.problems.append(f"request to elsewhere: {request.url}")
 
 
 async def sign_in(page: Page, url: str, key: str, path: str = "/") -> None:
-    """Open a page by the address that `rft up` prints."""
-    await page.goto(f"{url}{path}#key={key}")
+    """Open a page by an address as `rft up` and `rft dashboard` print it."""
+    await page.goto(await sign_in_link(url, key, path))
+    await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+async def sign_in_link(url: str, key: str, path: str = "/") -> str:
+    """A link made with a key."""
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}) as program:
+        made = (await program.post("/v1/dashboard/sign_in_links")).raise_for_status().json()
+    return moved(made["url"], url, path)
 
 
 def shown(value: float | None, digits: int = 3) -> str:

@@ -13,7 +13,8 @@ from tests.integration.api.running_api import Api
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
 _JSON = {"content-type": "application/json"}
-OPEN = {"/health"}
+OPEN = {"/health", "/dashboard/session"}
+"""What is asked before there is a key: see test_sessions.py for the second."""
 BODIES: dict[str, tuple[bytes, dict[str, str]]] = {
     "no JSON": (b"{oops", _JSON),
     "no text": (b"\xff\xfe", _JSON),

@@ -1,4 +1,6 @@
-"""`rft permissions ...`, `rft signing-secrets ...` and `rft models get`."""
+"""`rft permissions ...`, `rft signing-secrets ...`, `rft dashboard` and `rft models get`."""
+
+import httpx
 
 from tests.integration.cli.conftest import Run, Shell
 from tests.integration.worker.train_events import whole_run
@@ -66,3 +68,21 @@ async def test_one_model_is_shown(shell: Shell, run: Run) -> None:
     assert run.job_id in shown
     assert (await shell.ok("models", "get", "tiny", "--json")).json["id"] == "tiny"
     assert (await shell.rft("models", "get", "nowhere")).status == 1
+
+
+async def test_the_dashboards_link_is_one_line_and_signs_in_once(shell: Shell) -> None:
+    root = shell.environment["RFT_BASE_URL"].removesuffix("/v1")
+    link = (await shell.ok("dashboard")).out
+    address, token = link.removesuffix("\n").split("#sign-in=")
+    assert address == f"{root}/"
+    async with httpx.AsyncClient(base_url=root, headers={"origin": root}) as browser:
+        for status in (200, 401):
+            reply = await browser.post("/dashboard/session", json={"credential": token})
+            assert reply.status_code == status
+    page = (await shell.ok("dashboard", "ftjob-a/b")).out
+    assert page.startswith(f"{root}/jobs/ftjob-a%2Fb#sign-in=")
+    raw = (await shell.ok("dashboard", "--json")).json
+    assert raw["url"].startswith(f"{root}/#sign-in=")
+    assert raw["object"] == "dashboard.sign_in_link"
+    refused = await shell.rft("dashboard", "--api-key", "wrong")
+    assert (refused.status, "API key" in refused.err) == (1, True)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 
@@ -51,12 +52,19 @@ def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
     first = start(home)
     found = first.connection()
     assert found.base_url.endswith("/v1")
-    assert found.dashboard_url == f"{found.base_url.removesuffix('v1')}#key={found.api_key}"
+    address, _, token = found.dashboard_url.partition("#sign-in=")
+    assert address == found.base_url.removesuffix("v1")
+    assert token
+    assert found.api_key not in found.dashboard_url
     assert found.pid == first.process.pid
     assert stat.S_IMODE((home / "connection.json").stat().st_mode) == 0o600
     assert first.is_healthy()
     file_id = first.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
-    until(lambda: found.api_key in first.said(), "the key on the screen")
+    until(lambda: {found.api_key, found.dashboard_url} <= set(first.said().split()), "key and link on the screen")
+    with httpx.Client(base_url=address, headers={"origin": address.rstrip("/")}) as browser:
+        for status in (200, 401):
+            assert browser.post("/dashboard/session", json={"credential": token}).status_code == status
+        assert browser.get("/v1/models").status_code == 200
 
     family = first.family()
     assert first.interrupt() == 0

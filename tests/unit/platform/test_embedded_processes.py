@@ -119,7 +119,7 @@ def test_home_is_closed_to_the_curious_whatever_the_umask(tmp_path: Path) -> Non
 
 
 def test_connection_comes_and_goes(tmp_path: Path) -> None:
-    connection = Connection(base_url="http://a/v1", api_key="k", dashboard_url="http://a/#key=k", pid=1)
+    connection = Connection(base_url="http://a/v1", api_key="k", dashboard_url="http://a/#sign-in=t", pid=1)
     assert read_connection(tmp_path) is None
     publish(tmp_path, connection)
     assert read_connection(tmp_path) == connection

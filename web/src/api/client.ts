@@ -45,32 +45,32 @@ export interface Client {
 
 type Parameters = Record<string, string | number | undefined>;
 
-/** A client that sends `apiKey` with every request. */
-export function createClient(apiKey: string): Client {
-  const get = <T>(path: string, parameters: Parameters = {}) =>
-    json<T>(send(apiKey, "GET", JOBS_PATH + path + queryString(parameters)));
-  const getPositioned = <T>(path: string, parameters: Parameters) =>
-    positioned<T>(send(apiKey, "GET", JOBS_PATH + path + queryString(parameters)));
-  return {
-    jobs: () => get("", { limit: 100 }),
-    job: (id) => get(at(id)),
-    curves: (id, query) => getPositioned(at(id, "curves"), { ...query }),
-    events: (id, type, after) => getPositioned(at(id, "events"), { type, after, limit: 50 }),
-    checkpoints: (id) => get(at(id, "checkpoints"), { limit: 100 }),
-    rollouts: (id, query, after, limit) => get(at(id, "rollouts"), { ...query, after, limit }),
-    rollout: (id, traceId) => get(at(id, "rollouts", traceId)),
-    attempts: (id, traceId) =>
-      allPages<Attempt>(
-        (after) => get(at(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),
-        (attempt) => attempt.id,
-      ),
-    endpoints: (id) => get(at(id, "endpoints")),
-    act: (id, action) => json(send(apiKey, "POST", JOBS_PATH + at(id, action))),
-    file: async (id) => (await send(apiKey, "GET", FILES_PATH + at(id, "content"))).blob(),
-  };
-}
+const get = <T>(path: string, parameters: Parameters = {}) =>
+  json<T>(send("GET", JOBS_PATH + path + queryString(parameters)));
+const getPositioned = <T>(path: string, parameters: Parameters) =>
+  positioned<T>(send("GET", JOBS_PATH + path + queryString(parameters)));
+
+/** Calls the platform that the page comes from; the browser adds its session to every request. */
+export const client: Client = {
+  jobs: () => get("", { limit: 100 }),
+  job: (id) => get(at(id)),
+  curves: (id, query) => getPositioned(at(id, "curves"), { ...query }),
+  events: (id, type, after) => getPositioned(at(id, "events"), { type, after, limit: 50 }),
+  checkpoints: (id) => get(at(id, "checkpoints"), { limit: 100 }),
+  rollouts: (id, query, after, limit) => get(at(id, "rollouts"), { ...query, after, limit }),
+  rollout: (id, traceId) => get(at(id, "rollouts", traceId)),
+  attempts: (id, traceId) =>
+    allPages<Attempt>(
+      (after) => get(at(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),
+      (attempt) => attempt.id,
+    ),
+  endpoints: (id) => get(at(id, "endpoints")),
+  act: (id, action) => json(send("POST", JOBS_PATH + at(id, action))),
+  file: async (id) => (await send("GET", FILES_PATH + at(id, "content"))).blob(),
+};
 
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
+export const UNREACHABLE = "The platform cannot be reached.";
 const FILES_PATH = "/v1/files";
 
 /** Path below a collection, each part escaped. */
@@ -96,10 +96,9 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(response.status, message);
 }
 
-async function send(apiKey: string, method: "GET" | "POST", path: string): Promise<Response> {
-  const headers = { Authorization: `Bearer ${apiKey}` };
-  const response = await fetch(path, { method, headers }).catch(() => {
-    throw new ApiError(0, "The platform cannot be reached.");
+async function send(method: "GET" | "POST", path: string): Promise<Response> {
+  const response = await fetch(path, { method }).catch(() => {
+    throw new ApiError(0, UNREACHABLE);
   });
   if (!response.ok) throw await errorOf(response);
   return response;

@@ -4,6 +4,22 @@
  */
 
 export interface paths {
+    "/dashboard/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_session"];
+        put?: never;
+        post: operations["sign_in"];
+        delete: operations["sign_out"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/files/{file_id}/content": {
         parameters: {
             query?: never;
@@ -629,6 +645,19 @@ export interface components {
             stop_reason: string | null;
             tool_calls: number;
         };
+        SessionObject: {
+            expires_at?: number | null;
+            is_signed_in: boolean;
+            key_name?: string | null;
+            /**
+             * @default dashboard.session
+             * @constant
+             */
+            object: "dashboard.session";
+        };
+        SignIn: {
+            credential: string;
+        };
         SlotHolderObject: {
             hold: string | null;
             job: string;
@@ -705,6 +734,67 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    retrieve_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionObject"];
+                };
+            };
+        };
+    };
+    sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignIn"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionObject"];
+                };
+            };
+        };
+    };
+    sign_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionObject"];
+                };
+            };
+        };
+    };
     retrieve_file_content: {
         parameters: {
             query?: never;

@@ -1,6 +1,6 @@
-/** Server-sent events of one job, read with fetch: EventSource cannot send the API key. */
+/** Server-sent events of one job, read with fetch: EventSource cannot begin at a position, nor tell a 401. */
 import { createParser } from "eventsource-parser";
-import { ApiError, at, errorOf, JOBS_PATH } from "./client";
+import { ApiError, at, errorOf, JOBS_PATH, UNREACHABLE } from "./client";
 import type { Job, JobEvent, Step } from "./types";
 
 export type StreamMessage =
@@ -13,7 +13,6 @@ export interface StreamHandlers {
 }
 
 export interface StreamOptions {
-  apiKey: string;
   jobId: string;
   lastEventId: string | undefined;
   signal: AbortSignal;
@@ -65,11 +64,11 @@ export function parseMessage(type: string | undefined, data: string): StreamMess
 }
 
 async function openStream(options: StreamOptions): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
-  const headers: Record<string, string> = { Authorization: `Bearer ${options.apiKey}`, Accept: "text/event-stream" };
+  const headers: Record<string, string> = { Accept: "text/event-stream" };
   if (options.lastEventId !== undefined) headers["Last-Event-ID"] = options.lastEventId;
   const url = JOBS_PATH + at(options.jobId, "stream");
   const response = await fetch(url, { headers, signal: options.signal }).catch(() => {
-    throw new ApiError(0, "The platform cannot be reached.");
+    throw new ApiError(0, UNREACHABLE);
   });
   if (!response.ok || response.body === null) throw await errorOf(response);
   return response.body;

@@ -22,6 +22,8 @@ export type TokenUsage = Schemas["TokenUsage"];
 export type Usage = Schemas["UsageMetrics"];
 export type Attempt = Schemas["AttemptObject"];
 export type EndpointHealth = Schemas["EndpointHealth"];
+export type SessionState = Schemas["SessionObject"];
+export type SignIn = Schemas["SignIn"];
 export type FailureCode = Schemas["FailureCode"];
 
 export type Split = "train" | "valid";

@@ -38,7 +38,7 @@ export function Shell({ trail = [], onSignOut, children }: Props) {
           ))}
         </nav>
         <button type="button" className="quiet" onClick={onSignOut}>
-          Forget key
+          Sign out
         </button>
       </header>
       <main className="page">{children}</main>

@@ -19,7 +19,7 @@ export function useAct(jobId: string) {
   });
 }
 
-/** Save a file of the platform on the reader's disk: a link cannot carry the API key. */
+/** Save a file of the platform on the reader's disk; not a plain link, so that a refusal is told on the page. */
 export function useDownload() {
   const { client } = useSession();
   return useMutation({

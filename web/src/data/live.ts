@@ -13,7 +13,7 @@ export type Liveness = "connecting" | "live" | "interrupted" | "off";
 /** Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. */
 export function useLive(jobId: string, isWanted: boolean, position: string | undefined): Liveness {
   const cache = useQueryClient();
-  const { apiKey, refuse } = useSession();
+  const { refuse } = useSession();
   const [liveness, setLiveness] = useState<Liveness>("connecting");
 
   useEffect(() => {
@@ -25,15 +25,14 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
       onBroken: () => setLiveness("interrupted"),
       onRefused: refuse,
     };
-    void follow({ apiKey, jobId, position, signal: stop.signal }, handlers);
+    void follow({ jobId, position, signal: stop.signal }, handlers);
     return () => stop.abort();
-  }, [apiKey, cache, isWanted, jobId, position, refuse]);
+  }, [cache, isWanted, jobId, position, refuse]);
 
   return isWanted ? liveness : "off";
 }
 
 interface Target {
-  apiKey: string;
   jobId: string;
   position: string | undefined;
   signal: AbortSignal;

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "vitest";
 import type { Checkpoint, Failure, Grade } from "../api/types";
 import { job, stats, step, summary } from "../testing/records";
+import { arrive } from "./arrival";
 import { checkpointRows } from "./checkpoint_rows";
 import { formatFilter, parseFilter } from "./filters";
 import { readOrder, settings } from "./job_order";
-import { arrive } from "./key";
 import { barShare, blame, endWords, inOrder, isFailure, neighbours, scoresOf } from "./outcome";
 import { codeColor, toolColors, toolOrder } from "./palette";
 import { bucketed, sparkPath } from "./sparkline";
@@ -22,16 +22,16 @@ describe("filter", () => {
   });
 });
 
-describe("key", () => {
-  test("is taken out of the fragment, the rest stays", () => {
-    expect(arrive("#key=rft_1_abc")).toEqual({ key: "rft_1_abc", hash: "" });
-    expect(arrive("#a=1&key=k%2B")).toEqual({ key: "k+", hash: "#a=1" });
+describe("arrival", () => {
+  test("takes the token out of the fragment, the rest stays", () => {
+    expect(arrive("#sign-in=signin_abc")).toEqual({ token: "signin_abc", hash: "" });
+    expect(arrive("#a=1&sign-in=k%2B")).toEqual({ token: "k+", hash: "#a=1" });
   });
 
   test("other fragments are left alone", () => {
-    expect(arrive("#section")).toEqual({ key: null, hash: "#section" });
-    expect(arrive("")).toEqual({ key: null, hash: "" });
-    expect(arrive("#key=")).toEqual({ key: null, hash: "" });
+    expect(arrive("#section")).toEqual({ token: null, hash: "#section" });
+    expect(arrive("")).toEqual({ token: null, hash: "" });
+    expect(arrive("#sign-in=")).toEqual({ token: null, hash: "" });
   });
 });
 

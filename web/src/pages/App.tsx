@@ -1,40 +1,52 @@
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { useCallback, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { Route, Switch } from "wouter";
-import { ApiError, createClient } from "../api/client";
-import { KeyForm } from "../components/KeyForm";
-import { SessionContext } from "../data/session";
-import { STORAGE_KEY } from "../lib/key";
+import { ApiError, client } from "../api/client";
+import { signIn, signOut } from "../api/session";
+import { SignInForm } from "../components/SignInForm";
+import { type Entry, messageOf, SessionContext } from "../data/session";
 import { JobPage } from "./JobPage";
 import { JobsPage } from "./JobsPage";
 import { NotFoundPage } from "./NotFoundPage";
 import { RolloutPage } from "./RolloutPage";
 
-/** The dashboard: asks for a key while there is none that works. */
-export function App() {
-  const [apiKey, setApiKey] = useState(() => localStorage.getItem(STORAGE_KEY));
-  const [wasRefused, setRefused] = useState(false);
+const HAS_ENDED = "Your session has ended. Sign in again.";
 
-  const signIn = (key: string) => {
-    localStorage.setItem(STORAGE_KEY, key);
-    setApiKey(key);
+/** The dashboard: asks for a key while nobody is signed in. */
+export function App({ start }: { start: Entry }) {
+  const [entry, setEntry] = useState(start);
+  const [isBusy, setBusy] = useState(false);
+
+  const onKey = async (key: string) => {
+    setBusy(true);
+    try {
+      await signIn(key);
+      setEntry({ isIn: true, reason: null });
+    } catch (error) {
+      setEntry({ isIn: false, reason: messageOf(error) });
+    } finally {
+      setBusy(false);
+    }
   };
-  const leave = useCallback((isRefused: boolean) => {
-    localStorage.removeItem(STORAGE_KEY);
-    setApiKey(null);
-    setRefused(isRefused);
-  }, []);
 
-  if (apiKey === null) return <KeyForm wasRefused={wasRefused} onKey={signIn} />;
-  return <SignedIn key={apiKey} apiKey={apiKey} onLeave={leave} />;
+  if (!entry.isIn) return <SignInForm reason={entry.reason} isBusy={isBusy} onKey={(key) => void onKey(key)} />;
+  return <SignedIn onLeave={setEntry} />;
 }
 
-function SignedIn({ apiKey, onLeave }: { apiKey: string; onLeave(isRefused: boolean): void }) {
-  const cache = useMemo(() => createCache(() => onLeave(true)), [onLeave]);
-  const session = useMemo(
-    () => ({ apiKey, client: createClient(apiKey), signOut: () => onLeave(false), refuse: () => onLeave(true) }),
-    [apiKey, onLeave],
-  );
+function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
+  const session = useMemo(() => {
+    const leave = (reason: string | null) => onLeave({ isIn: false, reason });
+    return {
+      client,
+      refuse: () => leave(HAS_ENDED),
+      signOut: () =>
+        void signOut().then(
+          () => leave(null),
+          (error: unknown) => leave(`You may still be signed in: ${messageOf(error)}`),
+        ),
+    };
+  }, [onLeave]);
+  const cache = useMemo(() => createCache(session.refuse), [session]);
   return (
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>

@@ -91,6 +91,9 @@ export function job(given: Partial<Job> = {}): Job {
     is_pause_requested: false,
     hold: null,
     usage_metrics: null,
+    eval_id: null,
+    shared_with_openai: false,
+    waits_for: null,
     ...given,
   };
 }

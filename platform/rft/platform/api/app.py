@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
@@ -20,8 +21,10 @@ from rft.platform.api.dependencies import AppServices, Services, require_key
 from rft.platform.api.document import DocumentedApi
 from rft.platform.api.errors import ErrorEnvelope
 from rft.platform.api.request_id import RequestIdMiddleware
+from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
 from rft.platform.checkpoints.permission_endpoints import router as permissions_router
+from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
 from rft.platform.files.endpoints import router as files_router
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_forever
@@ -51,6 +54,9 @@ _MAX_BODY_BYTES = 8 << 20
 _FORM_BYTES = 1 << 20
 """What a form adds to its file."""
 _UPLOADS = re.compile(r"/v1/uploads/[^/]+/parts")
+_ANY_REFUSAL: dict[int | str, dict[str, Any]] = {"4XX": {"description": ""}, "5XX": {"description": ""}}
+"""The ranges keep FastAPI from announcing its own 422, which we never send; the document names the statuses."""
+_DATA_PREFIXES = (f"{PREFIX}/", f"{SESSION_PATH}/", "/health/", "/openapi.json/")
 _SHIPPED_WEB_ASSETS = Path(str(files("rft.platform").joinpath("web_assets")))
 
 
@@ -80,7 +86,8 @@ def create_app(
         lifespan=_lifespan(config, ringer, has_reconciler=has_reconciler),
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
-        docs_url="/docs",
+        # Pages that show the document bring scripts, and scripts of others have no business where the session is.
+        docs_url=None,
         redoc_url=None,
     )
     error_handlers.install(app)
@@ -88,17 +95,17 @@ def create_app(
     app.add_middleware(AuthenticationMiddleware)
     app.add_middleware(AzurePathMiddleware)
     app.add_middleware(RequestIdMiddleware)
+    app.add_middleware(SecurityHeadersMiddleware, data_prefixes=_DATA_PREFIXES)
     app.add_api_route(
         "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}
     )
+    app.include_router(session_router, responses=_ANY_REFUSAL)
     _include_v1(app)
     _serve_dashboard(app, web_assets or _SHIPPED_WEB_ASSETS)
     return app
 
 
 def _include_v1(app: FastAPI) -> None:
-    # The ranges keep FastAPI from announcing its own 422, which we never send; the document names the statuses.
-    responses: dict[int | str, dict[str, object]] = {"4XX": {"description": ""}, "5XX": {"description": ""}}
     # Each by itself, and first what the dashboard asks for: a request is held against one route after the other, and
     # once more for every router inside a router.
     for router in (
@@ -116,8 +123,9 @@ def _include_v1(app: FastAPI) -> None:
         dry_runs_router,
         regrades_router,
         rehearsals_router,
+        links_router,
     ):
-        app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=responses)
+        app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
 
 
 def _limit_bytes(method: str, path: str) -> int:

@@ -1,27 +1,41 @@
-"""Asks every request of the API for its key before anything else of it is looked at: its body, its size, its path."""
+"""Asks every request of the API who sends it before anything else of it is looked at: its body, its size, its path."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import psycopg
 from fastapi.security.utils import get_authorization_scheme_param
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rft.platform.api.error_handlers import database_down, render
-from rft.platform.api.errors import Unauthorized
+from rft.platform.api.errors import Forbidden, Unauthorized
 from rft.platform.api.keys import verify_key
+from rft.platform.api.session_cookie import read_cookie, refuse_foreign
+from rft.platform.api.sessions import find_session
 from rft.platform.store.database import Database
 
 PREFIX = "/v1"
 AZURE_HEADER = "api-key"
 """Where Azure's clients put the key."""
-KEY_ID = "api_key_id"
-"""Where the id of the caller's key is in the request's state."""
+CREDENTIAL = "credential"
+"""Where it is in the request's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """Who sends a request: a program with a key, or a browser that was signed in with one."""
+
+    api_key_id: str
+    session_sha256: bytes | None = None
+    """None: the request carries the key itself."""
 
 
 class AuthenticationMiddleware:
-    """Lets a request to `/v1` through once its key is known. A route cannot do this: its body is read before."""
+    """Lets a request to `/v1` through once its sender is known. A route cannot do this: its body is read before."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -31,22 +45,27 @@ class AuthenticationMiddleware:
             await self.app(scope, receive, send)
             return
         try:
-            key_id = await _key_id(scope)
-        except Unauthorized as refusal:
+            found = await _authenticate(scope)
+        except (Unauthorized, Forbidden) as refusal:
             await render(refusal)(scope, receive, send)
         except psycopg.OperationalError as error:
             await database_down(error)(scope, receive, send)
         else:
-            scope.setdefault("state", {})[KEY_ID] = key_id
+            scope.setdefault("state", {})[CREDENTIAL] = found
             await self.app(scope, receive, send)
 
 
-def caller(state: Mapping[str, Any]) -> str:
-    """The id of the caller's key. Raises Unauthorized where no middleware has looked."""
-    key_id = state.get(KEY_ID)
-    if key_id is None:
+def credential(state: Mapping[str, Any]) -> Credential:
+    """What the middleware found. Raises Unauthorized where it has not looked."""
+    found = state.get(CREDENTIAL)
+    if found is None:
         raise _no_key()
-    return cast(str, key_id)
+    return cast(Credential, found)
+
+
+def unknown_key() -> Unauthorized:
+    """The refusal of a key that is not ours, or not any more."""
+    return Unauthorized("Incorrect API key provided.", code="invalid_api_key")
 
 
 def _is_guarded(scope: Scope) -> bool:
@@ -54,16 +73,31 @@ def _is_guarded(scope: Scope) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-async def _key_id(scope: Scope) -> str:
-    key = _sent_key(Headers(scope=scope))
-    if not key:
-        raise _no_key()
+async def _authenticate(scope: Scope) -> Credential:
+    headers = Headers(scope=scope)
     database: Database = scope["app"].state.services.database
+    if key := _sent_key(headers):
+        async with database.connection() as connection:
+            return await _by_key(connection, key)
+    if (token := read_cookie(headers)) is None:
+        raise _no_key()
+    refuse_foreign(scope["method"], headers)
     async with database.connection() as connection:
-        key_id = await verify_key(connection, key)
+        return await _by_session(connection, token)
+
+
+async def _by_key(connection: AsyncConnection[TupleRow], key: str) -> Credential:
+    key_id = await verify_key(connection, key)
     if key_id is None:
-        raise Unauthorized("Incorrect API key provided.", code="invalid_api_key")
-    return key_id
+        raise unknown_key()
+    return Credential(key_id)
+
+
+async def _by_session(connection: AsyncConnection[TupleRow], token: str) -> Credential:
+    session = await find_session(connection, token)
+    if session is None:
+        raise Unauthorized("This session has ended; sign in again.", code="session_ended")
+    return Credential(session.api_key_id, session.sha256)
 
 
 def _sent_key(headers: Headers) -> str:

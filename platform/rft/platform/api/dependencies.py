@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
-from rft.platform.api.authentication import AZURE_HEADER, caller
+from rft.platform.api.authentication import AZURE_HEADER, Credential, credential
 from rft.platform.api.background import Background
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.storage import FileStore
@@ -75,7 +75,12 @@ async def require_key(
     _azure: Annotated[str | None, Depends(_AZURE)],
 ) -> str:
     """The id of the caller's API key, which the middleware has verified. Raises Unauthorized."""
-    return caller(request.scope["state"])
+    return credential(request.scope["state"]).api_key_id
+
+
+async def get_credential(request: Request) -> Credential:
+    """Who the middleware found to be calling. Raises Unauthorized."""
+    return credential(request.scope["state"])
 
 
 AppServices = Annotated[Services, Depends(get_services)]
@@ -84,3 +89,4 @@ AppDatabase = Annotated[Database, Depends(get_database)]
 Uow = Annotated[UnitOfWork, Depends(get_uow, scope="function")]
 Reading = Annotated[UnitOfWork, Depends(get_reading, scope="function")]
 KeyId = Annotated[str, Depends(require_key)]
+Caller = Annotated[Credential, Depends(get_credential)]

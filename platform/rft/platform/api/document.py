@@ -11,6 +11,7 @@ _ENVELOPE = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Err
 _REFUSALS = {
     "400": "The request cannot be fulfilled as it is: `error.param` names the field, `error.code` the reason.",
     "401": "No API key, or one that is not ours.",
+    "403": "A browser's session, and a request that no page of the platform's own has sent.",
     "404": "No such object.",
     "413": "The body is too large.",
     "500": "Ours; `x-request-id` finds it in the log.",
@@ -62,7 +63,7 @@ def _make_bounds_whole(part: Any) -> None:
 
 def _complete(path: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
-    if "security" in operation:
+    if "4XX" in responses:
         # The ranges were there to keep FastAPI from announcing its own 422, which we never send.
         for status in ("4XX", "5XX"):
             responses.pop(status, None)

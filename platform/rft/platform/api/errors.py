@@ -55,6 +55,13 @@ class Unauthorized(ApiError):
     type = "invalid_request_error"
 
 
+class Forbidden(ApiError):
+    """Known, but not allowed to."""
+
+    status = 403
+    type = "invalid_request_error"
+
+
 class NotFound(ApiError):
     """No such object."""
 

@@ -1,10 +1,14 @@
-"""Who may use a checkpoint, and what calls are signed with, for people."""
+"""Who may use a checkpoint or the API, and what calls are signed with, for people."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rft.platform.cli.pages import Fitted, add, ident, state, table
 from rft.platform.cli.views import Permission, SigningSecret
 from rft.platform.cli.words import NOTHING, date
+
+if TYPE_CHECKING:
+    from rft.platform.api.keys import KeyRow
 
 
 def permission_table(permissions: Sequence[Permission]) -> Fitted:
@@ -22,3 +26,13 @@ def signing_secret_table(secrets: Sequence[SigningSecret]) -> Fitted:
         retired = NOTHING if secret.retired_at is None else date(secret.retired_at)
         add(grid, secret.id, state(secret.status), date(secret.created_at), retired)
     return Fitted(grid, spare=("retired", "created"))
+
+
+def key_table(keys: "Sequence[KeyRow]") -> Fitted:
+    """One API key a line, without its value."""
+    grid = table(ident("key"), "name", "state", "created", "last used")
+    for key in keys:
+        used = NOTHING if key.last_used_at is None else date(int(key.last_used_at.timestamp()))
+        status = "active" if key.revoked_at is None else "revoked"
+        add(grid, key.id, key.name, state(status), date(int(key.created_at.timestamp())), used)
+    return Fitted(grid, spare=("created", "state"))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from rft.platform.cli.dashboard_commands import print_link
 from rft.platform.cli.file_commands import files_app
 from rft.platform.cli.job_commands import jobs_app
+from rft.platform.cli.key_commands import keys_app
 from rft.platform.cli.model_commands import models_app
 from rft.platform.cli.options import ApiKey, BaseUrl
 from rft.platform.cli.permission_commands import permissions_app
@@ -34,20 +36,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-keys = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
 jobs_app.command("steps")(list_steps)
 jobs_app.command("curves")(show_curves)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
 app.command("regrade", rich_help_panel=_WORK)(regrade)
+app.command("dashboard", rich_help_panel=_WORK)(print_link)
 app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(models_app, name="models", rich_help_panel=_WORK)
 app.add_typer(permissions_app, name="permissions", rich_help_panel=_WORK)
 app.add_typer(rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
 app.add_typer(signing_app, name="signing-secrets", rich_help_panel=_WORK)
-app.add_typer(keys, name="key", rich_help_panel=_HOST)
+app.add_typer(keys_app, name="keys", rich_help_panel=_HOST)
+app.add_typer(keys_app, name="key", hidden=True)  # What it was called when it could only create.
 app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
 
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Data directory (default: RFT_HOME).")]
@@ -182,21 +185,6 @@ def validate(
             typer.echo(line)
     if not validated.is_usable:
         raise typer.Exit(1)
-
-
-@keys.command("create")
-def create_key(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")], home: HomeOption = None
-) -> None:
-    """Make an API key in the running platform's database and print it, this once."""
-    from rft.platform.cli.chosen import chosen_settings
-    from rft.platform.cli.keys import new_key
-    from rft.platform.embedded.faults import StartFailed
-
-    try:
-        typer.echo(new_key(chosen_settings(home), name))
-    except StartFailed as problem:
-        _give_up(problem)
 
 
 def _rehearsed_there(

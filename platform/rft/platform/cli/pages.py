@@ -21,6 +21,7 @@ STATES = {
     "healthy": "green",
     "active": "green",
     "retired": "dim",
+    "revoked": "dim",
     "degraded": "yellow",
     "failing": "red",
     "processed": "green",

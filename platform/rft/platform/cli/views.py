@@ -222,6 +222,13 @@ class SigningSecret(View):
     """Told once, when it is made."""
 
 
+class SignInLink(View):
+    """An address that signs one browser in to the dashboard."""
+
+    url: str
+    expires_at: int
+
+
 class EndpointHealth(View):
     """One endpoint over a window of steps."""
 

@@ -15,7 +15,7 @@ class Connection(Record):
     """For the OpenAI SDK; ends in `/v1`."""
     api_key: str
     dashboard_url: str
-    """With the key behind `#`, where no server and no log sees it."""
+    """Signs one browser in, once, within a day of the start; `rft dashboard` makes another."""
     pid: int
     """The supervisor's."""
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
+from rft.platform.dashboard.links import PRINTED_LINK_MAX_AGE_S, sign_in_url
 from rft.platform.embedded.connection import Connection, publish, read_connection, withdraw
 from rft.platform.embedded.faults import AlreadyRunning, StartFailed
 from rft.platform.embedded.home import Home, write_private
@@ -104,7 +105,7 @@ class Supervisor:
         settings = self._settings
         with closing(listen(settings.host, settings.port)) as listener:
             database_url, broker_url = await self._start_servers()
-            api_key = await _prepare_database(database_url, self._home.secrets / "api_key")
+            api_key, sign_in_token = await _prepare_database(database_url, self._home.path)
             host, port = reachable_address(listener)
             env = {
                 "RFT_HOME": str(self._home.path),
@@ -118,7 +119,7 @@ class Supervisor:
                 Api(self._home, listener, env),
             )
             root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            self._announce(root, api_key)
+            self._announce(root, api_key, sign_in_url(root, sign_in_token))
             await asyncio.gather(*map(self._keep_alive, self._parts))
 
     async def _start_servers(self) -> tuple[str, str]:
@@ -135,15 +136,15 @@ class Supervisor:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def _announce(self, root: str, api_key: str) -> None:
-        dashboard_url = f"{root}/#key={api_key}"
+    def _announce(self, root: str, api_key: str, dashboard_url: str) -> None:
         publish(
             self._home.path,
             Connection(base_url=f"{root}/v1", api_key=api_key, dashboard_url=dashboard_url, pid=os.getpid()),
         )
         self._say(
             f"home       {self._home.path}\nAPI        {root}/v1\nAPI key    {api_key}\n"
-            f"dashboard  {dashboard_url}\nCtrl-C stops everything."
+            f"dashboard  {dashboard_url}\n"
+            "           signs one browser in, once; `rft dashboard` prints another link\nCtrl-C stops everything."
         )
 
     async def _keep_alive(self, part: Part) -> None:
@@ -171,22 +172,41 @@ class Supervisor:
         withdraw(self._home.path)
 
 
-async def _prepare_database(database_url: str, key_file: Path) -> str:
-    """Migrate; the key of the last run where it still opens the door, else a new one. Raises StartFailed."""
+def key_file(home: Path) -> Path:
+    """Where the key of this host's own commands is kept."""
+    return home / "secrets" / "api_key"
+
+
+def own_key(home: Path) -> str:
+    """That key; empty where there is none, or it is not ours to read."""
+    try:
+        return key_file(home).read_text()
+    except (FileNotFoundError, PermissionError):
+        return ""
+
+
+async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
+    """Migrate; the key of the last run where it is still good, else a new one, and a sign-in token made with it.
+
+    Raises StartFailed.
+    """
     from psycopg import AsyncConnection, Error  # late: loaded only once a server is there to talk to
 
     from rft.platform.api.keys import create_key, verify_key
+    from rft.platform.api.sessions import create_sign_in_token
     from rft.platform.store.migrations import MigrationRefused, migrate
 
     try:
         await migrate(database_url)
         async with await AsyncConnection.connect(database_url) as connection:
-            kept = _kept(key_file)
-            if await verify_key(connection, kept) is not None:
-                return kept
-            key = await create_key(connection, "rft up")
-            write_private(key_file, key, is_durable=True)
-            return key
+            key = own_key(home)
+            key_id = await verify_key(connection, key)
+            if key_id is None:
+                key = await create_key(connection, "rft up")
+                write_private(key_file(home), key, is_durable=True)
+                key_id = await verify_key(connection, key)
+            assert key_id is not None, "it was made in this transaction"
+            return key, await create_sign_in_token(connection, key_id, max_age_s=PRINTED_LINK_MAX_AGE_S)
     except MigrationRefused as problem:
         raise StartFailed(f"the database was not changed: {problem}") from problem
     except Error as problem:
@@ -198,10 +218,3 @@ def _end_in_words(process: subprocess.Popen[bytes] | None) -> str:
     if code is None:
         return "did not start"
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-
-
-def _kept(file: Path) -> str:
-    try:
-        return file.read_text()
-    except FileNotFoundError:
-        return ""

@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from rft.platform.api.dependencies import AppDatabase, AppSettings
+from rft.platform.api.admission import AdmissionMonitor
+from rft.platform.api.dependencies import AppDatabase, AppSettings, Caller
 from rft.platform.jobs.service import expect_job
 from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.stream.feed import JobFeed
@@ -24,6 +25,14 @@ async def get_feed(request: Request, database: AppDatabase, settings: AppSetting
     return state.job_feed
 
 
+async def get_admissions(request: Request, database: AppDatabase) -> AdmissionMonitor:
+    """This process's monitor, made for the first watcher."""
+    state = request.app.state
+    if not hasattr(state, "admissions"):
+        state.admissions = AdmissionMonitor(database)
+    return state.admissions
+
+
 async def existing_job_id(database: AppDatabase, fine_tuning_job_id: str) -> str:
     """The job's id once it is known to exist: a stream that has begun cannot say 404. Raises NotFound."""
     async with database.transaction() as connection:
@@ -37,16 +46,19 @@ async def stream_job(
     settings: AppSettings,
     job_id: Annotated[str, Depends(existing_job_id)],
     feed: Annotated[JobFeed, Depends(get_feed)],
+    admissions: Annotated[AdmissionMonitor, Depends(get_admissions)],
+    caller: Caller,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Messages `job` (the job's object), `event` (one of its events) and `step` (a finished step with its record).
 
-    Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told.
+    Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told, and within
+    seconds of the end of the caller's key or session.
     """
     seen = int(last_event_id[:20]) if last_event_id is not None and last_event_id.isdecimal() else 0
     stream = JobStream(last_seq=min(seen, _MAX_SEQ))
-    with feed.watch(job_id) as tail:
-        while not stream.is_over:
+    with feed.watch(job_id) as tail, admissions.admitted(caller, tail.wake) as admission:
+        while not stream.is_over and not admission.has_ended:
             turn = tail.turn
             news = tail.news_after(stream.last_seq)
             if news is None:

@@ -47,6 +47,11 @@ class JobTail:
         """The job may have changed."""
         self._changed.set()
 
+    def wake(self) -> None:
+        """End everybody's turn, though there is nothing new."""
+        done, self.turn = self.turn, asyncio.Event()
+        done.set()
+
     def news_after(self, seq: int) -> News | None:
         """All there is beyond this event; None when that is not known here."""
         if self._newest is None or seq < self._reaches_back_to:
@@ -79,7 +84,7 @@ class JobTail:
         is_new = self._newest is None or self._newest.job != news.job or self._last_seq > self._told_seq
         self._newest, self._told_seq = news, self._last_seq
         if is_new:
-            self._next_turn()
+            self.wake()
 
     async def _newest_seq(self) -> int:
         async with self._database.transaction() as connection:
@@ -96,10 +101,6 @@ class JobTail:
             self._last_seq = events[-1].seq
         while len(self._kept) > _KEPT:
             self._reaches_back_to = self._kept.popleft().seq
-
-    def _next_turn(self) -> None:
-        done, self.turn = self.turn, asyncio.Event()
-        done.set()
 
     async def _wait(self) -> None:
         try:

@@ -1,13 +1,14 @@
 import { type FormEvent, useState } from "react";
 
 interface Props {
-  /** The key that was tried last was refused. */
-  wasRefused: boolean;
+  /** Why nobody is signed in, where there is something to say. */
+  reason: string | null;
+  isBusy: boolean;
   onKey(key: string): void;
 }
 
 /** Asks for an API key. */
-export function KeyForm({ wasRefused, onKey }: Props) {
+export function SignInForm({ reason, isBusy, onKey }: Props) {
   const [key, setKey] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -15,15 +16,15 @@ export function KeyForm({ wasRefused, onKey }: Props) {
   };
   return (
     <main>
-      <form className="key-form" onSubmit={submit}>
+      <form className="sign-in" onSubmit={submit}>
         <h1>Agent RFT</h1>
         <p className="muted">
-          <code>rft up</code> prints an address that signs you in, and the API key. Paste the key here to go on without
-          it.
+          <code>rft dashboard</code> prints a link that signs you in once. Or paste an API key: it is exchanged for a
+          session, and kept nowhere.
         </p>
-        {wasRefused && (
+        {reason !== null && (
           <p className="bad" role="alert">
-            The platform does not know this key.
+            {reason}
           </p>
         )}
         <label>
@@ -37,8 +38,8 @@ export function KeyForm({ wasRefused, onKey }: Props) {
             onChange={(event) => setKey(event.target.value)}
           />
         </label>
-        <button type="submit" className="primary" disabled={!key.trim()}>
-          Open the dashboard
+        <button type="submit" className="primary" disabled={isBusy || !key.trim()}>
+          Sign in
         </button>
       </form>
     </main>

@@ -1,0 +1,77 @@
+"""`rft keys ...`: on the platform's host, straight in its database."""
+
+import asyncio
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from rft.platform.api.keys import LastKey, create_key, id_of, list_keys, revoke_key
+from tests.integration.cli.conftest import Shell
+from tests.integration.worker.workbench import Workbench
+
+
+@pytest.fixture
+def host(shell: Shell, bench: Workbench) -> Shell:
+    """A shell on the platform's host."""
+    return replace(shell, environment={**shell.environment, "DATABASE_URL": bench.database_url})
+
+
+async def test_keys_are_made_listed_used_and_revoked(host: Shell) -> None:
+    key = (await host.ok("keys", "create", "a colleague")).out.strip()
+    key_id = id_of(key)
+    assert key_id is not None
+    listed = {entry["id"]: entry for entry in (await host.ok("keys", "list", "--json")).json}
+    assert (listed[key_id]["name"], listed[key_id]["last_used_at"]) == ("a colleague", None)
+    assert len(listed) == 2
+    await host.ok("jobs", "list", "--api-key", key)
+    listed = {entry["id"]: entry for entry in (await host.ok("keys", "list", "--json")).json}
+    assert listed[key_id]["last_used_at"] is not None
+    page = (await host.ok("keys", "list")).out
+    assert key_id in page
+    assert "a colleague" in page
+    assert key.rpartition("_")[2] not in page + str(listed)
+
+    assert (await host.ok("keys", "revoke", key)).out == f"{key_id} is revoked\n"
+    refused = await host.rft("jobs", "list", "--api-key", key)
+    assert (refused.status, "Incorrect API key" in refused.err) == (1, True)
+    assert key_id not in (await host.ok("keys", "list")).out
+    everything = {entry["id"]: entry for entry in (await host.ok("keys", "list", "--all", "--json")).json}
+    assert everything[key_id]["revoked_at"] is not None
+    again = await host.ok("keys", "revoke", key_id)
+    assert again.out == f"{key_id} is revoked\n", "once more is no mistake, and changes nothing"
+    unchanged = {entry["id"]: entry for entry in (await host.ok("keys", "list", "--all", "--json")).json}
+    assert unchanged[key_id] == everything[key_id]
+
+
+async def test_the_last_key_is_not_lost_by_accident(host: Shell) -> None:
+    own = id_of(host.environment["RFT_API_KEY"]) or ""
+    refused = await host.rft("keys", "revoke", own)
+    assert (refused.status, "--last" in refused.err, refused.err.count("\n")) == (1, True, 1)
+    await host.ok("jobs", "list")
+    assert (await host.ok("keys", "revoke", own, "--last")).out == f"{own} is revoked\n"
+    assert (await host.ok("keys", "list")).err == "no keys\n"
+    key = (await host.ok("key", "create", "anew")).out.strip()
+    await host.ok("jobs", "list", "--api-key", key)
+
+
+async def test_what_is_no_key_is_told_in_words(host: Shell) -> None:
+    for text in ("nothing", "rft_", "rft_abcdefabcdef_" + "s3cret" * 7, "ftjob-1"):
+        refused = await host.rft("keys", "revoke", text)
+        assert (refused.status, refused.err.count("\n")) == (1, 1), refused.err
+        assert "rft keys list" in refused.err
+        assert "s3cret" not in refused.err
+
+
+async def test_two_who_revoke_each_others_key_leave_one(bench: Workbench) -> None:
+    async def revoke(key_id: str) -> bool:
+        async with await psycopg.AsyncConnection.connect(bench.database_url) as connection:
+            return await revoke_key(connection, key_id, may_be_last=False)
+
+    async with bench.database.transaction() as connection:
+        ids = [id_of(await create_key(connection, name)) or "" for name in ("one", "two", "three")]
+    outcomes = await asyncio.gather(*map(revoke, ids), return_exceptions=True)
+    assert sorted(map(str, outcomes)) == ["True", "True", "it is the only key that is left"]
+    assert any(isinstance(outcome, LastKey) for outcome in outcomes)
+    async with bench.database.transaction() as connection:
+        assert len([key for key in await list_keys(connection) if key.revoked_at is None]) == 1
