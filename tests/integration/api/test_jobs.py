@@ -186,13 +186,27 @@ async def test_a_job_that_does_not_run_is_cancelled_at_once(
     assert (await client.fine_tuning.jobs.list_events(job.id)).data[0].message == "Fine-tuning job cancelled"
 
 
-async def test_a_running_job_is_asked_to_stop(client: AsyncOpenAI, order: dict[str, Any], migrated_url: str) -> None:
+@pytest.mark.parametrize("hold", [None, {"endpoint": "e", "stage": "tool", "reason": "r", "since": 1, "step": 2}])
+async def test_a_job_that_a_worker_runs_is_cancelled_at_once_and_its_file_is_free(
+    client: AsyncOpenAI, order: dict[str, Any], migrated_url: str, hold: dict[str, Any] | None
+) -> None:
     job = await client.fine_tuning.jobs.create(**order)
-    await execute(migrated_url, "update jobs set status = 'running'")
-    for _ in range(2):
-        asked: Any = (await client.fine_tuning.jobs.cancel(job.id)).to_dict(warnings=False)
-        assert (asked["status"], asked["is_cancel_requested"]) == ("running", True)
-    assert len((await client.fine_tuning.jobs.list_events(job.id)).data) == 4, "asking twice is told once"
+    await execute(
+        migrated_url,
+        "update jobs set status = %s, hold = %s, is_pause_requested = true, lease_owner = 'here/1/a', lease_token = 7,"
+        " lease_until = now() + interval '1 minute'",
+        "running" if hold is None else "paused",
+        None if hold is None else Jsonb(hold),
+    )
+    over: Any = (await client.fine_tuning.jobs.cancel(job.id)).to_dict(warnings=False)
+    assert (over["status"], over["hold"], over["is_cancel_requested"]) == ("cancelled", None, True)
+    assert (over["is_pause_requested"], over["finished_at"] is None) == (False, False)
+    assert (await client.files.delete(job.training_file)).deleted
+    with pytest.raises(BadRequestError, match="is cancelled") as again:
+        await client.fine_tuning.jobs.cancel(job.id)
+    assert again.value.code == "invalid_state"
+    told = [event.message for event in (await client.fine_tuning.jobs.list_events(job.id)).data]
+    assert told.count("Fine-tuning job cancelled") == 1
 
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "cancelled"])

@@ -96,3 +96,24 @@ async def test_the_starter_with_tools_it_cannot_call_is_a_warning(client: AsyncO
     assert "it will never call open_page" in message
     order["model"] = "tiny"
     assert await warnings_of(client, order) == []
+
+
+async def test_integrations_and_an_empty_suffix_are_taken_with_a_warning(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    integrations: Any = [{"type": "wandb", "wandb": {"project": "p"}}, "odd"]
+    job: Any = await client.fine_tuning.jobs.create(**order, integrations=integrations, suffix="")
+    shown = job.to_dict(warnings=False)
+    assert (shown["integrations"], shown["user_provided_suffix"]) == (integrations, None)
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    told = {event.data["code"]: event for event in events if event.level == "warn"}
+    assert told["integrations_not_sent"].data["integrations"] == ["wandb", "of no type"]
+    assert told["integrations_not_sent"].message.startswith("Nothing is sent to the job's integrations (wandb, of no")
+    assert told["empty_suffix"].message == "The job's suffix is empty and counts as none."
+
+
+async def test_no_integrations_and_no_suffix_are_nothing_to_warn_of(client: AsyncOpenAI, order: dict[str, Any]) -> None:
+    job = await client.fine_tuning.jobs.create(**order, integrations=[], suffix="x")
+    events: list[Any] = (await client.fine_tuning.jobs.list_events(job.id)).data
+    codes = {event.data["code"] for event in events if event.data}
+    assert not codes & {"integrations_not_sent", "empty_suffix"}

@@ -119,7 +119,7 @@ async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(be
 
 
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Workbench) -> None:
-    orphaned, running = await bench.queued_job(), await bench.queued_job()
+    running, orphaned = await bench.queued_job(), await bench.queued_job()
     dead = await asyncio.create_subprocess_exec("true")
     await dead.wait()
     owner = new_owner()

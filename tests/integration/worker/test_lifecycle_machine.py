@@ -95,6 +95,8 @@ class Lifecycle(RuleBasedStateMachine):
     def ring(self, job: Tracked) -> None:
         """Have a worker run the job if it may."""
         is_runnable = job.state == "queued"
+        if is_runnable:  # The oldest goes first, whosever bell it was.
+            job = next(other for other in self.jobs if other.state == "queued")
         is_full = any(other.has_runner for other in self.jobs if other is not job)
         launches = len(self.stage.launches(job))
 

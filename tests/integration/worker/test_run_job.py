@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +15,11 @@ from psycopg import sql
 from rft.core import run_layout
 from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
+from rft.platform.files.service import delete_file
+from rft.platform.jobs.service import cancel_job
+from rft.platform.store.unit_of_work import unit_of_work
+from rft.platform.worker.event_log import EventLog
+from rft.platform.worker.lease import JobCancelled, heartbeat, take_for_validation
 from rft.platform.worker.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
@@ -29,6 +35,26 @@ async def hanging_run(bench: Workbench, job_id: str) -> AsyncGenerator["asyncio.
     task = asyncio.create_task(run_job(job_id, bench.place()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     yield task
+
+
+async def cancel(bench: Workbench, job_id: str) -> dict[str, Any]:
+    """The job's row as the cancellation left it."""
+    async with unit_of_work(bench.database) as uow:
+        await cancel_job(uow, job_id)
+    return await bench.job(job_id)
+
+
+async def counted(bench: Workbench, job_id: str) -> dict[str, Any]:
+    """Rows of everything that a trainer's events become."""
+    rows = await bench.all(
+        "select (select count(*) from steps where job_id = id) as steps,"
+        " (select count(*) from rollouts where job_id = id) as rollouts,"
+        " (select count(*) from checkpoints where job_id = id) as checkpoints,"
+        " (select count(*) from job_events where job_id = id) as events,"
+        " cardinality(result_files) as result_files from jobs where id = %s",
+        job_id,
+    )
+    return rows[0]
 
 
 async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
@@ -152,13 +178,55 @@ async def test_cancelling_a_running_job_stops_its_trainer(bench: Workbench, is_d
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),), is_deaf=is_deaf))
     task = asyncio.create_task(run_job(job_id, bench.place()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
-    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
+    cancelled = await cancel(bench, job_id)
+    assert (cancelled["status"], cancelled["finished_at"] is None) == ("cancelled", False)
+    async with unit_of_work(bench.database) as uow:  # Nothing needs its files any more.
+        await delete_file(uow, bench.place().file_store, cancelled["training_file"])
     assert await task == "cancelled"
-    job = await bench.job(job_id)
-    assert (job["status"], job["lease_owner"]) == ("cancelled", None)
-    assert job["finished_at"] is not None
     assert not is_alive(bench.launches[-1])
+    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
     assert (await bench.messages(job_id))[-1] == "Fine-tuning job cancelled"
+
+
+async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    bench.plan(Plan(steps=10_000, step_s=0.001, is_deaf=True))
+    task = asyncio.create_task(run_job(job_id, bench.place()))
+
+    async def has_steps() -> bool:
+        return (await counted(bench, job_id))["steps"] >= 3
+
+    await until(has_steps, "the first steps", poll_s=0.01)
+    cancelled = await cancel(bench, job_id)
+    counts = await counted(bench, job_id)
+    assert counts["result_files"] == 1
+    assert await task == "cancelled"
+    assert await counted(bench, job_id) == counts
+    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
+    beyond, _ = EventLog(bench.run_dir(job_id) / run_layout.EVENTS).read(after_seq=cancelled["last_event_seq"], start=0)
+    assert beyond, "it wrote on for a while"
+
+
+async def test_a_cancelled_job_keeps_its_slot_until_its_trainer_has_stopped(bench: Workbench) -> None:
+    first, second = await bench.queued_job(), await bench.queued_job()
+    async with hanging_run(bench, first) as task:
+        await cancel(bench, first)
+        assert await run_job(second, bench.place()) == "no_slot"
+        assert await task == "cancelled"
+        assert second in [bell.job_id for bell in bench.bells]
+        bench.plan(Plan())
+        assert await run_job(second, bench.place()) == "over"
+
+
+async def test_a_job_that_is_cancelled_while_it_is_validated_is_over_at_once(bench: Workbench) -> None:
+    job_id = await bench.new_job()
+    async with bench.database.connection() as connection:
+        lease = await take_for_validation(connection, job_id, owner="here/1/a", ttl_s=60)
+    assert lease is not None
+    assert (await cancel(bench, job_id))["lease_owner"] is None
+    async with bench.database.connection() as connection:
+        with pytest.raises(JobCancelled):
+            await heartbeat(connection, lease, ttl_s=60)
 
 
 async def test_a_queued_job_that_is_to_be_cancelled_never_starts(bench: Workbench) -> None:
@@ -175,6 +243,31 @@ async def test_many_bells_make_one_runner(bench: Workbench) -> None:
     assert sorted(outcomes) == ["not_runnable", "not_runnable", "not_runnable", "over"]
     assert len(bench.launches) == 1
     await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_slots_are_given_by_age_whatever_message_comes_first(bench: Workbench) -> None:
+    jobs = sorted([await bench.queued_job() for _ in range(3)])
+    await bench.do("update jobs set created_at = date_trunc('second', created_at)")
+    await bench.do("update jobs set created_at = (select min(created_at) from jobs)")
+    bench.bells.clear()
+    for turn, asked in enumerate((jobs[2], jobs[2], jobs[2])):
+        assert await run_job(asked, bench.place()) == "over"
+        statuses = [(await bench.job(job_id))["status"] for job_id in jobs]
+        assert statuses == ["succeeded"] * (turn + 1) + ["queued"] * (2 - turn)
+    assert [bell.job_id for bell in bench.bells] == [jobs[2], jobs[1], jobs[2], jobs[2]]
+
+
+async def test_a_lost_job_does_not_wait_for_an_older_one_that_never_ran(bench: Workbench) -> None:
+    older, lost = await bench.queued_job(), await bench.queued_job()
+    await bench.do("update jobs set status = 'running' where id = %s", lost)
+    assert await run_job(lost, bench.place()) == "over"
+    assert (await bench.job(older))["status"] == "queued"
+
+
+async def test_an_older_job_that_may_not_run_is_passed_over(bench: Workbench) -> None:
+    older, newer = await bench.queued_job(), await bench.queued_job()
+    await bench.do("update jobs set is_pause_requested = true where id = %s", older)
+    assert await run_job(newer, bench.place()) == "over"
 
 
 async def test_a_full_host_leaves_the_job_in_the_queue_and_wakes_it_later(bench: Workbench) -> None:

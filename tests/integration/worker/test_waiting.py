@@ -21,7 +21,9 @@ async def run(bench: Workbench, job_id: str, *, owner: str = OWNER, slots: int =
 
 
 async def running(bench: Workbench, *, owner: str = OWNER, slots: int = 1) -> Lease:
-    lease = await run(bench, await bench.queued_job(), owner=owner, slots=slots)
+    job_id = await bench.queued_job()
+    await bench.do("update jobs set created_at = created_at - interval '1 day' where id = %s", job_id)  # Its turn.
+    lease = await run(bench, job_id, owner=owner, slots=slots)
     assert isinstance(lease, Lease)
     return lease
 
@@ -141,6 +143,7 @@ async def test_a_job_whose_worker_fell_silent_is_in_nobodys_way(bench: Workbench
     await run(bench, waiting)
     await bench.do("update jobs set lease_until = now() - interval '1 second' where id = %s", first.job_id)
     assert await waits_for(bench, waiting) is None
+    await bench.do("update jobs set created_at = created_at - interval '2 days' where id = %s", waiting)
     await reconcile_once(bench.database, reconcile_s=1000, ringer=bench.bells.append)
     assert isinstance(await run(bench, waiting), Lease)
     assert await run(bench, first.job_id) is Refusal.NO_SLOT

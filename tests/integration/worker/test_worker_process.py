@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 from celery import Celery
 
+from rft.platform.jobs.service import cancel_job
 from rft.platform.settings import Settings
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
+from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.app import NoServer, configuration
 from rft.platform.worker.owner import is_alive
 from tests.integration.waiting import PATIENCE_S, until
@@ -122,8 +124,8 @@ async def test_cancelling_reaches_the_worker(bench: Workbench, start_worker: Sta
     job_id = await bench.queued_job()
     ringing(Bell(RUN_JOB, job_id))
     trainer = await hanging(bench)
-    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
-    await reached(bench, job_id, "cancelled")
+    async with unit_of_work(bench.database) as uow:
+        assert (await cancel_job(uow, job_id)).status == "cancelled"
     await gone(trainer)
 
 
@@ -137,8 +139,13 @@ async def test_a_cancelled_job_whose_worker_is_dead_is_cancelled_all_the_same(
     ringing(Bell(RUN_JOB, job_id))
     await hanging(bench)
     worker.kill()
-    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
-    await reached(bench, job_id, "cancelled")
+    async with unit_of_work(bench.database) as uow:
+        assert (await cancel_job(uow, job_id)).status == "cancelled"
+
+    async def has_free_slot() -> bool:
+        return not await bench.all("select 1 from jobs where id = %s and lease_until > clock_timestamp()", job_id)
+
+    await until(has_free_slot, "the reconciler to free its slot")
 
 
 async def test_a_worker_without_servers_says_so(bench: Workbench, broker_url: str) -> None:

@@ -133,7 +133,7 @@ def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJ
         base_model_path=base_model_path,
         training_file=order.training_file,
         validation_file=order.validation_file,
-        suffix=order.suffix,
+        suffix=order.suffix or None,
         seed=secrets.randbelow(_GENERATED_SEEDS) if order.seed is None else order.seed,
         metadata=order.metadata,
         method=masked_method(method),

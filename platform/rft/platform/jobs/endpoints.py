@@ -75,7 +75,7 @@ async def retrieve_job(request: Request, uow: Reading, settings: AppSettings, fi
 
 @router.post("/{fine_tuning_job_id}/cancel")
 async def cancel_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
-    """Cancel a job that is not over. A running one stops within seconds and is `cancelled` then."""
+    """Cancel a job that is not over: it is `cancelled` at once, and its trainer stops within seconds."""
     return to_job_object(await service.cancel_job(uow, fine_tuning_job_id), settings)
 
 

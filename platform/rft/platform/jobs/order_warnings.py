@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.models.service import STARTER
 from rft.platform.tools.probing import Doubtful
 
+_NAME_CHARS = 64
 STARTER_TOOLS = frozenset({"search", "list", "cat"})
 """The only tools that the starter policy has ever seen, and can call."""
 
@@ -24,8 +27,27 @@ class OrderWarning:
 
 
 def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
-    """About its endpoints, each address once, and about what its model can call."""
-    return [*_about_endpoints(doubtful), *_about_starter(order)]
+    """About its endpoints, each address once, about what its model can call, and about what is not done."""
+    return [*_about_endpoints(doubtful), *_about_starter(order), *_about_fields(order)]
+
+
+def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
+    """Fields that are taken from code written for the hosted service, and do less here."""
+    if order.integrations:
+        named = [_integration(entry) for entry in order.integrations]
+        yield OrderWarning(
+            "integrations_not_sent",
+            f"Nothing is sent to the job's integrations ({', '.join(named)}): metrics stay on your machines. They are"
+            " in the job's events, steps and result file.",
+            {"fields": ["integrations"], "integrations": [*named]},
+        )
+    if order.suffix == "":
+        yield OrderWarning("empty_suffix", "The job's suffix is empty and counts as none.", {"fields": ["suffix"]})
+
+
+def _integration(entry: JsonValue) -> str:
+    kind = entry.get("type") if isinstance(entry, dict) else None
+    return kind[:_NAME_CHARS] if isinstance(kind, str) else "of no type"
 
 
 def _about_endpoints(doubtful: Sequence[Doubtful]) -> Iterator[OrderWarning]:

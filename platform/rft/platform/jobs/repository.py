@@ -30,7 +30,7 @@ _COLUMNS: LiteralString = (
     " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at,"
     " (select jsonb_agg(jsonb_build_object('job', other.id, 'hold', other.hold ->> 'endpoint') order by other.id)"
     " from jobs other where jobs.status = 'queued' and other.id = any(jobs.waits_for)"
-    " and other.status in ('running', 'paused') and other.lease_until > clock_timestamp()) as waits_for"
+    " and other.status in ('running', 'paused', 'cancelled') and other.lease_until > clock_timestamp()) as waits_for"
 )
 
 

@@ -213,9 +213,8 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
     training_file: Annotated[str, must_be("the id of an uploaded file")]
     validation_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
     method: MethodT
-    suffix: (
-        Annotated[Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")] | None
-    ) = None
+    suffix: Annotated[Annotated[str, Field(max_length=64)], must_be("a text of 64 characters at most")] | None = None
+    """An empty one counts as none."""
     seed: (
         Annotated[
             Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)], must_be(f"a whole number from 0 to {MAX_SEED}")
@@ -223,7 +222,8 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
         | None
     ) = None
     metadata: Metadata | None = None
-    integrations: Annotated[list[JsonValue], Field(json_schema_extra={"maxItems": 0})] | None = None
+    integrations: Annotated[list[JsonValue], must_be("a list")] | None = None
+    """Kept and echoed; nothing is sent to them."""
     hyperparameters: Hyperparameters | None = None
     """Their old place. What `method` does not say itself is taken from here."""
 
@@ -235,15 +235,6 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
                 if not holds_only_text(key) or not holds_only_text(entry):
                     raise refused_at((str(key),), "contains a NUL or half a surrogate pair, which cannot be stored")
         return value
-
-    @field_validator("integrations", mode="after")
-    @classmethod
-    def _no_integrations(cls, integrations: list[JsonValue] | None) -> list[JsonValue] | None:
-        if integrations:
-            raise PydanticCustomError(
-                "unsupported_integration", "integrations are not offered: this platform keeps metrics on your machines"
-            )
-        return integrations
 
 
 class JobCreate(JobCreateOf[Method]):

@@ -40,7 +40,7 @@ async def list_jobs(
 
 
 async def cancel_job(uow: UnitOfWork, job_id: str) -> JobRow:
-    """Cancel a job, or ask its runner to. Raises BadRequest when it is over."""
+    """Cancel a job, at once. Raises BadRequest when it is over."""
     return await _move(uow, job_id, transitions.cancel)
 
 

@@ -1,7 +1,8 @@
 """Moves of the state machine that the customer asks for. Runners move jobs through their lease.
 
-A job that a worker holds (running, or `paused` with a hold) is only asked: the worker stops the trainer and makes the
-move. Any other job is moved at once.
+Cancelling is done at once, whoever runs the job: its lease is fenced, and its worker stops the trainer when it finds
+out. To be paused, a job that a worker holds (running, or `paused` with a hold) is only asked: the worker stops the
+trainer and makes the move. Any other job is moved at once.
 """
 
 import secrets
@@ -14,28 +15,16 @@ from rft.core.job import TERMINAL, JobStatus, advance
 from rft.platform.jobs.repository import JobRow
 from rft.platform.worker.ending import CANCELLED, add_paused_event
 from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import notify
-from rft.platform.worker.result_file import write_results
+from rft.platform.worker.lease import cancel_and_fence, notify
 
 
 async def cancel(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     """Cancel a job whose row the caller holds locked. Raises IllegalTransition when it is over."""
     if job.status in TERMINAL:
         raise IllegalTransition(f"is {job.status} and can no longer be cancelled")
-    if _has_runner(job):
-        await connection.execute("update jobs set is_cancel_requested = true where id = %s", (job.id,))
-        message, key = "Cancellation requested; the current step is given up", "cancel-requested"
-    else:
-        status = advance(job.status, JobStatus.CANCELLED)
-        await connection.execute(
-            "update jobs set status = %s, finished_at = clock_timestamp(), is_cancel_requested = true,"
-            " is_pause_requested = false, pause_reason = null, lease_owner = null, lease_until = null where id = %s",
-            (status, job.id),
-        )
-        await write_results(connection, job.id, status)
-        message, key = CANCELLED, "cancelled"
-    await add_event(connection, job.id, message, key=key)
-    await notify(connection, job.id)
+    advance(job.status, JobStatus.CANCELLED)
+    await cancel_and_fence(connection, job.id)
+    await add_event(connection, job.id, CANCELLED, key="cancelled")
 
 
 async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:

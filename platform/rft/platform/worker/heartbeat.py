@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.platform.store.database import Database
-from rft.platform.worker.lease import Lease, LeaseLost, Wish, heartbeat
+from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, Wish, heartbeat
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
@@ -33,6 +33,8 @@ class Heartbeat:
     """`time.monotonic()` before the lease was asked for: the lease stands at least `ttl_s` from here."""
     on_lost: Callable[[], None]
     is_lost: bool = False
+    is_cancelled: bool = False
+    """The job was cancelled: nothing may be written any more, but there is time to stop in good order."""
     is_over: bool = False
     """The job has ended under this lease: no more beats are due."""
     wish: Wish | None = None
@@ -52,7 +54,9 @@ class Heartbeat:
                 await self._task
 
     def check(self) -> None:
-        """Raises LeaseLost when nothing may be written any more."""
+        """Raises LeaseLost, JobCancelled for one, when nothing may be written any more."""
+        if self.is_cancelled:
+            raise JobCancelled(f"{self.lease.job_id} was cancelled")
         if self.is_lost:
             raise LeaseLost(f"the lease {self.lease.token} of {self.lease.job_id} could not be kept")
 
@@ -80,6 +84,9 @@ class Heartbeat:
             try:
                 async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
                     self.wish = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
+            except JobCancelled:
+                self.is_cancelled = True
+                return None
             except LeaseLost as error:
                 return self._lose(str(error))
             except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:

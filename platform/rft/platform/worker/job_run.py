@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.job import JobStatus
 from rft.platform.jobs.repository import JobError
 from rft.platform.worker import run_directory
-from rft.platform.worker.ending import CANCELLED, add_paused_event, fail
+from rft.platform.worker.ending import add_paused_event, fail
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import Lease, LeaseLost, hold_row, notify, release
+from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, free_slot, hold_row, notify, release
 from rft.platform.worker.own_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
@@ -39,7 +40,7 @@ class JobRun:
     run: TrainerRun | None = None
 
     async def execute(self) -> str:
-        """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost."""
+        """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost but for cancelled."""
         settings = self.place.settings
         self.beat = Heartbeat(
             database=self.place.database,
@@ -51,13 +52,20 @@ class JobRun:
         )
         async with self.beat:
             try:
-                while True:
-                    outcome = await self._one_launch()
-                    if outcome is not None:
-                        return outcome
-            except CannotRun as cannot:
-                await self._fail(cannot.error)
-                return "failed"
+                return await self._launch_until_over()
+            except JobCancelled:
+                await self._free_slot()
+                return "cancelled"
+
+    async def _launch_until_over(self) -> str:
+        try:
+            while True:
+                outcome = await self._one_launch()
+                if outcome is not None:
+                    return outcome
+        except CannotRun as cannot:
+            await self._fail(cannot.error)
+            return "failed"
 
     async def _one_launch(self) -> str | None:
         """None when the trainer died and may be launched again."""
@@ -77,9 +85,6 @@ class JobRun:
         match ending:
             case Ending.OVER:
                 return "over"
-            case Ending.CANCELLED:
-                await self._part(self._cancel)
-                return "cancelled"
             case Ending.PAUSED:
                 await self._part(self._pause)
                 return "paused"
@@ -186,10 +191,13 @@ class JobRun:
         await self.beat.write(give_up)
         self.beat.is_over = True
 
-    async def _cancel(self, connection: AsyncConnection[TupleRow]) -> None:
-        await hold_row(connection, self.lease)
-        await add_event(connection, self.lease.job_id, CANCELLED, key="cancelled")
-        await release(connection, self.lease, JobStatus.CANCELLED)
+    async def _free_slot(self) -> None:
+        """If the database is away now, the slot is free when the lease would have ended."""
+        try:
+            async with self.place.database.transaction() as connection:
+                await free_slot(connection, self.lease)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            _LOG.warning("%s: its slot was not freed: %s", self.lease.job_id, error)
 
     async def _pause(self, connection: AsyncConnection[TupleRow]) -> None:
         step = await self._uncount_launch(connection)

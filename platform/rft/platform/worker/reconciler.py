@@ -57,8 +57,8 @@ async def reconcile_once(database: Database, *, reconcile_s: float, ringer: Ring
 async def _end_dead_leases(connection: AsyncConnection[TupleRow]) -> None:
     """A worker of this machine that is gone need not be waited for."""
     cursor = await connection.execute(
-        "select id, lease_token, lease_owner from jobs where status in ('validating_files', 'running', 'paused')"
-        " and lease_until > clock_timestamp()"
+        "select id, lease_token, lease_owner from jobs"
+        " where status in ('validating_files', 'running', 'paused', 'cancelled') and lease_until > clock_timestamp()"
     )
     for job_id, token, owner in await cursor.fetchall():
         if is_surely_dead(owner):

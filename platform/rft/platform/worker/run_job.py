@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 async def run_job(job_id: str, place: Workplace) -> str:
-    """Run the job if it may run now. Returns what came of it, for the log."""
+    """Run the job if it may run now, or an older one that waits. Returns what came of it, for the log."""
     async with place.database.transaction() as connection:
         if await cancel_unheld(connection, job_id):
             return "cancelled"
@@ -30,10 +30,12 @@ async def run_job(job_id: str, place: Workplace) -> str:
         )
     if isinstance(lease, Refusal):
         return lease
+    if lease.job_id != job_id:
+        await ring_all([Bell(RUN_JOB, job_id)], place.ringer)  # Its message was spent on the older one.
     try:
         return await JobRun(place, lease, asked_at).execute()
     except LeaseLost as error:
-        _LOG.error("%s: %s", job_id, error)
+        _LOG.error("%s: %s", lease.job_id, error)
         return "lease lost"
     finally:
         await _ring_next(place)
@@ -47,7 +49,7 @@ async def _ring_next(place: Workplace) -> None:
         async with place.database.transaction() as connection:
             cursor = await connection.execute(
                 "update jobs set rung_at = clock_timestamp() where id = (select id from jobs where status = 'queued'"
-                " order by created_at limit 1 for update skip locked) returning id"
+                " order by created_at, id limit 1 for update skip locked) returning id"
             )
             row = await cursor.fetchone()
     except psycopg.OperationalError as error:

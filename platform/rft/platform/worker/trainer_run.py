@@ -16,7 +16,7 @@ from rft.platform.worker.child_process import ChildProcess, exit_in_words, launc
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest, Ingested
-from rft.platform.worker.lease import Wish
+from rft.platform.worker.lease import JobCancelled, Wish
 from rft.platform.worker.log_line import LogLine
 
 POLL_S = 0.2
@@ -28,8 +28,6 @@ class Ending(StrEnum):
 
     OVER = "over"
     """The trainer said its last word, and the job's row has it."""
-    CANCELLED = "cancelled"
-    """The customer asked for it."""
     PAUSED = "paused"
     """The customer asked for it; the job goes on when they say so."""
     STOPPED = "stopped"
@@ -83,7 +81,7 @@ class TrainerRun:
         return None
 
     async def attempt(self) -> Ending:
-        """Launch the trainer and stay until it is gone. Raises LeaseLost, CorruptLog, LogGap, OSError."""
+        """Launch the trainer and stay until it is gone. Raises LeaseLost, JobCancelled, CorruptLog, LogGap, OSError."""
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # Its last words had not been read when the worker before us died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
@@ -95,6 +93,10 @@ class TrainerRun:
         )
         try:
             return await self._watch(self.child)
+        except JobCancelled:
+            # Nothing of it counts any more, but customers' servers are still told which rollouts have ended.
+            await self.child.stop(self.settings.trainer_grace_s)
+            raise
         finally:
             self.child.kill()
             await self.child.process.wait()
@@ -181,8 +183,6 @@ def interruption(beat: Heartbeat, is_stopping: Callable[[], bool]) -> Ending | N
     """Why to stop now, if so. Raises LeaseLost."""
     beat.check()
     match beat.wish:
-        case Wish.CANCEL:
-            return Ending.CANCELLED
         case Wish.PAUSE:
             return Ending.PAUSED
         case None:

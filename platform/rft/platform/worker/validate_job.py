@@ -25,7 +25,7 @@ from rft.platform.worker.context_length import context_tokens
 from rft.platform.worker.ending import cancel_unheld, fail
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import Lease, LeaseLost, hold_row, notify, release, take_for_validation
+from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, hold_row, notify, release, take_for_validation
 from rft.platform.worker.owner import new_owner
 from rft.platform.worker.workplace import Workplace
 
@@ -68,6 +68,8 @@ async def validate_job(job_id: str, place: Workplace) -> str:
     try:
         async with beat:
             return await Validation(place, lease, beat).execute()
+    except JobCancelled:
+        return "cancelled"
     except LeaseLost as error:
         _LOG.warning("%s: %s", job_id, error)
         return "lease lost"
