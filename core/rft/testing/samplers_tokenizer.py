@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from rft.core.base import JsonObject
+from rft.rollouts.control_tokens import ControlToken, ControlTokens
 
 SPECIALS = (
     "<|endoftext|>",
@@ -15,6 +16,7 @@ SPECIALS = (
     "<tool_response>",
     "</tool_response>",
 )
+_CONTROL = ControlTokens(ControlToken(literal, token_id) for token_id, literal in enumerate(SPECIALS))
 _SPLIT = re.compile("(" + "|".join(re.escape(special) for special in SPECIALS) + ")")
 
 
@@ -40,8 +42,12 @@ class ByteTokenizer:
             if piece in SPECIALS:
                 ids.append(SPECIALS.index(piece))
             else:
-                ids.extend(len(SPECIALS) + byte for byte in piece.encode())
+                ids.extend(self.encode_text(piece))
         return ids
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids; nothing in the text is a special token."""
+        return [len(SPECIALS) + byte for byte in text.encode()]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text with special tokens kept; bytes that are no UTF-8 become replacement characters."""
@@ -51,16 +57,32 @@ class ByteTokenizer:
         return raw.decode(errors="replace")
 
     def apply_template(
-        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject],
+        *,
+        add_generation_prompt: bool,
+        own_messages: int = 0,
     ) -> list[int]:
         """The rendered conversation as token ids."""
-        return self.encode(self.render(messages, tools, add_generation_prompt=add_generation_prompt))
+
+        def render(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> str:
+            return self.render(messages, tools, add_generation_prompt=add_generation_prompt)
+
+        return _CONTROL.encode(
+            messages,
+            tools,
+            render=render,
+            encode=self.encode,
+            encode_text=self.encode_text,
+            own_messages=own_messages,
+        )
 
     def render(
         self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
     ) -> str:
         """The rendered conversation as text."""
-        system = "\n".join(json.dumps(tool) for tool in tools)
+        system = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         text = f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
         for i, message in enumerate(messages):
             is_first = i == 0 or messages[i - 1]["role"] != "tool"
@@ -78,7 +100,7 @@ def _rendered(message: JsonObject, *, is_first_result: bool, is_last_result: boo
         case "assistant":
             calls = message.get("tool_calls")
             blocks = "".join(
-                f"\n<tool_call>\n{json.dumps(call['function'])}\n</tool_call>"
+                f"\n<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"
                 for call in (calls if isinstance(calls, list) else [])
                 if isinstance(call, dict)
             )

@@ -171,7 +171,7 @@ def test_max_tokens_cuts_in_the_middle_of_a_turn(row: DatasetRow, key: RolloutKe
 def test_max_tokens_counts_over_all_turns(
     row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, chat_format: HermesChatFormat
 ) -> None:
-    turn_tokens = chat_format.count_tokens(SEARCH) + 1
+    turn_tokens = len(chat_format.tokenizer.encode(SEARCH)) + 1
     rollout = run(row, key, make_setup([SEARCH] * 9, budgets=Budgets(max_tokens=2 * turn_tokens + 3)))
     assert rollout.stop_reason is StopReason.MAX_TOKENS
     assert [turn.completion_tokens for turn in rollout.trace.turns] == [turn_tokens, turn_tokens, 3]
@@ -181,7 +181,7 @@ def test_a_whole_call_at_the_very_end_of_the_tokens_is_made(
     row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, chat_format: HermesChatFormat
 ) -> None:
     tools = FunctionTools(echo)
-    turn_tokens = chat_format.count_tokens(SEARCH) + 1
+    turn_tokens = len(chat_format.tokenizer.encode(SEARCH)) + 1
     rollout = run(row, key, make_setup([SEARCH] * 9, tools=tools, budgets=Budgets(max_tokens=turn_tokens)))
     assert rollout.stop_reason is StopReason.MAX_TOKENS
     assert len(tools.calls) == 1
@@ -193,7 +193,7 @@ def test_a_truncated_turn_runs_no_tools(
     row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, chat_format: HermesChatFormat
 ) -> None:
     tools = FunctionTools(echo)
-    whole_call = chat_format.count_tokens(SEARCH)  # Everything but the stop token fits.
+    whole_call = len(chat_format.tokenizer.encode(SEARCH))  # Everything but the stop token fits.
     rollout = run(row, key, make_setup([SEARCH], tools=tools, budgets=Budgets(max_tokens=whole_call)))
     assert rollout.stop_reason is StopReason.MAX_TOKENS
     assert tools.calls == []

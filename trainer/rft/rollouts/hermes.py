@@ -26,7 +26,11 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Token ids without added special tokens."""
+        """Token ids without added special tokens; literals of control tokens become these."""
+        ...
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text that somebody wrote: whatever it spells, none of them is a control token."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -34,9 +38,18 @@ class Tokenizer(Protocol):
         ...
 
     def apply_template(
-        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject],
+        *,
+        add_generation_prompt: bool,
+        own_messages: int = 0,
     ) -> list[int]:
-        """The rendered conversation as token ids. `tools` may be empty."""
+        """The rendered conversation as token ids. `tools` may be empty.
+
+        Control tokens are those of the template and of the first `own_messages`, which we wrote ourselves; all other
+        text is text, see `rft.rollouts.control_tokens`.
+        """
         ...
 
 
@@ -72,7 +85,8 @@ class HermesChatFormat:
         The difference of two renderings of a dummy conversation, with and without the results, taken on token ids
         after the stop token of the dummy's call. Results of one turn go in together: templates may merge them.
         """
-        rendered = self._render([*self._dummy, *(_result_message(result) for result in results)])
+        shown = [_result_message(result) for result in results]
+        rendered = self._render([*self._dummy, *shown], own_messages=len(self._dummy))
         if rendered[: len(self._dummy_ids)] != self._dummy_ids:
             raise ChatTemplateError("the chat template rewrote an earlier turn for these tool results")
         return rendered[len(self._dummy_ids) :]
@@ -86,11 +100,11 @@ class HermesChatFormat:
         return ParsedTurn(content=content, raw_text=text, tool_calls=calls)
 
     def count_tokens(self, text: str) -> int:
-        """Length of a text in policy tokens."""
-        return len(self.tokenizer.encode(text))
+        """Length in policy tokens of a text that is shown to the model."""
+        return len(self.tokenizer.encode_text(text))
 
-    def _render(self, messages: Sequence[JsonObject]) -> list[int]:
-        return self.tokenizer.apply_template(messages, (), add_generation_prompt=True)
+    def _render(self, messages: Sequence[JsonObject], *, own_messages: int) -> list[int]:
+        return self.tokenizer.apply_template(messages, (), add_generation_prompt=True, own_messages=own_messages)
 
     def _probe(self) -> tuple[list[JsonObject], list[int]]:
         """A dummy conversation that the template carries on without rewriting it, and its ids to the stop token.
@@ -100,10 +114,12 @@ class HermesChatFormat:
         """
         for content in ("", f"{THINK_OPEN}\nprobe\n{THINK_CLOSE}\n\n"):
             dummy: list[JsonObject] = [{"role": "user", "content": "probe"}, _dummy_call(content)]
-            dummy_ids = self._through_stop(self.tokenizer.apply_template(dummy, (), add_generation_prompt=False))
+            dummy_ids = self._through_stop(
+                self.tokenizer.apply_template(dummy, (), add_generation_prompt=False, own_messages=2)
+            )
             one_round: list[JsonObject] = [*dummy, _dummy_result("first probe"), _dummy_result("second probe")]
             two_rounds: list[JsonObject] = [*one_round, _dummy_call(content), _dummy_result("third probe")]
-            first, second = self._render(one_round), self._render(two_rounds)
+            first, second = (self._render(rounds, own_messages=len(rounds)) for rounds in (one_round, two_rounds))
             if first[: len(dummy_ids)] == dummy_ids and second[: len(first)] == first:
                 self._check_results_shown(second[len(dummy_ids) :])
                 return dummy, dummy_ids

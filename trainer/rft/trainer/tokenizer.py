@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 from rft.core.base import JsonObject
+from rft.rollouts.control_tokens import ControlToken, ControlTokens
 from rft.trainer.watch import RunFailed
 
 _GENERIC = {"PreTrainedTokenizerFast", "TokenizersBackend"}
@@ -56,6 +58,10 @@ class ChatTokenizer:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, stop_ids: tuple[int, ...]) -> None:
         self._tokenizer = tokenizer
         self._stop_ids = stop_ids
+        self._control = ControlTokens(
+            ControlToken(token.content, token_id, is_greedy_left=token.lstrip, is_greedy_right=token.rstrip)
+            for token_id, token in tokenizer.added_tokens_decoder.items()
+        )
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -63,8 +69,18 @@ class ChatTokenizer:
         return self._stop_ids
 
     def encode(self, text: str) -> list[int]:
-        """Token ids without added special tokens."""
+        """Token ids without added special tokens; literals of control tokens become these."""
         return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text that somebody wrote, none of them a control token.
+
+        The tokenizer's parts are asked one by one: as a whole it would look for added tokens first.
+        """
+        backend = cast(Tokenizer, cast(Any, self._tokenizer).backend_tokenizer)
+        normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+        pieces = [normal] if backend.pre_tokenizer is None else _pre_tokenized(backend, normal)
+        return [token.id for piece in pieces for token in backend.model.tokenize(piece)]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text with special tokens kept."""
@@ -72,13 +88,33 @@ class ChatTokenizer:
         return cast(str, text)
 
     def apply_template(
-        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject],
+        *,
+        add_generation_prompt: bool,
+        own_messages: int = 0,
     ) -> list[int]:
         """The rendered conversation as token ids."""
-        text = self._tokenizer.apply_chat_template(
-            cast("list[dict[str, Any]]", list(messages)),
-            tools=cast("list[Any]", list(tools)) or None,
-            add_generation_prompt=add_generation_prompt,
-            tokenize=False,
+
+        def render(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> str:
+            text = self._tokenizer.apply_chat_template(
+                cast("list[dict[str, Any]]", list(messages)),
+                tools=cast("list[Any]", list(tools)) or None,
+                add_generation_prompt=add_generation_prompt,
+                tokenize=False,
+            )
+            return cast(str, text)
+
+        return self._control.encode(
+            messages,
+            tools,
+            render=render,
+            encode=self.encode,
+            encode_text=self.encode_text,
+            own_messages=own_messages,
         )
-        return self.encode(cast(str, text))
+
+
+def _pre_tokenized(backend: Tokenizer, text: str) -> list[str]:
+    return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(text)]

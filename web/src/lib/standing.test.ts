@@ -68,3 +68,13 @@ test("a job that simply goes on has nothing to explain", () => {
   expect(offered("validating_files")).toEqual(["cancel"]);
   expect([offered("succeeded"), offered("failed"), offered("cancelled")]).toEqual([[], [], []]);
 });
+
+test("a job that the platform paused says why", () => {
+  const pause_reason = { code: "platform_failure", message: "8 of 8 rollouts were lost.", since: 5, step: 3 };
+  expect(standstill(job({ status: "paused", current_step: 3, pause_reason }), 9)).toEqual({
+    title: "Paused: the platform failed",
+    reason: "8 of 8 rollouts were lost.",
+    outlook: "Its machine is free. Resume it to go on from the checkpoint of step 3.",
+    isHeld: false,
+  });
+});

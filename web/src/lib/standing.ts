@@ -54,7 +54,9 @@ export function standstill(job: Job, now: number): Standstill | null {
   if (job.status !== "paused") return null;
   if (job.hold === null) {
     const place = job.current_step === null ? "the beginning" : `the checkpoint of step ${job.current_step}`;
-    return quiet("Paused", `Its machine is free. Resume it to go on from ${place}.`);
+    const outlook = `Its machine is free. Resume it to go on from ${place}.`;
+    if (job.pause_reason === null) return quiet("Paused", outlook);
+    return { title: "Paused: the platform failed", reason: job.pause_reason.message, outlook, isHeld: false };
   }
   const { endpoint, reason, since, step } = job.hold;
   return {
