@@ -147,7 +147,8 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with Database(url) as database:
+        # A burst of requests that takes all connections must not keep lost jobs lost.
+        async with Database(url) as database, Database(url, max_connections=1) as own_connection:
             secret_box = SecretBox.at(config.home)
             async with database.transaction() as connection:
                 await ensure_signing_secret(connection, secret_box)
@@ -158,7 +159,7 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
                 secret_box=secret_box,
                 ringer=ringer,
             )
-            chores = _start_chores(database, config, ringer) if has_reconciler else []
+            chores = _start_chores(database, own_connection, config, ringer) if has_reconciler else []
             yield
             await app.state.services.background.aclose()
             for chore in chores:
@@ -168,10 +169,12 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
     return lifespan
 
 
-def _start_chores(database: Database, config: Settings, ringer: Ringer | None) -> list[asyncio.Task[None]]:
+def _start_chores(
+    database: Database, own_connection: Database, config: Settings, ringer: Ringer | None
+) -> list[asyncio.Task[None]]:
     """What goes on beside the requests; each chore outlives its own failures."""
     return [
-        asyncio.create_task(reconcile_forever(database, settings=config, ringer=ringer)),
+        asyncio.create_task(reconcile_forever(own_connection, settings=config, ringer=ringer)),
         asyncio.create_task(sweep_forever(database, LocalFileStore(config.files_dir), sweep_uploads)),
     ]
 

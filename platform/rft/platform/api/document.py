@@ -5,6 +5,7 @@ from typing import Any, cast
 from fastapi import FastAPI
 
 from rft.platform.api import request_id
+from rft.platform.api.error_handlers import RETRY_AFTER
 from rft.platform.api.errors import ErrorEnvelope
 
 _ENVELOPE = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorEnvelope.__name__}"}}}
@@ -15,9 +16,10 @@ _REFUSALS = {
     "404": "No such object.",
     "413": "The body is too large.",
     "500": "Ours; `x-request-id` finds it in the log.",
-    "503": "The database does not answer; worth another try.",
+    "503": "The database does not answer, or too many requests came at once; worth another try.",
 }
 _REQUEST_ID = {"description": "Names this reply in the log.", "schema": {"type": "string"}}
+_RETRY_AFTER = {"description": "Seconds to wait before another try.", "schema": {"type": "string"}}
 _LARGEST = 2**63 - 1
 _ETAG = {"description": "For `If-None-Match`.", "schema": {"type": "string"}}
 _IF_NONE_MATCH = {
@@ -71,7 +73,9 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
             if (status == "404" and "{" not in path) or (status == "413" and "requestBody" not in operation):
                 continue
             responses[status] = {"description": description, "content": _ENVELOPE}
-    for response in responses.values():
+    for status, response in responses.items():
+        if status == "503":
+            response.setdefault("headers", {})[RETRY_AFTER] = _RETRY_AFTER
         response.setdefault("headers", {})[request_id.HEADER] = _REQUEST_ID
     if "304" in responses:
         operation.setdefault("parameters", []).append(_IF_NONE_MATCH)

@@ -14,8 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
 from rft.platform.api.errors import ApiError, BadRequest, NotFound, TooLarge, Unavailable
+from rft.platform.store.database import NoFreeConnection
 
 _LOG = logging.getLogger(__name__)
+RETRY_AFTER = "retry-after"
+_RETRY_AFTER_S = 2
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -34,6 +37,8 @@ def render(error: ApiError, headers: dict[str, str] | None = None) -> JSONRespon
     if error.status < 500:
         # The SDK repeats some 4xx by itself; ours never change by asking again.
         extra["x-should-retry"] = "false"
+    if error.status == Unavailable.status:
+        extra.setdefault(RETRY_AFTER, str(_RETRY_AFTER_S))
     return JSONResponse(error.envelope.model_dump(), status_code=error.status, headers=extra)
 
 
@@ -46,7 +51,10 @@ async def _on_database_down(_request: Request, error: Exception) -> JSONResponse
 
 
 def database_down(error: Exception) -> JSONResponse:
-    """The reply while the database is away."""
+    """The reply while the database is away, or all connections to it are in use."""
+    if isinstance(error, NoFreeConnection):
+        _LOG.error("too many requests at once: %s", error)
+        return render(Unavailable("Too many requests at once; try again.", code="no_free_connection"))
     _LOG.error("the database does not answer: %r", error)
     return render(Unavailable("The database does not answer; try again.", code="database_unavailable"))
 

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.files import problems, service
+from rft.platform.files.listing import FileListing
 from rft.platform.files.schemas import FileDeleted, FileObject, ProblemObject, UploadPurpose
 from rft.platform.files.uploading import receive_upload
 
@@ -58,16 +59,17 @@ async def upload_file(request: Request, services: AppServices) -> FileObject:
     return service.to_file_object(row)
 
 
-@router.get("")
+@router.get("", response_model=ListPage[FileObject])
 async def list_files(
-    uow: Uow,
+    services: AppServices,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     order: Order = "desc",
     purpose: str | None = None,
-) -> ListPage[FileObject]:
+) -> StreamingResponse:
     """Files by age."""
-    return await service.list_files(uow, after=after, limit=limit, purpose=purpose, order=order)
+    listing = FileListing(services.database, limit=limit, purpose=purpose, order=order)
+    return StreamingResponse(await listing.document(after), media_type="application/json")
 
 
 @router.get("/{file_id}")

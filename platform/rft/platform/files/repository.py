@@ -126,6 +126,15 @@ class FileRepository:
             await cursor.execute("select " + _COLUMNS + " from files where id = %s for key share", (file_id,))
             return await cursor.fetchone()
 
+    async def page_after(
+        self, place: tuple[datetime, str], *, limit: int, purpose: str | None, order: Literal["asc", "desc"]
+    ) -> list[FileRow]:
+        """Up to `limit` files that come after a place in the list, whatever has become of the file that stood there."""
+        query = _NEWEST_BEHIND if order == "desc" else _OLDEST_BEHIND
+        async with self._connection.cursor(row_factory=class_row(FileRow)) as cursor:
+            await cursor.execute(query, {"at": place[0], "id": place[1], "limit": limit, "purpose": purpose})
+            return await cursor.fetchall()
+
     async def has_place(self, file_id: str) -> bool:
         """Whether a page can begin after this file, which may be gone by now."""
         cursor = await self._connection.execute("select 1 from files where id = %s", (file_id,))
@@ -182,3 +191,5 @@ _OLDEST_FIRST = (
     _PAGE + " and (%(after)s::text is null or (created_at, id) > " + _PLACE + ")"
     " order by created_at, id limit %(limit)s"
 )
+_NEWEST_BEHIND = _PAGE + " and (created_at, id) < (%(at)s, %(id)s) order by created_at desc, id desc limit %(limit)s"
+_OLDEST_BEHIND = _PAGE + " and (created_at, id) > (%(at)s, %(id)s) order by created_at, id limit %(limit)s"

@@ -1,11 +1,9 @@
 """What can be done with files."""
 
 from collections.abc import AsyncIterator
-from typing import Literal
 
 from rft.core.dataset_report import DatasetReport
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.files.loose_bytes import LooseBytes
 from rft.platform.files.repository import IN_DATABASE, FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
@@ -60,17 +58,6 @@ async def find(uow: UnitOfWork, file_id: str) -> FileRow:
     if row is None:
         raise NotFound(f"No such File object: {file_id}", param="id", code="not_found")
     return row
-
-
-async def list_files(
-    uow: UnitOfWork, *, after: str | None, limit: int, purpose: str | None, order: Literal["asc", "desc"]
-) -> ListPage[FileObject]:
-    """One page of files."""
-    files = FileRepository(uow.connection)
-    if after is not None and not await files.has_place(after):
-        raise unknown_cursor(after)
-    rows = await files.page(after=after, limit=limit + 1, purpose=purpose, order=order)
-    return to_page([to_file_object(row) for row in rows], limit=limit)
 
 
 async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:

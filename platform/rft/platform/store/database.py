@@ -9,12 +9,16 @@ from typing import Self
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from pydantic_core import from_json
 
 OPEN_TIMEOUT_S = 15.0
 LEND_TIMEOUT_S = 5.0
 """How long a request waits for a free, living connection."""
+
+
+class NoFreeConnection(PoolTimeout):
+    """All connections of the pool are in use; the database itself may well answer."""
 
 
 async def _configure(connection: AsyncConnection[TupleRow]) -> None:
@@ -39,7 +43,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, max_connections: int = 10) -> None:
-        self.url = url
+        self.url, self._max_connections, self._lent = url, max_connections, 0
         self._pool = AsyncConnectionPool[AsyncConnection[TupleRow]](
             url,
             open=False,
@@ -70,12 +74,26 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
-        """A connection that commits each statement by itself: for LISTEN and advisory locks."""
-        async with self._pool.connection() as connection:
-            yield connection
+        """A connection that commits each statement by itself: for LISTEN and advisory locks.
+
+        Raises NoFreeConnection, psycopg.OperationalError.
+        """
+        try:
+            connection = await self._pool.getconn()
+        except PoolTimeout as error:
+            if self._lent < self._max_connections:
+                raise
+            raise NoFreeConnection(f"all {self._max_connections} connections to the database are in use") from error
+        self._lent += 1
+        try:
+            async with connection:
+                yield connection
+        finally:
+            self._lent -= 1
+            await self._pool.putconn(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
-        """A connection inside one transaction: committed on leaving, rolled back on any exception."""
-        async with self._pool.connection() as connection, connection.transaction():
+        """A connection inside one transaction: committed on leaving, rolled back on any exception. Raises as above."""
+        async with self.connection() as connection, connection.transaction():
             yield connection

@@ -1,0 +1,58 @@
+"""The longest page there is, 10,000 files: whole, in little memory, and nobody else waits for it."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from rft.core.dataset_report import check_dataset
+from rft.platform.api.keys import create_key
+from tests.integration.api.api_process import api_process
+from tests.integration.api.running_api import ROW
+
+pytestmark = pytest.mark.slow
+
+MANY = 10_000
+_INSERT = (
+    "insert into files (id, filename, purpose, bytes, status, storage_key, created_at, report)"
+    " select 'file-' || lpad(n::text, 6, '0'), 'rows.jsonl', case n %% 2 when 0 then 'fine-tune' else 'evals' end, 9,"
+    " 'processed', 'file-' || n, now() - make_interval(secs => n / 3), %s from generate_series(1, %s) n"
+)
+
+
+async def test_the_default_page_holds_all_and_keeps_nobody_waiting(migrated_url: str, tmp_path: Path) -> None:
+    report = check_dataset([ROW, b"{oops\n" * 20])
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+        await connection.execute(_INSERT, (report.model_dump_json(), MANY + 5))
+    with api_process(tmp_path, migrated_url) as (process, url):
+        headers = {"authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=url, timeout=120, headers=headers) as caller:
+            (await caller.get("/v1/files?limit=100")).raise_for_status()
+            before = process.memory_info().rss
+            started_s = time.monotonic()
+            asking = asyncio.create_task(caller.get("/v1/files"))
+            slowest_s, peak = await watch(asking, caller, process)
+            took_s, page = time.monotonic() - started_s, (await asking).json()
+    assert slowest_s < took_s / 2, "others are answered in between"
+    assert (peak - before) / (1 << 20) < 48
+    ids = [file["id"] for file in page["data"]]
+    assert ids == sorted(ids, key=lambda id_: (-(int(id_[5:]) // 3), id_), reverse=True)
+    assert (len(ids), page["has_more"], page["first_id"], page["last_id"]) == (MANY, True, ids[0], ids[-1])
+
+
+async def watch(
+    asking: "asyncio.Task[httpx.Response]", caller: httpx.AsyncClient, process: psutil.Process
+) -> tuple[float, int]:
+    """How long others waited at most, and the most memory, until the page is there."""
+    slowest_s, peak = 0.0, 0
+    while not asking.done():
+        asked_s = time.monotonic()
+        (await caller.get("/v1/files/file-000001")).raise_for_status()
+        slowest_s = max(slowest_s, time.monotonic() - asked_s)
+        peak = max(peak, process.memory_info().rss)
+    return slowest_s, peak
