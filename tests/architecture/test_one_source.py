@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rft.core.messages import UNREADABLE_CALL
+from rft.core.messages import CallMistake
 from rft.gateway_service.jobs import FORGET_AFTER_S
 from rft.platform.store.advisory_locks import AdvisoryLock
 
@@ -27,7 +27,8 @@ def test_advisory_locks_are_taken_in_one_file_each_by_its_own_number() -> None:
 
 
 def test_an_unreadable_call_is_worded_once() -> None:
-    assert naming(rf'"{UNREADABLE_CALL}"') == naming("tool call could not be read") == ["core/rft/core/messages.py"]
+    code = CallMistake.UNREADABLE_CALL.value
+    assert naming(rf'"{code}"') == naming("tool call could not be read") == ["core/rft/core/messages.py"]
 
 
 def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:

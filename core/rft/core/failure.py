@@ -40,7 +40,7 @@ class FailureCode(StrEnum):
     RATE_LIMITED = "rate_limited"
     """HTTP 429."""
     SERVER_ERROR = "server_error"
-    """HTTP 5xx."""
+    """HTTP 5xx, and the 4xx that only ask for the call to be sent again: 408, 421, 425."""
     UNEXPECTED_STATUS = "unexpected_status"
     """1xx, 3xx or anything else that is not an answer."""
     UNAUTHORIZED = "unauthorized"

@@ -5,12 +5,34 @@ from enum import StrEnum
 from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
 
-UNREADABLE_CALL = "unreadable_call"
-"""Error code of a tool call that cannot be read."""
 UNREADABLE_CALL_OUTPUT = (
     "Error: this tool call could not be read. Write a JSON object with a string `name` and an object `arguments`."
 )
-"""What the model reads of it."""
+"""What the model reads of a call that cannot be read."""
+
+
+class CallMistake(StrEnum):
+    """What was wrong with a tool call that is the model's mistake: it is told so, goes on and is graded.
+
+    A 4xx that the model reads is `http_<status>` (`http_mistake`); `docs/blame.md` has all of them.
+    """
+
+    UNREADABLE_CALL = "unreadable_call"
+    """It cannot be read as a call."""
+    UNKNOWN_TOOL = "unknown_tool"
+    """The row describes no such tool."""
+    INVALID_ARGUMENTS = "invalid_arguments"
+    """No JSON, or not by the tool's schema."""
+    OVERSIZE_ARGUMENTS = "oversize_arguments"
+    OVERSIZE_REPLY = "oversize_reply"
+    """The tool's reply is beyond the size cap."""
+    BUDGET_USED_UP = "tool_budget_used_up"
+    """Beyond the rollout's calls; never made."""
+
+
+def http_mistake(status: int) -> str:
+    """The code of a call that a tool answered with this status, where the model reads the answer."""
+    return f"http_{status}"
 
 
 class Role(StrEnum):
@@ -65,7 +87,7 @@ class ToolResult(Record):
     is_model_error: bool = False
     """The call was the model's mistake (bad arguments, unknown tool, 4xx, oversize reply, budget used up)."""
     error_code: str | None = None
-    """Short code of the model's mistake, for metrics; None when the call went well."""
+    """A `CallMistake` or an `http_mistake`; None when the call went well."""
     status: int | None = None
     """HTTP status of the reply whose text the model reads; None when none came."""
     suspected_failure: Failure | None = None

@@ -61,6 +61,8 @@ UNAUTHORIZED_STATUSES = frozenset(
 """Who asks is not let in: the key that the endpoint's owner gave is wrong, or expired."""
 NOT_FOUND_STATUSES = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})
 """Perhaps nothing that takes calls is behind the URL."""
+TRANSIENT_STATUSES = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.TOO_EARLY})
+"""4xx that say nothing about what was asked: the server, or a proxy before it, wants it sent again (RFC 9110, 8470)."""
 
 _NOT_SENT: tuple[type[BaseException], ...] = (
     aiohttp.ConnectionTimeoutError,
@@ -125,6 +127,8 @@ def status_code(status: int) -> FailureCode | None:
         return FailureCode.RATE_LIMITED
     if status in UNAUTHORIZED_STATUSES:
         return FailureCode.UNAUTHORIZED
+    if status in TRANSIENT_STATUSES:
+        return FailureCode.SERVER_ERROR
     if 400 <= status <= 499:
         return FailureCode.REJECTED
     if 500 <= status <= 599:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from random import Random
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -29,10 +30,6 @@ T = TypeVar("T")
 
 PROBE_TIMEOUT_S = 5.0
 """How long an endpoint that is down may take to show a sign of life."""
-
-
-_READABLE = frozenset({FailureCode.REJECTED, FailureCode.UNAUTHORIZED})
-"""Statuses of these may carry an answer all the same: whoever reads replies decides."""
 _GIVEN_UP = AttemptFailure(FailureCode.CANCELLED, "was not waited for any longer")
 
 
@@ -219,7 +216,9 @@ class _Call(Generic[T]):
 
     def _judge(self, reply: Reply) -> T | AttemptFailure:
         failure = self._client.http.status_failure(reply)
-        return self._read(reply) if failure is None or failure.code in _READABLE else failure
+        # A 4xx may carry an answer all the same, which whoever reads replies decides; a 429 is about our pace alone.
+        is_readable = 400 <= reply.status <= 499 and reply.status != HTTPStatus.TOO_MANY_REQUESTS
+        return self._read(reply) if failure is None or is_readable else failure
 
     def _record(
         self, reply: Reply | AttemptFailure, failure: AttemptFailure | None, latency_s: float, queued_s: float

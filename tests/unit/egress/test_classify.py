@@ -70,9 +70,11 @@ def test_every_status_is_an_answer_or_has_a_code(status: int) -> None:
         1: FailureCode.UNEXPECTED_STATUS,
         2: None,
         3: FailureCode.UNEXPECTED_STATUS,
-        4: {429: FailureCode.RATE_LIMITED, **dict.fromkeys((401, 403, 407), FailureCode.UNAUTHORIZED)}.get(
-            status, FailureCode.REJECTED
-        ),
+        4: {
+            429: FailureCode.RATE_LIMITED,
+            **dict.fromkeys((401, 403, 407), FailureCode.UNAUTHORIZED),
+            **dict.fromkeys((408, 421, 425), FailureCode.SERVER_ERROR),
+        }.get(status, FailureCode.REJECTED),
         5: FailureCode.SERVER_ERROR,
     }[status // 100]
     assert code is expected

@@ -182,6 +182,9 @@ async def test_whose_affair_a_4xx_is(set_scene: SetScene, status: int, body: byt
         assert failure is not None
         assert (failure.code, failure.status, failure.attempts) == (FailureCode.UNAUTHORIZED, status, 1)
         assert "/tool answered" in failure.message
+    elif status in (408, 421, 425) and not is_models:
+        assert failure is not None
+        assert (failure.code, failure.status, failure.attempts) == (FailureCode.SERVER_ERROR, status, 3)
     else:
         assert (failure, result.error_code, result.is_model_error) == (None, f"http_{status}", True)
     assert (suspected is not None) == (status in (404, 405, 410) and not is_models)

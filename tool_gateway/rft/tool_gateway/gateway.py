@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.messages import UNREADABLE_CALL, UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult, ToolSchema, http_mistake
 from rft.core.spec import ToolServer
 from rft.egress.classify import NOT_FOUND_STATUSES, status_words
 from rft.egress.endpoint import Endpoint, blot, public_url
@@ -81,13 +81,15 @@ class HttpToolGateway:
 
     def _mistake(self, call: ToolCall, tools: Sequence[ToolSchema]) -> _Shown | None:
         if not call.name:
-            return _Shown(UNREADABLE_CALL_OUTPUT, UNREADABLE_CALL)
+            return _Shown(UNREADABLE_CALL_OUTPUT, CallMistake.UNREADABLE_CALL)
         schema = next((tool for tool in tools if tool.name == call.name), None)
         if schema is None:
             known = ", ".join(tool.name for tool in tools) or "none"
-            return _Shown(f"Error: There is no tool named {call.name[:100]!r}. Tools: {known}.", "unknown_tool")
+            return _Shown(
+                f"Error: There is no tool named {call.name[:100]!r}. Tools: {known}.", CallMistake.UNKNOWN_TOOL
+            )
         problem = self._checker.problem(schema, call.arguments)
-        return None if problem is None else _Shown(f"Error: {problem}", "invalid_arguments")
+        return None if problem is None else _Shown(f"Error: {problem}", CallMistake.INVALID_ARGUMENTS)
 
     def _read(self, reply: Reply) -> _Shown | AttemptFailure:
         """What the model reads; a failure for what no call of the model's could have brought about."""
@@ -97,10 +99,10 @@ class HttpToolGateway:
             if isinstance(output, AttemptFailure):
                 return output
             return _Shown(_fit_to_show(output, reply), status=reply.status)
-        code, output = f"http_{reply.status}", read_output(reply.body)
+        code, output = http_mistake(reply.status), read_output(reply.body)
         if output is not None:
             return _Shown(_fit_to_show(output, reply), code, reply.status)
-        if refusal.code is FailureCode.UNAUTHORIZED:
+        if refusal.code is not FailureCode.REJECTED:
             return refusal
         suspicion = refusal.message if reply.status in NOT_FOUND_STATUSES else None
         return _Shown(_error_output(reply), code, reply.status, suspicion)
@@ -123,13 +125,13 @@ class HttpToolGateway:
         if failure.code is FailureCode.OVERSIZE_REPLY:
             cap = self._client.http.caps.reply_bytes
             words = f"Error: HTTP 413: the tool's reply is larger than {cap:,} bytes. Ask for less."
-            return _mistaken(call, _Shown(words, "oversize_reply"), failure.elapsed_s, failure.attempts)
+            return _mistaken(call, _Shown(words, CallMistake.OVERSIZE_REPLY), failure.elapsed_s, failure.attempts)
         if (
             failure.code is FailureCode.OVERSIZE_REQUEST
             and len(encode_json({"": call.arguments})) * 2 > self._client.http.caps.request_bytes
         ):
             words = "Error: HTTP 413: the arguments are too large. Send less."
-            return _mistaken(call, _Shown(words, "oversize_arguments"))
+            return _mistaken(call, _Shown(words, CallMistake.OVERSIZE_ARGUMENTS))
         return ToolResult(
             call_id=call.call_id,
             name=call.name,

@@ -9,12 +9,8 @@ from rft.core.events import GraderStats, RolloutDone, RolloutStats, ToolStats
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, PartOutcome, TokenUsage, total_usage
 from rft.core.group import Group
-from rft.core.messages import UNREADABLE_CALL, ToolCall, ToolResult
+from rft.core.messages import CallMistake, ToolCall, ToolResult
 from rft.core.rollout import Rollout
-from rft.rollouts.tool_calls import BUDGET_USED_UP
-
-UNKNOWN_TOOL = "unknown_tool"
-"""The tool gateway's code for a name the row does not describe."""
 
 
 def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> RolloutStats:
@@ -132,7 +128,7 @@ def made_calls(rollout: Rollout) -> Iterator[MadeCall]:
     """All calls but those refused because the budget was used up and those of a last turn, which nobody made."""
     for turn in rollout.trace.turns:
         for call, result in zip(turn.tool_calls, turn.results, strict=False):
-            if result.error_code != BUDGET_USED_UP:
+            if result.error_code != CallMistake.BUDGET_USED_UP:
                 yield MadeCall(_label(call, result.error_code), call, result, result.error_code, result.status)
     yield from _broken_calls(rollout)
 
@@ -153,9 +149,9 @@ def _broken_calls(rollout: Rollout) -> Iterator[MadeCall]:
 
 
 def _label(call: ToolCall, error_code: str | None) -> str:
-    if not call.name or error_code == UNREADABLE_CALL:
+    if not call.name or error_code == CallMistake.UNREADABLE_CALL:
         return "(unreadable)"
-    return "(unknown)" if error_code == UNKNOWN_TOOL else call.name
+    return "(unknown)" if error_code == CallMistake.UNKNOWN_TOOL else call.name
 
 
 @dataclass(slots=True)

@@ -5,12 +5,9 @@ from dataclasses import dataclass, field
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
-from rft.core.messages import UNREADABLE_CALL, UNREADABLE_CALL_OUTPUT, ToolCall, ToolResult
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult
 from rft.rollouts.at_once import all_at_once
 from rft.rollouts.gateways import ToolGateway
-
-BUDGET_USED_UP = "tool_budget_used_up"
-"""Error code of a call beyond the budget; it never leaves the house."""
 
 
 class BrokenOff(Exception):
@@ -78,7 +75,7 @@ def _worst(errors: ExceptionGroup[Exception]) -> Exception:
 def _refused(call: ToolCall, max_calls: int) -> ToolResult:
     return _mistake(
         call,
-        BUDGET_USED_UP,
+        CallMistake.BUDGET_USED_UP,
         f"Error: tool call budget used up ({max_calls} calls). This call was not made. Answer now without tools.",
     )
 
@@ -86,10 +83,10 @@ def _refused(call: ToolCall, max_calls: int) -> ToolResult:
 def _unreadable(call: ToolCall) -> ToolResult:
     return _mistake(
         call,
-        UNREADABLE_CALL,
+        CallMistake.UNREADABLE_CALL,
         UNREADABLE_CALL_OUTPUT,
     )
 
 
-def _mistake(call: ToolCall, code: str, output: str) -> ToolResult:
+def _mistake(call: ToolCall, code: CallMistake, output: str) -> ToolResult:
     return ToolResult(call_id=call.call_id, name=call.name, output=output, is_model_error=True, error_code=code)

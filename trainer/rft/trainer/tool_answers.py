@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rft.core.base import JsonObject
 from rft.core.events import Notice
 from rft.core.group import Group
+from rft.core.messages import CallMistake
 from rft.core.rollout import Rollout
 from rft.egress.classify import NOT_FOUND_STATUSES
 from rft.rollouts.missing_tools import NEARLY_ALL, answered_calls
-from rft.rollouts.stats import UNKNOWN_TOOL, MadeCall, made_calls
-from rft.rollouts.tool_calls import UNREADABLE_CALL
+from rft.rollouts.stats import MadeCall, made_calls
 
 _FEW_CALLS = 5
 """What fewer calls were answered may be chance."""
@@ -84,10 +84,12 @@ def nearly_all_failed(groups: Sequence[Group]) -> FailedCalls | None:
 
 
 def _in_words(label: str, code: str, mistakes: Iterable[MadeCall]) -> str:
-    if code == UNKNOWN_TOOL:
-        (name, _), *_ = Counter(made.call.name for made in mistakes if made.error_code == UNKNOWN_TOOL).most_common(1)
+    if code == CallMistake.UNKNOWN_TOOL:
+        (name, _), *_ = Counter(
+            made.call.name for made in mistakes if made.error_code == CallMistake.UNKNOWN_TOOL
+        ).most_common(1)
         return f"named a tool that their row does not describe, most often {name[:100]!r}"
-    if code == UNREADABLE_CALL:
+    if code == CallMistake.UNREADABLE_CALL:
         return "could not be read"
     if code.startswith(_HTTP):
         return f"were answered {code.removeprefix(_HTTP)} by {label}"

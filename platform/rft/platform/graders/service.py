@@ -14,7 +14,7 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, LeafGrader, MultiGrader, PythonGrader, RulerGrader
-from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.reply import SizeCaps
@@ -131,7 +131,7 @@ def _told(result: ToolResult, *, id_: str) -> ToolRunObject:
         raise BadRequest(result.failure.message, param="server_url", code=str(result.failure.code))
     assert result.output is not None, "a call ends in an output or a failure"
     if result.is_model_error:
-        param = "arguments" if result.error_code == "invalid_arguments" else None
+        param = "arguments" if result.error_code == CallMistake.INVALID_ARGUMENTS else None
         raise BadRequest(result.output, param=param, code=result.error_code)
     return ToolRunObject(
         id=id_, call_id=result.call_id, output=result.output, latency_s=result.latency_s, attempts=result.attempts
