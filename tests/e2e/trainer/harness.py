@@ -81,6 +81,9 @@ class Customer:
         self.is_down: Callable[[str], bool] = lambda path: False
         self.fault: Callable[[str, dict[str, Any]], Broken | None] = lambda path, body: None
         """By path and body of a call."""
+        self.has_route: Callable[[str], bool] = lambda path: True
+        self.tool_key: str | None = None
+        """What tool calls must carry as `X-Key`; None: nothing."""
         customer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -91,7 +94,7 @@ class Customer:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 is_down = customer.is_down(self.path)
                 customer.received.append(Received(self.path, headers, body, not is_down))
-                broken = customer.fault(self.path, body)
+                broken = customer.refusal(self.path, headers) or customer.fault(self.path, body)
                 if broken is not None:
                     self.break_off(broken)
                     return
@@ -123,6 +126,14 @@ class Customer:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
         self.thread.start()
+
+    def refusal(self, path: str, headers: dict[str, str]) -> Broken | None:
+        """What a framework says before the customer's code is reached."""
+        if not self.has_route(path):
+            return Broken(404, b'{"detail": "Not Found"}')
+        if path == "/tool" and self.tool_key is not None and headers.get("x-key") != self.tool_key:
+            return Broken(401, b'{"detail": "token expired"}')
+        return None
 
     def reply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if path == "/grade":

@@ -11,7 +11,7 @@ from rft.core.events import RunStarted
 from rft.core.failure import FailureCode
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Run, Shell
-from tests.integration.worker.train_events import attempts_made, one_step, rollout_done, whole_run
+from tests.integration.worker.train_events import attempts_made, hold_began, one_step, rollout_done, whole_run
 from tests.integration.worker.workbench import ROW, jsonl
 
 
@@ -73,6 +73,21 @@ async def test_a_running_job_is_paused_and_goes_on(shell: Shell, run: Run) -> No
     assert (await shell.ok("jobs", "pause", run.job_id)).out == f"{run.job_id}: running, being paused\n"
     refused = await shell.rft("jobs", "resume", run.job_id)
     assert refused.status == 1
+
+
+async def test_the_endpoints_of_a_held_job_are_changed(shell: Shell, run: Run) -> None:
+    await run.tell(RunStarted(resumed_from_step=None, total_steps=3, pid=1))
+    changes = {"tools": {"search": {"headers": {"Authorization": "Bearer new-token"}}}}
+    refused = await shell.rft("jobs", "endpoints", run.job_id, "--set", "-", typed=json.dumps(changes))
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+    assert "while it is held or paused" in refused.err
+    await run.tell(RunStarted(resumed_from_step=None, total_steps=3, pid=1), hold_began(1))
+    done = await shell.ok("jobs", "endpoints", run.job_id, "--set", shell.write("changes.json", changes))
+    assert done.out == f"{run.job_id}: held (tool 'search')\n"
+    events = (await shell.ok("jobs", "events", run.job_id)).out
+    assert "tool 'search' is called with the headers Authorization" in events
+    assert "new-token" not in events
+    assert "Bearer" not in (await shell.ok("jobs", "get", run.job_id, "--json")).out
 
 
 async def test_a_finished_job_tells_all_it_made(shell: Shell, run: Run) -> None:

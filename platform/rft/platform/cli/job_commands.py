@@ -8,6 +8,9 @@ import typer
 from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Force, FromStep, JobId, Limit, Output, ToStep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rft.core.base import JsonObject
     from rft.platform.cli.session import Session
 
 jobs_app = typer.Typer(help="Fine-tuning jobs.", no_args_is_help=True)
@@ -142,15 +145,27 @@ def list_endpoints(
     job_id: JobId,
     from_step: FromStep = None,
     to_step: ToStep = None,
+    changes: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="CHANGES.json",
+            help="New URLs and headers for a held or paused job (POST .../endpoints); `-`: standard input.",
+            show_default=False,
+        ),
+    ] = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """How the job's tools and graders fare (default: over the latest ten steps)."""
+    """How the job's tools and graders fare (default: over the latest ten steps); or other URLs and headers for them."""
     from rft.platform.cli.job_pages import endpoint_table
-    from rft.platform.cli.session import session
+    from rft.platform.cli.session import read_body, session
     from rft.platform.cli.views import EndpointHealth
 
+    if changes is not None:
+        _move(job_id, "endpoints", base_url, api_key, as_json=as_json, body=lambda: read_body(changes))
+        return
     with session(base_url, api_key, as_json=as_json) as here:
         window = {"from_step": from_step, "to_step": to_step}
         listing = here.client.listed(_path(job_id, "endpoints"), window, limit=1000)
@@ -243,12 +258,20 @@ def _path(job_id: str, *more: str) -> str:
     return "/".join((_JOBS, part(job_id), *more))
 
 
-def _move(job_id: str, move: str, base_url: str | None, api_key: str | None, *, as_json: bool) -> None:
+def _move(
+    job_id: str,
+    move: str,
+    base_url: str | None,
+    api_key: str | None,
+    *,
+    as_json: bool,
+    body: "Callable[[], JsonObject] | None" = None,
+) -> None:
     from rft.platform.cli.session import session
     from rft.platform.cli.views import Job
 
     with session(base_url, api_key, as_json=as_json) as here:
-        raw = here.client.post(_path(job_id, move))
+        raw = here.client.post(_path(job_id, move), *(() if body is None else (body(),)))
         if as_json:
             here.print_json(raw)
         else:

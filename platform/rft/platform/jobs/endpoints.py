@@ -19,7 +19,8 @@ from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Uow
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage
-from rft.platform.jobs import creation, service
+from rft.platform.jobs import creation, endpoint_service, service
+from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.jobs.event_repository import EventType
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
 from rft.platform.jobs.schemas import JobOrder
@@ -92,6 +93,16 @@ async def pause_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) ->
 async def resume_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
     """Queue a paused job again: it goes on from its latest checkpoint, at the same step."""
     return to_job_object(await service.resume_job(uow, fine_tuning_job_id), settings)
+
+
+@router.post("/{fine_tuning_job_id}/endpoints")
+async def change_job_endpoints(services: AppServices, fine_tuning_job_id: str, change: EndpointsChange) -> JobObject:
+    """Change URLs and headers of the tools and grader of a job that is held, paused or queued.
+
+    A held job's training process starts again with them at the same step; a paused or queued job begins with them.
+    """
+    job = await endpoint_service.change_endpoints(services, fine_tuning_job_id, change)
+    return to_job_object(job, services.settings)
 
 
 @router.get("/{fine_tuning_job_id}/events", response_model=ListPage[EventObject], responses=STREAM_GOES_ON)

@@ -28,7 +28,7 @@ class OrderWarning:
 
 def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
     """About its endpoints, each address once, about what its model can call, and about what is not done."""
-    return [*_about_endpoints(doubtful), *_about_starter(order), *_about_fields(order)]
+    return [*endpoint_warnings(doubtful), *_about_starter(order), *_about_fields(order)]
 
 
 def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
@@ -50,15 +50,15 @@ def _integration(entry: JsonValue) -> str:
     return kind[:_NAME_CHARS] if isinstance(kind, str) else "of no type"
 
 
-def _about_endpoints(doubtful: Sequence[Doubtful]) -> Iterator[OrderWarning]:
+def endpoint_warnings(doubtful: Sequence[Doubtful]) -> list[OrderWarning]:
+    """About each address once."""
     by_url: dict[str, list[Doubtful]] = {}
     for one in doubtful:
         by_url.setdefault(one.target.url, []).append(one)
-    for alike in by_url.values():
-        yield about_endpoint(alike)
+    return [_about_endpoint(alike) for alike in by_url.values()]
 
 
-def about_endpoint(alike: Sequence[Doubtful]) -> OrderWarning:
+def _about_endpoint(alike: Sequence[Doubtful]) -> OrderWarning:
     """Those whose address is the same. Needs at least one."""
     failure = alike[0].failure
     whom = " and ".join(dict.fromkeys(f"the {one.target.stage} '{one.target.name}'" for one in alike))

@@ -22,7 +22,7 @@ _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
-    " model_deleted_at, usage_metrics,"
+    " model_deleted_at, usage_metrics, endpoints_version,"
     " (select avg(duration_s) from"
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
     " order by step desc limit 20) recent)"
@@ -115,6 +115,8 @@ class JobRow(NewJob):
     pause_reason: PauseReason | None = None
     """Set while a job is `paused` because the platform failed it."""
     model_deleted_at: datetime | None
+    endpoints_version: int = 0
+    """How often its tools' and grader's addresses or headers were changed."""
     usage_metrics: UsageMetrics | None = None
     """Once it is over, unless it never trained."""
     recent_step_s: float | None = None
@@ -190,6 +192,13 @@ class JobRepository:
         """Jobs whose id ends like this: how a model's name finds its job."""
         query = "select " + _COLUMNS + " from jobs where right(id, length(%(tail)s)) = %(tail)s"
         return await self._fetch(query, {"tail": tail})
+
+    async def change_endpoints(self, job_id: str, method: Jsonb, secrets: bytes) -> None:
+        """Other addresses and headers of its tools and grader: `method` with its values masked, `secrets` sealed."""
+        await self._connection.execute(
+            "update jobs set method = %s, secrets = %s, endpoints_version = endpoints_version + 1 where id = %s",
+            (method, secrets, job_id),
+        )
 
     async def mark_model_deleted(self, job_id: str) -> None:
         """The final model is gone; the job keeps its history."""

@@ -19,7 +19,7 @@ from rft.platform.store.unit_of_work import UnitOfWork
 
 async def find_job(uow: UnitOfWork, job_id: str) -> JobRow:
     """The job, or NotFound."""
-    return _found(await JobRepository(uow.connection).get(job_id), job_id)
+    return found_job(await JobRepository(uow.connection).get(job_id), job_id)
 
 
 async def list_jobs(
@@ -61,11 +61,11 @@ async def _move(
 ) -> JobRow:
     jobs = JobRepository(uow.connection)
     try:
-        await move(uow.connection, _found(await jobs.lock(job_id), job_id))
+        await move(uow.connection, found_job(await jobs.lock(job_id), job_id))
     except IllegalTransition as error:
         # 400 and not 409, which the SDK would repeat.
         raise BadRequest(f"Job {job_id} {error}.", code="invalid_state") from error
-    return _found(await jobs.get(job_id), job_id)
+    return found_job(await jobs.get(job_id), job_id)
 
 
 async def history(uow: UnitOfWork, job_id: str) -> History:
@@ -90,7 +90,8 @@ async def list_events(uow: UnitOfWork, job_id: str, type_: EventType | None, *, 
     return page_document(await events.page(job_id, type_, after=after, limit=limit + 1), limit=limit)
 
 
-def _found(job: JobRow | None, job_id: str) -> JobRow:
+def found_job(job: JobRow | None, job_id: str) -> JobRow:
+    """The job. Raises NotFound where there is none."""
     if job is None:
         raise _unknown(job_id)
     return job

@@ -127,6 +127,12 @@ class RegistrationRepository:
             [(use.registration_id, job_id, use.endpoint) for use in uses],
         )
 
+    async def forget_use(self, registration_id: str, job_id: str) -> None:
+        """The job calls something else from now on."""
+        await self._connection.execute(
+            "delete from registration_uses where registration_id = %s and job_id = %s", (registration_id, job_id)
+        )
+
     async def seen(self, kind: Kind, ids: Sequence[str]) -> dict[str, Seen]:
         """What the last job that called each of these has seen of it in its newest two steps."""
         async with self._connection.cursor(row_factory=class_row(Seen)) as cursor:

@@ -39,6 +39,8 @@ class Heartbeat:
     """The job has ended under this lease: no more beats are due."""
     wish: Wish | None = None
     """What the customer wants of the job, as of the last beat."""
+    endpoints_version: int = 0
+    """Of the job, as of the last beat."""
     _task: "asyncio.Task[None] | None" = None
 
     async def __aenter__(self) -> Self:
@@ -83,7 +85,8 @@ class Heartbeat:
             asked_at = time.monotonic()
             try:
                 async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
-                    self.wish = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
+                    wanted = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
+                self.wish, self.endpoints_version = wanted.wish, wanted.endpoints_version
             except JobCancelled:
                 self.is_cancelled = True
                 return None

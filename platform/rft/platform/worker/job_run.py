@@ -68,7 +68,7 @@ class JobRun:
             return "failed"
 
     async def _one_launch(self) -> str | None:
-        """None when the trainer died and may be launched again."""
+        """None when another trainer may be launched: this one died, or its endpoints were changed meanwhile."""
         launches = await self.beat.write(self._count_launch)
         if launches > self.place.settings.max_launches_without_progress:
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
@@ -91,11 +91,14 @@ class JobRun:
             case Ending.STOPPED:
                 await self._part(self._give_back)
                 return "given back"
+            case Ending.OUTDATED:
+                await self.beat.write(self._uncount_launch)
+                return None
             case Ending.DIED:
                 return await self._after_death(words)
 
     async def _attempt(self) -> Ending:
-        if self.run is None:
+        if self.run is None or self.run.is_outdated:
             self.run = await Preparation(self.place, self.lease, self.beat).trainer_run()
         run, starter = self.run, self._missing_starter()
         if starter is not None:

@@ -39,6 +39,15 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the job's row says to its runner."""
+
+    wish: Wish | None
+    endpoints_version: int
+    """A trainer that was started with an older one is to be started anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right to write for one job until somebody takes a higher token."""
 
@@ -117,18 +126,19 @@ async def take_for_validation(
     return None if row is None else Lease(job_id=job_id, token=row[0], owner=owner, is_first=True)
 
 
-async def heartbeat(connection: AsyncConnection[TupleRow], lease: Lease, *, ttl_s: float) -> Wish | None:
+async def heartbeat(connection: AsyncConnection[TupleRow], lease: Lease, *, ttl_s: float) -> Wanted:
     """Keep the lease for another `ttl_s`; tells what the customer wants of the job by now. Raises LeaseLost."""
     async with connection.transaction():
         beat = await connection.execute(
             "update jobs set lease_until = clock_timestamp() + make_interval(secs => %(ttl)s)"
-            " where id = %(id)s and" + _STANDS + " returning is_pause_requested",
+            " where id = %(id)s and" + _STANDS + " returning is_pause_requested, endpoints_version",
             {"ttl": ttl_s, "id": lease.job_id, "token": lease.token},
         )
         row = await beat.fetchone()
         if row is None:
             raise await _loss(connection, lease)
-    return Wish.PAUSE if row[0] else None
+    is_paused, endpoints_version = row
+    return Wanted(Wish.PAUSE if is_paused else None, endpoints_version)
 
 
 async def release(connection: AsyncConnection[TupleRow], lease: Lease, status: JobStatus) -> None:

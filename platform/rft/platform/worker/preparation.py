@@ -67,6 +67,7 @@ class Preparation:
             ingest=Ingest(self.lease, grader_labels(spec.grader), name, tuple(tool.name for tool in spec.tools)),
             log=EventLog(folder / run_layout.EVENTS),
             is_stopping=self.place.is_stopping,
+            endpoints_version=job.endpoints_version,
             highest_step=-1 if job.current_step is None else job.current_step,
         )
 

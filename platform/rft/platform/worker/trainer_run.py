@@ -32,6 +32,8 @@ class Ending(StrEnum):
     """The customer asked for it; the job goes on when they say so."""
     STOPPED = "stopped"
     """This worker is shutting down; the job can go on elsewhere."""
+    OUTDATED = "outdated"
+    """The job's endpoints were changed: it goes on with another trainer, here and at once."""
     DIED = "died"
     """The process ended without a last word."""
 
@@ -48,6 +50,8 @@ class TrainerRun:
     ingest: Ingest
     log: EventLog
     is_stopping: Callable[[], bool]
+    endpoints_version: int = 0
+    """Of the job's endpoints as the trainer is told of them."""
     highest_step: int = -1
     """Highest step this runner ever saw completed: more than that is progress."""
     last_seq: int = 0
@@ -154,13 +158,22 @@ class TrainerRun:
                 return Ending.OVER
             if has_exited:
                 return Ending.DIED
-            if (ending := interruption(self.beat, self.is_stopping)) is not None:
+            if (ending := self._interruption()) is not None:
                 await child.stop(self.settings.trainer_grace_s)
                 return Ending.OVER if (await self.drain()).ended_for_good else ending
             if self._is_too_long(silence_s := time.monotonic() - heard_at):
                 self._silence_s = silence_s
                 return Ending.DIED
             await child.wait(POLL_S)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the job's endpoints were changed since its run was prepared."""
+        return self.beat.endpoints_version > self.endpoints_version
+
+    def _interruption(self) -> Ending | None:
+        ending = interruption(self.beat, self.is_stopping)
+        return Ending.OUTDATED if ending is None and self.is_outdated else ending
 
     def _is_too_long(self, silence_s: float) -> bool:
         """Whether a trainer this silent hangs. One that is held has nothing to tell until its hold's own limit."""
