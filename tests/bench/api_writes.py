@@ -28,7 +28,7 @@ from rft.trainer.ledger import BATCH
 from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, Stored, rollout_lines
 from tests.bench.api_reads import JOBS, Latencies
 from tests.bench.api_server import Served
-from tests.integration.worker.train_events import attempts_made, step_done
+from tests.integration.worker.train_events import attempts_made, began, step_done
 
 ROLLOUTS_PER_S_BAR = 5000.0
 SSE_BAR_MS = 500.0
@@ -55,11 +55,12 @@ class Run:
         return [EventLine(seq=seq, at=time.time(), event=event) for seq, event in enumerate(events, start=first)]
 
     def rollouts(self, count: int, attempts: int) -> list[EventLine]:
-        """The next step's rollouts as log lines, each with so many lines of the ledger, and the step's end."""
+        """The next step's rollouts as log lines: all begin, all end; then so many lines of the ledger for each."""
         self.step += 1
-        lines = list(rollout_lines(self.stored.large_job, self.step, count, after=self.seq))
-        self.seq += count
-        traces = [line.event.trace_id for line in lines if isinstance(line.event, RolloutDone)]
+        told = [line.event for line in rollout_lines(self.stored.large_job, self.step, count, after=0)]
+        ended = [event for event in told if isinstance(event, RolloutDone)]
+        lines = self.lines(began(*ended), *ended)
+        traces = [rollout.trace_id for rollout in ended]
         tries = [
             attempt
             for trace_id in traces

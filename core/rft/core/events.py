@@ -3,6 +3,7 @@
 Each line is an `EventLine`; `seq` counts from 1 without gaps. The platform ingests each sequence number once.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -132,13 +133,20 @@ class RunStarted(Record):
     pid: int
 
 
-class RolloutBegan(Record):
-    """A conversation begins: from now on customers' servers may know its id. Most end in a `RolloutDone`."""
+@dataclass(frozen=True, slots=True)
+class RolloutBegan:
+    """One conversation that begins. A dataclass and not a Record: hundreds begin at once."""
 
-    type: Literal["rollout_began"] = "rollout_began"
     key: RolloutKey
     trace_id: str
     policy_version: int
+
+
+class RolloutsBegan(Record):
+    """Conversations begin: from now on customers' servers may know their ids. Most end in a `RolloutDone`."""
+
+    type: Literal["rollouts_began"] = "rollouts_began"
+    rollouts: tuple[RolloutBegan, ...]
 
 
 class RolloutDone(Record):
@@ -250,7 +258,7 @@ class RunEnded(Record):
 
 TrainEvent = Annotated[
     RunStarted
-    | RolloutBegan
+    | RolloutsBegan
     | RolloutDone
     | AttemptsMade
     | StepDone

@@ -14,7 +14,7 @@ from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
 from tests.integration.api.running_api import BellTower, Served
 from tests.integration.worker.test_ingest import leased, store
-from tests.integration.worker.train_events import attempts_made, logged, one_step, rollout_done
+from tests.integration.worker.train_events import attempts_made, began, logged, one_step, rollout_done
 from tests.integration.worker.workbench import Workbench
 
 
@@ -48,7 +48,7 @@ async def test_pages_are_what_the_document_says_of_them(bench: Workbench, http: 
 
 
 def _without_record(detail: BaseModel) -> RolloutSummary:
-    return RolloutSummary.model_validate(detail.model_dump(exclude={"record"}))
+    return RolloutSummary.model_validate(detail.model_dump(exclude={"record", "status", "superseded_by"}))
 
 
 async def test_an_empty_page_is_one_of_a_job_that_exists(bench: Workbench, http: httpx.AsyncClient) -> None:
@@ -76,9 +76,11 @@ async def test_what_is_stored_in_bulk_goes_with_its_job_and_no_other(bench: Work
         job_id = ingest.lease.job_id
         jobs.append(job_id)
         rollout = rollout_done(job_id, 1, 0)
-        await store(bench, ingest, logged([rollout, attempts_made(1, rollout.trace_id, None, None)]))
+        under_way = began(rollout_done(job_id, 1, 1))
+        await store(bench, ingest, logged([rollout, under_way, attempts_made(1, rollout.trace_id, None, None)]))
     gone, kept = jobs
     async with bench.database.transaction() as connection:
         await connection.execute("delete from jobs where id = %s", (gone,))
     assert [row["job_id"] for row in await bench.all("select job_id from rollouts")] == [kept]
     assert [row["job_id"] for row in await bench.all("select job_id from attempts")] == [kept, kept]
+    assert [row["job_id"] for row in await bench.all("select job_id from begun_rollouts")] == [kept]

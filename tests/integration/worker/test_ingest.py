@@ -14,6 +14,7 @@ from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.worker.train_events import (
     START,
     TRAINED_TOKENS,
+    conversed_step,
     logged,
     numbered,
     one_step,
@@ -23,7 +24,7 @@ from tests.integration.worker.train_events import (
 )
 from tests.integration.worker.workbench import Workbench
 
-TABLES = ("steps", "rollouts", "checkpoints")
+TABLES = ("steps", "rollouts", "begun", "checkpoints")
 
 
 async def leased(bench: Workbench) -> Ingest:
@@ -46,6 +47,7 @@ async def state(bench: Workbench, ingest: Ingest) -> dict[str, list[dict[str, An
     return {
         "steps": await bench.all("select * from steps where job_id = %s order by step", job_id),
         "rollouts": await bench.all("select * from rollouts where job_id = %s order by trace_id", job_id),
+        "begun": await bench.all("select * from begun_rollouts where job_id = %s order by trace_id", job_id),
         "checkpoints": await bench.all("select * from checkpoints where job_id = %s order by step", job_id),
         "events": await bench.all(
             "select type, level, message, data, step from job_events where job_id = %s"
@@ -190,7 +192,7 @@ async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
     assert (await bench.job(ingest.lease.job_id))["status"] == "running"
 
 
-@given(cuts=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8))
+@given(cuts=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_replay_gives_the_same_rows(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
     """Batches as a worker could read them after any number of restarts: each begins at or before what is stored."""
@@ -218,9 +220,9 @@ def disturbed_run(job_id: str) -> list[TrainEvent]:
     """Died in step 2, resumed from step 1, ended well."""
     events: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=3, pid=1)]
     for step in (0, 1):
-        events.extend(one_step(job_id, step, 3, rollouts=3))
-    events.extend(list(one_step(job_id, 2, 3, rollouts=3))[:2])
+        events.extend(conversed_step(job_id, step, 3, rollouts=3))
+    events.extend(list(conversed_step(job_id, 2, 3, rollouts=3))[:3])
     events.append(RunStarted(resumed_from_step=1, total_steps=3, pid=2))
     for step in (2, 3):
-        events.extend(one_step(job_id, step, 3, rollouts=3))
+        events.extend(conversed_step(job_id, step, 3, rollouts=3, conversation=1))
     return [*events, RunEnded(outcome="succeeded", best_step=3)]

@@ -12,7 +12,9 @@ from rft.core.events import (
     HoldEnded,
     Notice,
     Optimization,
+    RolloutBegan,
     RolloutDone,
+    RolloutsBegan,
     RolloutStats,
     RunEnded,
     RunStarted,
@@ -64,6 +66,18 @@ def rollout_done(
         tools_s=0.4,
         grading_s=0.1,
     )
+
+
+def began(*rollouts: RolloutDone) -> RolloutsBegan:
+    """What was told before the first call of those conversations."""
+    return RolloutsBegan(
+        rollouts=tuple(RolloutBegan(done.key, done.trace_id, done.policy_version) for done in rollouts)
+    )
+
+
+def begun_anew(done: RolloutDone, conversation: int) -> RolloutDone:
+    """The same place of the run in a later conversation, with an id of its own."""
+    return done.model_copy(update={"trace_id": trace_id_at(done.key, conversation=conversation)})
 
 
 def hold_began(step: int) -> HoldBegan:
@@ -166,6 +180,18 @@ def step_done(step: int, total_steps: int, *, evaluated: bool = True, kept: tupl
             kept_steps=tuple(range(step, max(-1, step - 3), -1)) if kept is None else kept,
         ),
     )
+
+
+def conversed_step(
+    job_id: str, step: int, total_steps: int, *, rollouts: int, conversation: int = 0
+) -> Iterator[TrainEvent]:
+    """As `one_step`, each conversation's beginning told before any of them ends."""
+    events = [
+        begun_anew(event, conversation) if isinstance(event, RolloutDone) else event
+        for event in one_step(job_id, step, total_steps, rollouts=rollouts)
+    ]
+    yield began(*(event for event in events if isinstance(event, RolloutDone)))
+    yield from events
 
 
 def one_step(job_id: str, step: int, total_steps: int, *, rollouts: int) -> Iterator[TrainEvent]:

@@ -1,7 +1,7 @@
 """A rollout's surroundings without a model and without HTTP; time is virtual where it matters."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -80,7 +80,7 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         host: RolloutHost | None = None,
         hold: Hold | None = None,
         deadlines: Deadlines | None = None,
-        on_begun: Callable[[RolloutBegan], None] | None = None,
+        on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None,
         draw_trace_id: Callable[[], str] = random_trace_id,
         prints: HermesChatFormat | None = None,
         platform_failure_share: float = 0.25,

@@ -53,6 +53,9 @@ class Seen:
     grader: FunctionGrader = field(init=False)
     begun: list[RolloutBegan] = field(default_factory=list[RolloutBegan])
 
+    async def note(self, began: RolloutBegan) -> None:
+        self.begun.append(began)
+
     def __post_init__(self) -> None:
         self.tools, self.grader = FunctionTools(self._answer), FunctionGrader(self._judge)
 
@@ -68,7 +71,7 @@ def converse(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> tuple[R
     sampler = ScriptedSampler(
         chat_format.tokenizer, lambda _, prompt: TURNS[prompt.count("<|im_start|>assistant\n") - 1]
     )
-    setup = make_setup(sampler, tools=seen.tools, grader=seen.grader, on_begun=seen.begun.append, prints=chat_format)
+    setup = make_setup(sampler, tools=seen.tools, grader=seen.grader, on_begun=seen.note, prints=chat_format)
     return run_in_virtual_time(run_rollout(row, key, setup)), seen
 
 
@@ -119,11 +122,15 @@ def test_a_conversation_is_told_of_before_anybody_outside_hears_of_it(
 ) -> None:
     begun: list[RolloutBegan] = []
 
+    async def note(began: RolloutBegan) -> None:
+        await asyncio.sleep(5.0)
+        begun.append(began)
+
     async def answer(call: ToolCall, trace_id: str) -> str:
         assert [one.trace_id for one in begun] == [trace_id]
         return "here"
 
-    setup = make_setup(TURNS, tools=FunctionTools(answer), on_begun=begun.append)
+    setup = make_setup(TURNS, tools=FunctionTools(answer), on_begun=note)
     rollout = run_in_virtual_time(run_rollout(row, key, setup))
     assert begun == [RolloutBegan(key=key, trace_id=rollout.trace_id, policy_version=0)]
     assert isinstance(rollout.outcome, Grade)
@@ -139,10 +146,10 @@ def test_a_rollout_that_only_lacks_its_grade_keeps_its_id(
         down = Failure(stage=Stage.GRADER, code=FailureCode.CONNECT_ERROR, message="down", endpoint="grader")
         return down if len(judged) < 3 else 1.0
 
-    begun: list[RolloutBegan] = []
+    seen = Seen()
 
     async def main() -> Rollout:
-        setup = make_setup(TURNS, grader=FunctionGrader(judge), on_begun=begun.append)
+        setup = make_setup(TURNS, grader=FunctionGrader(judge), on_begun=seen.note)
         ended = await run_and_grade(row, key, setup)
         while isinstance(ended, Ungraded):
             await asyncio.sleep(1.0)
@@ -152,13 +159,13 @@ def test_a_rollout_that_only_lacks_its_grade_keeps_its_id(
     rollout = run_in_virtual_time(main())
     assert rollout.reward == 1.0
     assert judged == [rollout.trace_id] * 3
-    assert len(begun) == 1
+    assert len(seen.begun) == 1
 
 
 def test_a_beginning_that_cannot_be_told_stops_the_rollout_before_its_first_call(
     row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
 ) -> None:
-    def full(began: RolloutBegan) -> None:
+    async def full(began: RolloutBegan) -> None:
         raise OSError(28, "No space left on device")
 
     tools = FunctionTools(Seen().tools.answer)

@@ -26,19 +26,19 @@ async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> 
 
 async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
     """As `run_rollout`, but a conversation that ended and only lacks its grade is kept: it can be graded again."""
-    return await _run(_begin(row, key, setup), is_grading=True)
+    return await _run(await _begin(row, key, setup), is_grading=True)
 
 
 async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
     """One attempt at one row without the grade, for graders that judge whole groups; a failed one has ended."""
-    return await _run(_begin(row, key, setup), is_grading=False)
+    return await _run(await _begin(row, key, setup), is_grading=False)
 
 
-def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
+async def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
     """A new conversation with an id of its own, told of before anybody outside hears of it."""
     begun = Conversation(row, key, setup.draw_trace_id(), setup, policy_version=setup.sampler.policy_version)
     if setup.on_begun is not None:
-        setup.on_begun(RolloutBegan(key=key, trace_id=begun.trace_id, policy_version=begun.policy_version))
+        await setup.on_begun(RolloutBegan(key=key, trace_id=begun.trace_id, policy_version=begun.policy_version))
     return _Begun(begun, setup.clock())
 
 

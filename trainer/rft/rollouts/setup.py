@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from rft.core.events import RolloutBegan, RoundRedone
@@ -42,8 +42,8 @@ class RolloutSetup:
     hold: Hold | None = None
     """Lets rounds wait for endpoints that are down; None: they are used as they come out."""
     deadlines: Deadlines = field(default_factory=Deadlines)
-    on_begun: Callable[[RolloutBegan], None] | None = None
-    """Told of each conversation before its first call to a customer's endpoint. An exception stops the step."""
+    on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None
+    """Waited for before a conversation's first call to a customer's endpoint. An exception stops the step."""
     draw_trace_id: Callable[[], str] = random_trace_id
     """Called once for each conversation that begins."""
     platform_failure_share: float = 0.25

@@ -11,6 +11,7 @@ from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hermes import HermesChatFormat
+from rft.trainer.beginnings import Beginnings
 from rft.trainer.begun import BegunRun
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
@@ -67,7 +68,16 @@ def _train(begun: BegunRun) -> None:
             ledger.flush()  # Whatever was attempted for the void rollouts is told before they are void.
             events.append(redone)
 
-        setup = rollout_setup(spec, outside, engine, chat_format, hold=hold, deadlines=deadlines, on_redo=tell_redo)
+        setup = rollout_setup(
+            spec,
+            outside,
+            engine,
+            chat_format,
+            hold=hold,
+            deadlines=deadlines,
+            on_begun=Beginnings(events).tell,
+            on_redo=tell_redo,
+        )
         place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
         latest = checkpoints.latest
         steps = Steps(place, latest.watch if latest else Watch())

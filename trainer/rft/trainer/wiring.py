@@ -1,7 +1,7 @@
 """From a run's specification to its ways out of the house: client, gateways, host, hold, and who is blamed for what."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -199,7 +199,7 @@ def rollout_setup(
     *,
     hold: Hold | None = None,
     deadlines: Deadlines | None = None,
-    on_begun: Callable[[RolloutBegan], None] | None = None,
+    on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None,
     on_redo: Callable[[RoundRedone], None] | None = None,
 ) -> RolloutSetup:
     """What all rollouts of the run share; a hold needs the deadlines it lets stand still."""

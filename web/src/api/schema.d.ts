@@ -578,12 +578,15 @@ export interface components {
              */
             object: "fine_tuning.job.rollout";
             policy_version: number;
-            record: components["schemas"]["RolloutDone"];
+            record: components["schemas"]["RolloutDone"] | null;
             reward: number | null;
             row_index: number;
             split: components["schemas"]["Split"];
+            /** @enum {string} */
+            status: "in_progress" | "ended" | "abandoned";
             step: number;
             stop_reason: string | null;
+            superseded_by: string | null;
             tool_calls: number;
         };
         RolloutDone: {

@@ -13,6 +13,8 @@ export type RolloutStats = Schemas["SplitCurves"];
 export type Curves = Schemas["CurvesObject"];
 export type RolloutSummary = Schemas["RolloutSummary"];
 export type RolloutDetail = Schemas["RolloutDetail"];
+/** A rollout whose end was told. */
+export type EndedRollout = RolloutDetail & { record: NonNullable<RolloutDetail["record"]> };
 export type RolloutRecord = Schemas["RolloutDone"];
 export type Grade = Schemas["Grade"];
 export type Failure = Schemas["Failure"];

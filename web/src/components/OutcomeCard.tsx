@@ -1,11 +1,11 @@
-import type { Failure, Grade, RolloutDetail } from "../api/types";
+import type { EndedRollout, Failure, Grade } from "../api/types";
 import { duration, fixed, plural, words } from "../lib/format";
 import { barShare, blame, endWords, isFailure, scoresOf } from "../lib/outcome";
 import { Fact } from "./Fact";
 import { JudgeTokens } from "./JudgeTokens";
 
 /** What became of the rollout. */
-export function OutcomeCard({ rollout }: { rollout: RolloutDetail }) {
+export function OutcomeCard({ rollout }: { rollout: EndedRollout }) {
   const { outcome } = rollout.record;
   return (
     <section className="panel" aria-label="Outcome">

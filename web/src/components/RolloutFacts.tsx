@@ -1,10 +1,10 @@
-import type { RolloutDetail } from "../api/types";
+import type { EndedRollout } from "../api/types";
 import { count, duration } from "../lib/format";
 import { timeParts } from "../lib/outcome";
 import { Fact } from "./Fact";
 
 interface Props {
-  rollout: RolloutDetail;
+  rollout: EndedRollout;
   colors: ReadonlyMap<string, string>;
 }
 

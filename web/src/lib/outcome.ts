@@ -1,5 +1,10 @@
 /** What became of a rollout: a grade, or the failure that took its place. */
-import type { Failure, Grade, RolloutRecord, RolloutSummary } from "../api/types";
+import type { EndedRollout, Failure, Grade, RolloutDetail, RolloutRecord, RolloutSummary } from "../api/types";
+
+/** Whether its end was told: one that is under way, or was cut off, has none. */
+export function hasEnded(rollout: RolloutDetail): rollout is EndedRollout {
+  return rollout.record !== null;
+}
 
 export function isFailure(outcome: RolloutRecord["outcome"]): outcome is Failure {
   return "stage" in outcome;

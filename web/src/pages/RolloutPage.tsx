@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from "react";
 import { Link, useLocation } from "wouter";
 import { ApiError } from "../api/client";
-import type { RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
+import type { EndedRollout, RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
 import { CallsPanel } from "../components/AttemptList";
 import { Group } from "../components/Group";
 import { OutcomeCard } from "../components/OutcomeCard";
@@ -15,7 +15,7 @@ import { callIds, toTurns } from "../lib/conversation";
 import { formatFilter } from "../lib/filters";
 import { readOrder } from "../lib/job_order";
 import { sorted } from "../lib/ledger";
-import { inOrder, neighbours } from "../lib/outcome";
+import { hasEnded, inOrder, neighbours } from "../lib/outcome";
 import { toolColors, toolOrder } from "../lib/palette";
 
 interface Props {
@@ -34,7 +34,7 @@ export function RolloutPage({ jobId, traceId }: Props) {
         <Missing jobId={jobId} traceId={traceId} error={rollout.error} onRetry={() => void rollout.refetch()} />
       )}
       {rollout.isPending && <Skeleton height={420} />}
-      {rollout.data && <Loaded jobId={jobId} rollout={rollout.data} />}
+      {rollout.data && <Found jobId={jobId} rollout={rollout.data} />}
     </Shell>
   );
 }
@@ -61,7 +61,38 @@ function Missing({ jobId, traceId, error, onRetry }: Props & { error: Error; onR
   );
 }
 
-function Loaded({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
+/** A rollout; or a conversation that is not over, or was abandoned, and stands in no list. */
+function Found({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
+  const next = rollout.superseded_by;
+  return (
+    <>
+      {rollout.status === "abandoned" && (
+        <Empty title="This rollout was abandoned">
+          <span>It was cut off, or its step was done again. It counts nowhere.</span>
+          {next && <Link href={`/jobs/${jobId}/rollouts/${next}`}>The one that took its place</Link>}
+        </Empty>
+      )}
+      {rollout.status === "in_progress" && (
+        <Empty title="This rollout has not ended yet">
+          <span>Its conversation is shown here once it has.</span>
+        </Empty>
+      )}
+      {hasEnded(rollout) ? (
+        <Loaded jobId={jobId} rollout={rollout} />
+      ) : (
+        <BareCalls jobId={jobId} traceId={rollout.id} />
+      )}
+    </>
+  );
+}
+
+function BareCalls({ jobId, traceId }: Props) {
+  const attempts = useAttempts(jobId, traceId);
+  const { others } = sorted(attempts.data ?? NO_ATTEMPTS, new Set());
+  return others.length > 0 && <CallsPanel title="Calls" calls={others} />;
+}
+
+function Loaded({ jobId, rollout }: { jobId: string; rollout: EndedRollout }) {
   const job = useJob(jobId);
   const declared = job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : [];
   const colors = toolColors(toolOrder(declared, Object.keys(rollout.record.tool_calls)));

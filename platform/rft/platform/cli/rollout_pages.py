@@ -41,20 +41,26 @@ _COUNTS = ("tool calls", "tokens", "took")
 
 def rollout_page(rollout: WholeRollout) -> RenderableType:
     """The conversation, then how it was judged."""
-    names = {call.call_id: call.name for message in rollout.record.messages for call in message.tool_calls}
+    record = rollout.record
+    tokens = counted(rollout.completion_tokens, "token")
     parts: list[RenderableType] = [
         facts(
             [
                 ("trace", rollout.id),
                 ("place", f"{rollout.split}, step {rollout.step}, row {rollout.row_index}, #{rollout.group_index}"),
                 ("policy version", str(rollout.policy_version)),
-                ("took", f"{duration(rollout.duration_s)}, {counted(rollout.completion_tokens, 'token')} sampled"),
+                ("took", None if record is None else f"{duration(rollout.duration_s)}, {tokens} sampled"),
             ]
         )
     ]
-    for message in rollout.record.messages:
+    if rollout.status != "ended":
+        parts += [Text(), _unused(rollout)]
+    if record is None:
+        return Group(*parts)
+    names = {call.call_id: call.name for message in record.messages for call in message.tool_calls}
+    for message in record.messages:
         parts += _spoken(message, names)
-    return Group(*parts, Text(), _verdict(rollout, rollout.record.outcome))
+    return Group(*parts, Text(), _verdict(rollout, record.outcome))
 
 
 def attempt_table(attempts: Sequence[Attempt]) -> Fitted:
@@ -129,6 +135,13 @@ def _arguments(text: str) -> str:
         return printable(json.dumps(json.loads(text), ensure_ascii=False))
     except ValueError:
         return printable(text)
+
+
+def _unused(rollout: WholeRollout) -> Text:
+    if rollout.status != "abandoned":
+        return Text("under way: its conversation is shown once it has ended", style="dim")
+    instead = "" if rollout.superseded_by is None else f"; {rollout.superseded_by} took its place"
+    return Text(f"abandoned, counted nowhere: it was cut off, or its step was done again{instead}", style="yellow")
 
 
 def _verdict(rollout: Rollout, outcome: Outcome) -> Text:

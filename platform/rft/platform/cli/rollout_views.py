@@ -64,7 +64,9 @@ class RolloutRecord(View):
 class WholeRollout(Rollout):
     """One rollout with its conversation."""
 
-    record: RolloutRecord
+    status: str = "ended"
+    superseded_by: str | None = None
+    record: RolloutRecord | None
 
 
 class Attempt(View):

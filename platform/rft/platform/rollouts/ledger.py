@@ -3,6 +3,7 @@
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.jobs.service import expect_job
+from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.ledger_objects import (
     AttemptObject,
     EndpointHealth,
@@ -25,8 +26,9 @@ async def list_attempts(
     await expect_job(uow, job_id)
     if after is not None and not (after.isascii() and after.isdecimal() and int(after) <= _MAX_ID):
         raise unknown_cursor(after)
-    # A rollout that has not ended yet has attempts and no row.
-    rollout = await RolloutRepository(uow.connection).get(job_id, trace_id)
+    rollout = await RolloutRepository(uow.connection).get(job_id, trace_id) or await BegunRepository(
+        uow.connection
+    ).get(job_id, trace_id)
     step = None if rollout is None else rollout.step
     rows = await LedgerRepository(uow.connection).of_rollout(
         job_id, trace_id, step=step, after=None if after is None else int(after), limit=limit + 1

@@ -3,9 +3,11 @@
 from typing import Literal
 
 from rft.core.events import RolloutDone, StepDone
-from rft.core.failure import Stage
+from rft.core.failure import Failure, Stage
+from rft.core.grade import Grade
 from rft.core.rollout import Split
 from rft.platform.api.pagination import Listed
+from rft.platform.rollouts.begun_repository import BegunRow
 from rft.platform.rollouts.repository import RolloutRow, StepRow
 
 
@@ -44,9 +46,17 @@ class RolloutSummary(Listed):
 
 
 class RolloutDetail(RolloutSummary):
-    """One rollout with everything the trainer reported, its messages among it."""
+    """One conversation with everything the trainer reported, its messages among it.
 
-    record: RolloutDone
+    Those that are abandoned, or not over, are in no list and no figure.
+    """
+
+    status: Literal["in_progress", "ended", "abandoned"]
+    """`abandoned`: it was cut off, or its step was done again. Nothing of it was used."""
+    superseded_by: str | None
+    """Id of the rollout that took the place of an abandoned one, once it is known."""
+    record: RolloutDone | None
+    """None where no end was reported; the figures are zeros and nulls then."""
 
 
 def to_step_object(row: StepRow) -> StepObject:
@@ -58,4 +68,33 @@ def to_rollout_detail(row: RolloutRow, record: RolloutDone) -> RolloutDetail:
     """The row and its record on the wire."""
     fields = row.model_dump(exclude={"trace_id", "created_at"})
     created_at = int(row.created_at.timestamp())
-    return RolloutDetail.model_validate({**fields, "id": row.trace_id, "created_at": created_at, "record": record})
+    said = {"id": row.trace_id, "created_at": created_at, "record": record}
+    return RolloutDetail.model_validate({**fields, **said, "status": "ended", "superseded_by": None})
+
+
+def to_begun_detail(row: BegunRow) -> RolloutDetail:
+    """A conversation that is under way, or that counts no more, on the wire."""
+    done = row.record
+    outcome = None if done is None else done.outcome
+    failure = outcome if isinstance(outcome, Failure) else None
+    return RolloutDetail(
+        id=row.trace_id,
+        split=row.split,
+        step=row.step,
+        epoch=row.epoch,
+        row_index=row.row_index,
+        group_index=row.group_index,
+        attempt=row.attempt,
+        policy_version=row.policy_version,
+        reward=outcome.reward if isinstance(outcome, Grade) else None,
+        failure_code=failure and failure.code,
+        failure_stage=failure and failure.stage,
+        stop_reason=done and done.stop_reason,
+        tool_calls=0 if done is None else sum(done.tool_calls.values()),
+        completion_tokens=0 if done is None else done.completion_tokens,
+        duration_s=0.0 if done is None else done.duration_s,
+        created_at=int(row.created_at.timestamp()),
+        status="abandoned" if row.is_abandoned else "in_progress",
+        superseded_by=row.superseded_by,
+        record=done,
+    )

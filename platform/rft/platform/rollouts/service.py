@@ -3,9 +3,11 @@
 from rft.platform.api.errors import NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.service import expect_job
+from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.objects import (
     RolloutDetail,
     StepObject,
+    to_begun_detail,
     to_rollout_detail,
     to_step_object,
 )
@@ -37,10 +39,13 @@ async def list_rollouts(uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, 
 
 
 async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDetail:
-    """One rollout with its messages. Raises NotFound."""
+    """One rollout with its messages, or a conversation that is none yet or no more. Raises NotFound."""
     rollouts = RolloutRepository(uow.connection)
     row, record = await rollouts.get(job_id, trace_id), await rollouts.record(job_id, trace_id)
-    if row is None or record is None:
-        await expect_job(uow, job_id)
-        raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
-    return to_rollout_detail(row, record)
+    if row is not None and record is not None:
+        return to_rollout_detail(row, record)
+    begun = await BegunRepository(uow.connection).get(job_id, trace_id)
+    if begun is not None:
+        return to_begun_detail(begun)
+    await expect_job(uow, job_id)
+    raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")

@@ -1,6 +1,6 @@
 """Rows that come by the thousand: rollouts and the ledger's attempts, written with COPY."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -16,19 +16,31 @@ from rft.platform.worker.storable import storable_json_bytes, storable_text
 _Row = tuple[str | int | float | bytes | None, ...]
 
 
-async def store_rollouts(connection: AsyncConnection[TupleRow], job_id: str, lines: Sequence[LogLine]) -> None:
-    """The rollouts of these lines; one that is there already is replaced. Other events are left out."""
+async def store_rollouts(connection: AsyncConnection[TupleRow], job_id: str, lines: Sequence[LogLine]) -> set[str]:
+    """The rollouts of these lines; one that is there already is replaced. Other events are left out.
+
+    Returns the ids of those stored.
+    """
     told = [(line.at, line.event) for line in lines if isinstance(line.event, UnreadRollout)]
+    stored: set[str] = set()
     if not told:
-        return
+        return stored
+
+    def rows() -> Iterator[_Row]:
+        for at, unread in told:
+            rollout = unread.read()
+            stored.add(rollout.trace_id)
+            yield _rollout_row(job_id, at, rollout)
+
     try:
         async with connection.transaction():
-            await _copy(connection, _ROLLOUTS, (_rollout_row(job_id, at, rollout.read()) for at, rollout in told))
+            await _copy(connection, _ROLLOUTS, rows())
     except UniqueViolation:
         # So seldom that looking beforehand would cost more. The last line of a rollout counts.
-        rows = {row[0]: row for row in (_rollout_row(job_id, at, rollout.read()) for at, rollout in told)}
-        await connection.execute("delete from rollouts where trace_id = any(%s)", (list(rows),))
-        await _copy(connection, _ROLLOUTS, rows.values())
+        last = {row[0]: row for row in rows()}
+        await connection.execute("delete from rollouts where trace_id = any(%s)", (list(last),))
+        await _copy(connection, _ROLLOUTS, last.values())
+    return stored
 
 
 async def store_attempts(connection: AsyncConnection[TupleRow], job_id: str, lines: Sequence[LogLine]) -> None:

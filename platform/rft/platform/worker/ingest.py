@@ -15,7 +15,7 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
-    RolloutBegan,
+    RolloutsBegan,
     RoundRedone,
     RunEnded,
     RunStarted,
@@ -24,6 +24,7 @@ from rft.core.events import (
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
 from rft.platform.jobs.repository import JobError, JobHold
+from rft.platform.worker.begun_rollouts import store_begun, void_after, void_round
 from rft.platform.worker.bulk_rows import store_attempts, store_rollouts
 from rft.platform.worker.ending import fail, pause_for_failure
 from rft.platform.worker.job_events import add_event, add_metrics_event
@@ -71,7 +72,7 @@ class Ingest:
                 if line.seq != done.last_seq + 1:
                     raise LogGap(f"the event log jumps from {done.last_seq} to {line.seq}")
                 done.last_seq = line.seq
-                if isinstance(line.event, UnreadRollout | AttemptsMade):
+                if isinstance(line.event, UnreadRollout | RolloutsBegan | AttemptsMade):
                     in_bulk.append(line)
                     continue
                 await self._store_in_bulk(connection, in_bulk)
@@ -95,8 +96,6 @@ class Ingest:
             case StepDone():
                 await self._step(connection, line, line.event)
                 done.highest_step = max(done.highest_step, line.event.step)
-            case RolloutBegan():
-                pass
             case Notice():
                 await self._notice(connection, line, line.event)
             case RoundRedone():
@@ -109,17 +108,18 @@ class Ingest:
                 done.is_held = False
             case RunEnded():
                 done.ended = line.event
-            case UnreadRollout() | AttemptsMade():
+            case UnreadRollout() | RolloutsBegan() | AttemptsMade():
                 raise AssertionError("these are stored in bulk")
 
     async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> None:
-        await store_rollouts(connection, self.lease.job_id, lines)
+        ended = await store_rollouts(connection, self.lease.job_id, lines)
+        await store_begun(connection, self.lease.job_id, lines, ended=ended)
         await store_attempts(connection, self.lease.job_id, lines)
 
     async def _rewind(self, connection: AsyncConnection[TupleRow], line: LogLine, started: RunStarted) -> None:
         job_id, kept = self.lease.job_id, -1 if started.resumed_from_step is None else started.resumed_from_step
         await connection.execute("delete from steps where job_id = %s and step > %s", (job_id, kept))
-        await connection.execute("delete from rollouts where job_id = %s and step > %s", (job_id, kept))
+        await void_after(connection, job_id, kept)
         await connection.execute("delete from attempts where job_id = %s and step > %s", (job_id, kept))
         await connection.execute("delete from checkpoints where job_id = %s and step > %s", (job_id, kept))
         await connection.execute(
@@ -143,9 +143,7 @@ class Ingest:
             " (select trace_id from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s)",
             void,
         )
-        await connection.execute(
-            "delete from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s", void
-        )
+        await void_round(connection, self.lease.job_id, redone.step, redone.split)
         data: JsonObject = {
             "code": "rolled_out_anew",
             "step": redone.step,

@@ -14,8 +14,8 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
-    RolloutBegan,
     RolloutDone,
+    RolloutsBegan,
     RoundRedone,
     RunEnded,
     RunStarted,
@@ -102,7 +102,7 @@ class UnreadRollout:
 
 LoggedEvent = (
     UnreadRollout
-    | RolloutBegan
+    | RolloutsBegan
     | AttemptsMade
     | RunStarted
     | StepDone
