@@ -182,7 +182,7 @@ async def cancel_and_fence(connection: AsyncConnection[TupleRow], job_id: str) -
     """
     await connection.execute(
         "update jobs set status = 'cancelled', finished_at = clock_timestamp(), is_cancel_requested = true,"
-        " is_pause_requested = false, hold = null, lease_token = lease_token + 1,"
+        " is_pause_requested = false, hold = null, pause_reason = null, lease_token = lease_token + 1,"
         " lease_owner = case when " + _HAS_TRAINER + " then lease_owner end,"
         " lease_until = case when " + _HAS_TRAINER + " then lease_until end where id = %s",
         (job_id,),
