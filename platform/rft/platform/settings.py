@@ -5,14 +5,21 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AliasChoices, Field, IPvAnyNetwork
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AliasChoices, Field, IPvAnyNetwork, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from rft.core.errors import RftError
 
 
 def _default_home() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/rft")
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "rft"
+
+
+class BadSetting(RftError):
+    """The environment sets something to what it cannot be; the message names the variables."""
 
 
 class Settings(BaseSettings):
@@ -32,7 +39,7 @@ class Settings(BaseSettings):
     """`redis://`, `rediss://`, `redis+socket://` or `amqp://`. Unset: an embedded Valkey under `home`."""
     host: str = "127.0.0.1"
     """Address the API and dashboard listen on."""
-    port: int = 8787
+    port: int = Field(default=8787, ge=0, le=65_535)
     """Their port; 0 takes a free one."""
     session_max_s: float = Field(default=604_800.0, gt=0)
     """How long a browser stays signed in to the dashboard; revoking the key it signed in with ends it at once."""
@@ -44,19 +51,19 @@ class Settings(BaseSettings):
     has_starter: bool = True
     """Offer the built-in `starter` policy as a base model; it is built on first use."""
 
-    lease_ttl_s: float = 60.0
+    lease_ttl_s: float = Field(default=60.0, gt=0)
     """How long a silent worker keeps a job. The embedded form sets 8."""
-    heartbeat_s: float = 15.0
+    heartbeat_s: float = Field(default=15.0, gt=0)
     """How often a worker renews its lease. The embedded form sets 2."""
-    reconcile_s: float = 5.0
+    reconcile_s: float = Field(default=5.0, gt=0)
     """How often lost jobs are looked for. The embedded form sets 2."""
-    train_slots: int = 1
+    train_slots: int = Field(default=1, ge=1)
     """Trainers running at once on one host."""
-    max_launches_without_progress: int = 4
+    max_launches_without_progress: int = Field(default=4, ge=1)
     """A job whose trainer died this often without finishing a step has failed."""
     trainer_grace_s: float = 10.0
     """How long a trainer that is asked to stop may take before it is killed."""
-    trainer_silence_s: float = 3600.0
+    trainer_silence_s: float = Field(default=3600.0, ge=0)
     """A trainer that reports nothing for so long, and is not held, is killed and started again; 0: never."""
     trainer_command: tuple[str, ...] = ()
     """What is started with a run directory as its last argument. JSON. Unset: our own trainer."""
@@ -67,7 +74,7 @@ class Settings(BaseSettings):
     """Deadline of one attempt of a tool call."""
     grader_timeout_s: float = 600.0
     """Deadline of one attempt of a grade."""
-    max_retries: int = 3
+    max_retries: int = Field(default=3, ge=0)
     """Retries of one call to an endpoint, after the first attempt."""
     retry_total_s: float = 1800.0
     """All attempts of one call and the waits between them."""
@@ -75,9 +82,9 @@ class Settings(BaseSettings):
     """First wait between attempts; doubles each time, with full jitter."""
     rollout_deadline_s: float = 3600.0
     """Deadline of one rollout, sampling, tools and grading together."""
-    rollout_max_tokens: int = 4096
+    rollout_max_tokens: int = Field(default=4096, ge=1)
     """Tokens the policy may sample in one rollout."""
-    max_calls_in_flight: int = 512
+    max_calls_in_flight: int = Field(default=512, ge=1)
     """Concurrent calls to one endpoint at most."""
     max_call_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)
     """A call to an endpoint beyond this is not made; traces for graders are shortened to it."""
@@ -103,9 +110,9 @@ class Settings(BaseSettings):
     """Its key."""
     judge_timeout_s: float = 120.0
     """Deadline of one call to the judge."""
-    judge_max_concurrency: int = 64
+    judge_max_concurrency: int = Field(default=64, ge=1)
     """Calls to the judge in flight at most."""
-    rehearsal_max_rollouts: int = 2048
+    rehearsal_max_rollouts: int = Field(default=2048, ge=1)
     """Rollouts of a rehearsal at most; a larger burst is played in part."""
     rehearsal_max_s: float = 300.0
     """A rehearsal that takes longer is broken off and reported as far as it came."""
@@ -122,7 +129,7 @@ class Settings(BaseSettings):
     """Learning rate of the adapter at learning_rate_multiplier 1, for all base models but the starter."""
     engine: str = "transformers"
     """What samples: `transformers`, or `package.module:factory`."""
-    torch_threads: int = 2
+    torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
     log_level: str = "INFO"
     """Level of our own log lines."""
@@ -165,5 +172,27 @@ def client_settings() -> ClientSettings:
 
 @cache
 def settings() -> Settings:
-    """The process's settings, read once."""
-    return Settings()  # pyright: ignore[reportCallIssue]
+    """The process's settings, read once. Raises BadSetting."""
+    try:
+        return Settings()  # pyright: ignore[reportCallIssue]
+    except SettingsError as problem:
+        # Raised where a variable that is to be JSON is none; its words name the field and no variable.
+        names = {name: _variable(name) for name in Settings.model_fields}
+        named = next((names[name] for name in names if f'"{name}"' in str(problem)), "a setting")
+        raise BadSetting(f"{named} is wrong: it is not JSON ({problem.__cause__ or problem})") from problem
+    except ValidationError as problem:
+        raise BadSetting("; ".join(_in_words(error) for error in problem.errors())) from problem
+
+
+def _in_words(error: ErrorDetails) -> str:
+    """Without the value, which may be a secret."""
+    name, *inside = map(str, error["loc"])
+    variable = _variable(name) if name in Settings.model_fields else name.upper()
+    where = f" (at '{'.'.join(inside)}')" if inside else ""
+    return f"{variable} is wrong{where}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _variable(field: str) -> str:
+    """The environment variable that sets it."""
+    is_bare = isinstance(Settings.model_fields[field].validation_alias, AliasChoices)
+    return field.upper() if is_bare else f"RFT_{field.upper()}"

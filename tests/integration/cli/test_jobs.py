@@ -12,7 +12,7 @@ from rft.core.failure import FailureCode
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Run, Shell
 from tests.integration.worker.train_events import attempts_made, hold_began, one_step, rollout_done, whole_run
-from tests.integration.worker.workbench import ROW, jsonl
+from tests.integration.worker.workbench import ROW, Workbench, jsonl
 
 
 @pytest.fixture
@@ -50,6 +50,44 @@ async def test_a_job_is_ordered_with_its_files_shown_paused_and_cancelled(shell:
     assert again.status == 1
     assert "Created fine-tuning job" in (await shell.ok("jobs", "events", made["id"])).out
     assert "no result file yet" in (await shell.rft("jobs", "result", made["id"])).err
+
+
+async def test_a_refused_order_leaves_no_uploads_behind(shell: Shell, order: dict[str, Any]) -> None:
+    rows = shell.put("rows.jsonl", jsonl(ROW))
+    body = shell.write("job.json", {**order, "model": "nobody"})
+    for command in (
+        ("jobs", "create", body, "--train", rows, "--valid", rows),
+        ("jobs", "create", body, "--train", rows, "--valid", shell.put("bad.jsonl", b"no json\n")),
+    ):
+        refused = await shell.rft(*command)
+        assert refused.status == 1
+        assert (await shell.ok("files", "list", "--json")).json == []
+    rehearsal = shell.write("rehearsal.json", {**order, "method": {"type": "dpo"}})
+    refused = await shell.rft("rehearse", rehearsal, "--file", rows, "--remote")
+    assert (refused.status, "method.type" in refused.err) == (1, True)
+    assert (await shell.ok("files", "list", "--json")).json == []
+
+
+async def test_an_order_that_may_have_been_taken_keeps_its_uploads(
+    shell: Shell, order: dict[str, Any], bench: Workbench
+) -> None:
+    async with bench.database.transaction() as connection:
+        await connection.execute("alter table jobs rename column metadata to hidden")
+    rows = shell.put("rows.jsonl", jsonl(ROW))
+    failed = await shell.rft("jobs", "create", shell.write("job.json", order), "--train", rows)
+    (file,) = (await shell.ok("files", "list", "--json")).json
+    assert failed.status == 1
+    assert f"uploaded and kept, as the order may have been taken: {file['id']}" in failed.err
+
+
+async def test_what_the_platform_doubts_of_an_order_is_told_at_once(shell: Shell, order: dict[str, Any]) -> None:
+    order["method"]["reinforcement"]["hyperparameters"] = {"n_epoch": 5}
+    rows = shell.put("rows.jsonl", jsonl(ROW))
+    for as_json in ((), ("--json",)):
+        made = await shell.ok("jobs", "create", shell.write("job.json", order), "--train", rows, *as_json)
+        (told,) = [text for text in made.err.splitlines() if text.startswith("warning: These fields are not known")]
+        assert "n_epoch" in told
+        assert "warning" not in made.out.replace("has_warnings", "")
 
 
 async def test_a_refused_order_names_its_param(shell: Shell, order: dict[str, Any]) -> None:

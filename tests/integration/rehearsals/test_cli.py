@@ -53,10 +53,11 @@ class Switch:
     """Every tool call is refused while it is on."""
 
     is_on = False
+    status = 500
 
     def next(self, call: Any) -> Fault | None:
         """A refusal, or none."""
-        return Fault(FaultKind.STATUS, status=500) if self.is_on and call.path == "/tool" else None
+        return Fault(FaultKind.STATUS, status=self.status) if self.is_on and call.path == "/tool" else None
 
 
 @pytest.fixture
@@ -119,6 +120,17 @@ def test_failed_rollouts_are_an_exit_code(folder: Path, switch: Switch) -> None:
     result = rft(str(folder / "job.json"), "--max-rollouts", "4")
     assert result.exit_code == 1
     assert "answered 5xx in 100% of calls" in " ".join(result.stdout.split())
+
+
+def test_a_tool_that_is_not_there_is_an_exit_code(folder: Path, switch: Switch) -> None:
+    switch.is_on, switch.status = True, 404
+    result = rft(str(folder / "job.json"), "--max-rollouts", "4")
+    assert result.exit_code == 1, result.output
+    assert "The tool search seems not to be there" in " ".join(result.stdout.split())
+    report = json.loads(rft(str(folder / "job.json"), "--max-rollouts", "4", "--json").stdout)
+    assert report["missing_tools"] == ["search"]
+    switch.status = 400
+    assert rft(str(folder / "job.json"), "--max-rollouts", "4").exit_code == 0, "the arguments were made up"
 
 
 @pytest.mark.parametrize(

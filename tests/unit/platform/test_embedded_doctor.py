@@ -95,3 +95,23 @@ def test_examine_looks_at_everything_and_loads_nothing_heavy(tmp_path: Path) -> 
     found = doctor.examine(settings(tmp_path))
     assert len(found) == 11
     assert all(finding.what for finding in found)
+
+
+def test_base_models_are_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "config.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    places = {
+        "a": str(tmp_path / "whole"),
+        "b": str(tmp_path / "empty"),
+        "c": str(tmp_path / "gone"),
+        "d": "./gone",
+        "e": "models/deep/gone",
+        "f": "Qwen/Qwen3-4B",
+    }
+    findings = doctor.check_base_models(places)
+    levels = [Level.OK, Level.ERROR, Level.ERROR, Level.ERROR, Level.ERROR, Level.WARN]
+    assert [finding.level for finding in findings] == levels
+    assert all(f"'{name}'" in finding.what for name, finding in zip(places, findings, strict=True))
+    whole = doctor.examine(settings(tmp_path, base_models=places))
+    assert [finding for finding in whole if finding.what.startswith("base model")] == findings

@@ -224,6 +224,9 @@ class _Burst:
             result = await self.tools.call(call, tools=tools, item=row.item, trace_id=trace_id)
             if result.failure is not None:
                 return result.failure
+            self.seen.answered[call.name] += 1
+            if result.suspected_failure is not None:
+                self.seen.not_found[call.name] += 1
             messages.append(Message(role=Role.ASSISTANT, content="", tool_calls=(call,)))
             messages.append(
                 Message(role=Role.TOOL, content=result.output or "", tool_call_id=call.call_id, name=call.name)

@@ -34,6 +34,7 @@ def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:
     """What to do, most urgent first."""
     said = [
         *_about_rollouts(report, plan),
+        *_about_missing_tools(report),
         *(sentence for endpoint in report.endpoints for sentence in _about_errors(endpoint)),
         *(sentence for endpoint in report.endpoints for sentence in _about_rejections(endpoint)),
         *_about_capacity(report.endpoints, plan),
@@ -66,6 +67,14 @@ def _about_rollouts(report: RehearsalReport, plan: RehearsalPlan) -> Iterator[st
         yield (
             f"{_percent(report.excluded_share)} of the rollouts ended in an endpoint's failure and would teach nothing:"
             " mend what is named below."
+        )
+
+
+def _about_missing_tools(report: RehearsalReport) -> Iterator[str]:
+    for name in report.missing_tools:
+        yield (
+            f"The tool {name} seems not to be there: a job would be held at its first step. Correct its `server_url`,"
+            " or, where it means what it says, let it give these replies an `output`."
         )
 
 

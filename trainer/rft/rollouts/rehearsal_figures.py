@@ -9,6 +9,7 @@ from rft.core.failure import Failure, Stage
 from rft.core.graders import EndpointGrader
 from rft.core.spec import ToolServer
 from rft.egress.endpoint import endpoint_key, public_url
+from rft.rollouts.missing_tools import NEARLY_ALL
 from rft.rollouts.rehearsal_capacity import Capacity, capacity_of
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 from rft.rollouts.stats import percentile
@@ -24,6 +25,10 @@ class Seen:
     """Of tools and graders."""
     callback_failures: list[Failure] = field(default_factory=list[Failure])
     unwritten_calls: int = 0
+    answered: Counter[str] = field(default_factory=Counter[str])
+    """Calls that brought something for a model to read, by tool."""
+    not_found: Counter[str] = field(default_factory=Counter[str])
+    """Those of them that were answered as if the tool were not there."""
     wall_s: float = 0.0
     own_delays_s: list[float] = field(default_factory=list[float])
     """How late this process was at its own work, again and again."""
@@ -66,6 +71,9 @@ def to_report(
         excluded_share=excluded / max(1, seen.finished),
         unfinished_rollouts=unfinished,
         unwritten_calls=seen.unwritten_calls,
+        missing_tools=tuple(
+            sorted(name for name, count in seen.not_found.items() if count > NEARLY_ALL * seen.answered[name])
+        ),
         wall_s=seen.wall_s,
         expected_step_s=None if unfinished else seen.wall_s * max(1.0, plan.burst / plan.rollouts),
         own_delay_p95_ms=_ms(own_delay_s) or 0.0,

@@ -75,6 +75,8 @@ class RehearsalReport(Record):
     """Broken off when the rehearsal's time was up."""
     unwritten_calls: int
     """Calls left out because no arguments could be made up that fit the tool's schema."""
+    missing_tools: tuple[str, ...] = ()
+    """Tools that answered 404, 405 or 410 without an `output` to nearly every call: a job would be held at once."""
     wall_s: float
     expected_step_s: float | None
     """What tools and grader take of a training step; None when the burst was not finished."""

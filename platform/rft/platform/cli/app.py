@@ -137,7 +137,7 @@ def rehearse(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Play the burst of a job's step at its tools and grader, without a model; 1 when rollouts failed."""
+    """Play the burst of a job's step at its tools and grader, without a model; 1 when a job would fail."""
     from rich.console import Console
 
     from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal, show
@@ -149,14 +149,14 @@ def rehearse(
         from rft.platform.cli.chosen import chosen_settings
 
         try:
-            report = run_rehearsal(wanted, chosen_settings(), is_quiet=as_json)
+            report = run_rehearsal(wanted, chosen_settings(as_json=as_json), is_quiet=as_json)
         except CannotRehearse as problem:
             _give_up(problem, as_json=as_json)
         if as_json:
             typer.echo(report.model_dump_json(indent=2))
     if not as_json:
         show(report, Console())
-    if report.excluded_rollouts or report.unfinished_rollouts:
+    if report.excluded_rollouts or report.unfinished_rollouts or report.missing_tools:
         raise typer.Exit(1)
 
 

@@ -4,10 +4,11 @@ import importlib.metadata
 import importlib.util
 import locale
 import os
+import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from rft.platform.embedded.valkey import find_binary, wheel_binary
 from rft.platform.settings import Settings
 
 _GIB = 1 << 30
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _DISK_NEEDED_GIB = 2.0
 _MEMORY_NEEDED_GIB, _MEMORY_WANTED_GIB = 2.0, 4.0
 _CONNECT_PATIENCE_S = 3.0
@@ -68,6 +70,7 @@ def examine(settings: Settings) -> list[Finding]:
         check_python(sys.version_info[:3]),
         *(check_modules(extra, names) for extra, names in _MODULES.items()),
         *check_servers(settings),
+        *check_base_models(settings.base_models),
         check_home(settings.home),
         check_disk(settings.home, _free_disk_gib(settings.home)),
         check_memory(_memory_gib()),
@@ -161,6 +164,28 @@ def _connect(url: str) -> None:
         return
     default = 5672 if parts.scheme.startswith("amqp") else 6379
     socket.create_connection((parts.hostname or "localhost", parts.port or default), _CONNECT_PATIENCE_S).close()
+
+
+def check_base_models(models: Mapping[str, str]) -> list[Finding]:
+    """Each registered base model is there, as far as this machine can tell."""
+    return [_check_base_model(name, place) for name, place in sorted(models.items())]
+
+
+def _check_base_model(name: str, place: str) -> Finding:
+    folder = Path(place).expanduser()
+    if (folder / "config.json").is_file():
+        return ok(f"base model '{name}' at {place}")
+    if folder.is_dir():
+        return error(
+            f"base model '{name}': {place} holds no config.json",
+            "RFT_BASE_MODELS names directories with a Hugging Face model",
+        )
+    if _HUB_NAME.fullmatch(place) is None:
+        return error(f"base model '{name}': there is no directory {place}", "correct its path in RFT_BASE_MODELS")
+    return warn(
+        f"base model '{name}': there is no directory '{place}', so it is taken for a hub name",
+        "give a directory as an absolute path; a hub name needs HF_HUB_OFFLINE=0 and the way there",
+    )
 
 
 def check_home(home: Path) -> Finding:

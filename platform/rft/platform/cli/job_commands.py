@@ -35,19 +35,22 @@ def create_job(
     """Order a job: BODY.json holds what POST /v1/fine_tuning/jobs takes."""
     from rft.platform.cli.job_pages import job_page
     from rft.platform.cli.session import read_body, session
-    from rft.platform.cli.transfer import upload
-    from rft.platform.cli.views import File, Job
+    from rft.platform.cli.transfer import uploading_for_order
+    from rft.platform.cli.views import Job
 
     with session(base_url, api_key, as_json=as_json) as here:
         order = read_body(body)
-        for field, path in (("training_file", train), ("validation_file", valid)):
-            if path is not None:
-                order[field] = File.model_validate(upload(here, path, "fine-tune")).id
         if model is not None:
             order["model"] = model
-        made = here.client.post(_JOBS, order)
+        with uploading_for_order(here) as send:
+            for field, path in (("training_file", train), ("validation_file", valid)):
+                if path is not None:
+                    order[field] = send(path)
+            made = here.client.post(_JOBS, order)
         here.show(made, Job, job_page)
         job_id = Job.model_validate(made).id
+        for warning in _warnings(here, job_id):
+            here.warn(warning)
     if watch:
         watch_job(job_id, base_url, api_key, as_json)
 
@@ -256,6 +259,19 @@ def _path(job_id: str, *more: str) -> str:
     from rft.platform.cli.client import part
 
     return "/".join((_JOBS, part(job_id), *more))
+
+
+def _warnings(here: "Session", job_id: str) -> list[str]:
+    """What the platform finds doubtful in an order that it took, such as fields that nobody knows."""
+    from rft.platform.cli.client import PlatformProblem
+    from rft.platform.cli.views import Event
+
+    try:
+        found = here.client.listed(_path(job_id, "events"), limit=100).found
+    except PlatformProblem:
+        return []  # The order is placed; its events can be read later.
+    events = [Event.model_validate(raw) for raw in reversed(found)]
+    return [event.message for event in events if event.level == "warn"]
 
 
 def _move(

@@ -43,7 +43,7 @@ def list_keys(
     from rft.platform.embedded.faults import StartFailed
 
     try:
-        found = [key for key in all_keys(chosen_settings(home)) if show_all or key.revoked_at is None]
+        found = [key for key in all_keys(chosen_settings(home, as_json=as_json)) if show_all or key.revoked_at is None]
     except StartFailed as problem:
         _give_up(problem, as_json=as_json)
     if as_json:

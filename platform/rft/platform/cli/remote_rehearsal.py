@@ -10,8 +10,7 @@ from rft.platform.cli.client import PlatformProblem, part
 from rft.platform.cli.rehearsal_pages import Rehearsal
 from rft.platform.cli.rehearse import Wanted
 from rft.platform.cli.session import CannotDo, Session, read_body
-from rft.platform.cli.transfer import upload
-from rft.platform.cli.views import File
+from rft.platform.cli.transfer import uploading_for_order
 
 _POLL_S = 0.5
 
@@ -19,11 +18,12 @@ _POLL_S = 0.5
 def rehearse_there(here: Session, wanted: Wanted) -> JsonObject:
     """The finished rehearsal as the API has it. Raises CannotDo when it failed; Ctrl-C cancels it, too."""
     order = read_body(str(wanted.job))
-    if wanted.rows is not None:
-        order["training_file"] = File.model_validate(upload(here, wanted.rows, "fine-tune")).id
     numbers = {"calls_per_rollout": wanted.calls_per_rollout, "max_rollouts": wanted.max_rollouts}
     order |= {name: value for name, value in numbers.items() if value is not None}
-    raw = here.client.post("/rehearsals", order)
+    with uploading_for_order(here) as send:
+        if wanted.rows is not None:
+            order["training_file"] = send(wanted.rows)
+        raw = here.client.post("/rehearsals", order)
     ordered = Rehearsal.model_validate(raw)
     path = f"/rehearsals/{part(ordered.id)}"
     try:

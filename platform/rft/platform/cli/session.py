@@ -85,6 +85,10 @@ class Session:
         """One line of the answer."""
         self.out.print(text, markup=False, highlight=False)
 
+    def warn(self, text: str) -> None:
+        """What may go wrong with what was done; never part of the answer."""
+        self.err.print(f"warning: {text}", markup=False, highlight=False, style="yellow", soft_wrap=True)
+
     def note(self, text: str) -> None:
         """For the person, never part of the answer."""
         self.err.print(text, markup=False, highlight=False, style="dim")

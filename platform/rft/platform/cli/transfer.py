@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from rft.core.base import JsonObject
-from rft.platform.cli.client import part
+from rft.platform.cli.client import LineLost, PlatformProblem, part
 from rft.platform.cli.session import CannotDo, Session
 from rft.platform.cli.views import File
 from rft.platform.cli.words import one_line
@@ -45,6 +45,34 @@ def upload(here: Session, path: Path, purpose: str, expires_after_s: int | None 
         fields |= {"expires_after[anchor]": "created_at", "expires_after[seconds]": str(expires_after_s)}
     with moving(here.err, path.name, path.stat().st_size, is_quiet=here.as_json) as on_bytes:
         return here.client.upload(path, fields, on_bytes)
+
+
+@contextmanager
+def uploading_for_order(here: Session) -> Generator[Callable[[Path], str]]:
+    """Sends files for one order, gives their ids; deletes them again where the order is refused."""
+    sent: list[str] = []
+
+    def send(path: Path) -> str:
+        sent.append(File.model_validate(upload(here, path, "fine-tune")).id)
+        return sent[-1]
+
+    try:
+        yield send
+    except LineLost:
+        if sent:
+            here.note(f"uploaded and kept, as the order may have been taken: {', '.join(sent)}")
+        raise
+    except (PlatformProblem, CannotDo, OSError, KeyboardInterrupt):
+        for file_id in sent:
+            _take_back(here, file_id)
+        raise
+
+
+def _take_back(here: Session, file_id: str) -> None:
+    try:
+        here.client.delete(f"/files/{part(file_id)}")
+    except PlatformProblem as problem:
+        here.note(f"{file_id} was uploaded and is left: {problem}")
 
 
 def download(here: Session, file: File, output: Path, *, may_overwrite: bool) -> None:

@@ -1,0 +1,48 @@
+"""A setting that cannot be is told in one line that names its variable, never with its value."""
+
+import pytest
+from typer.testing import CliRunner
+
+from rft.platform.cli.app import app
+from rft.platform.settings import BadSetting, settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("RFT_BASE_MODELS", "{oops", "it is not JSON"),
+        ("RFT_BASE_MODELS", '{"tiny": 5}', "(at 'tiny')"),
+        ("RFT_BASE_MODELS", "[]", "valid dictionary"),
+        ("RFT_TRAIN_SLOTS", "many", "valid integer"),
+        ("RFT_TRAIN_SLOTS", "0", "greater than or equal to 1"),
+        ("RFT_ALLOW_CIDRS", "10.0.0.0/8", "it is not JSON"),
+        ("RFT_ALLOW_CIDRS", '["s3cret"]', "(at '0"),
+        ("RFT_PORT", "99999", "65535"),
+        ("RFT_LEASE_TTL_S", "-1", "greater than 0"),
+        ("RFT_SESSION_MAX_S", "0", "greater than 0"),
+    ],
+)
+@pytest.mark.parametrize("command", [("doctor",), ("up",), ("keys", "list"), ("secrets", "show"), ("jobs", "list")])
+def test_every_command_says_which_variable_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], variable: str, value: str, words: str
+) -> None:
+    for name in ("RFT_BASE_URL", "RFT_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    settings.cache_clear()
+    done = CliRunner().invoke(app, command)
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (1, 1, "")
+    assert done.stderr.startswith(f"rft: {variable} is wrong")
+    assert words in done.stderr
+    assert "s3cret" not in done.stderr
+    settings.cache_clear()
+
+
+def test_all_that_is_wrong_is_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RFT_TRAIN_SLOTS", "many")
+    monkeypatch.setenv("RFT_PORT", "-1")
+    settings.cache_clear()
+    with pytest.raises(BadSetting, match=r"RFT_PORT is wrong.*; RFT_TRAIN_SLOTS is wrong"):
+        settings()
+    settings.cache_clear()
