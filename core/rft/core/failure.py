@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from http import HTTPStatus
 
 from pydantic import Field
 
@@ -86,6 +87,10 @@ FAULTS: dict[FailureCode, Fault] = {
     else Fault.ENDPOINT
     for code in FailureCode
 }
+
+
+NOT_FOUND_STATUSES = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})
+"""Answers of a URL behind which perhaps nothing takes calls."""
 
 
 class Failure(Record):

@@ -59,8 +59,6 @@ UNAUTHORIZED_STATUSES = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 )
 """Who asks is not let in: the key that the endpoint's owner gave is wrong, or expired."""
-NOT_FOUND_STATUSES = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})
-"""Perhaps nothing that takes calls is behind the URL."""
 TRANSIENT_STATUSES = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.TOO_EARLY})
 """4xx that say nothing about what was asked: the server, or a proxy before it, wants it sent again (RFC 9110, 8470)."""
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rft.core.base import JsonObject
-from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.failure import NOT_FOUND_STATUSES, Failure, FailureCode, Stage
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult, ToolSchema, http_mistake
 from rft.core.spec import ToolServer
-from rft.egress.classify import NOT_FOUND_STATUSES, status_words
+from rft.egress.classify import status_words
 from rft.egress.endpoint import Endpoint, blot, public_url
 from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply

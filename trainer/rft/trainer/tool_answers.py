@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.events import Notice
+from rft.core.failure import NOT_FOUND_STATUSES
 from rft.core.group import Group
 from rft.core.messages import CallMistake
 from rft.core.rollout import Rollout
-from rft.egress.classify import NOT_FOUND_STATUSES
 from rft.rollouts.missing_tools import NEARLY_ALL, answered_calls
 from rft.rollouts.stats import MadeCall, made_calls
 
