@@ -22,6 +22,7 @@ from rft.gateway_service.wire import (
     UNKNOWN_JOB,
     Breakers,
     JobOrder,
+    NotJson,
     OpenBreaker,
     Problem,
     Refusal,
@@ -80,10 +81,14 @@ def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: Shared
 
     app = FastAPI(title=trade.title, version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
     app.add_exception_handler(UnknownJob, _unknown_job)
+    app.add_exception_handler(NotJson, _not_json)
     app.add_exception_handler(ValueError, _bad_request)
     token = settings.gateway_token
     app.add_middleware(
-        Door, token=None if token is None else token.get_secret_value(), max_body_bytes=CAPS.request_bytes
+        Door,
+        token=None if token is None else token.get_secret_value(),
+        max_body_bytes=CAPS.request_bytes,
+        allowed_hosts=settings.allowed_hosts,
     )
     _add_routes(app, trade, jobs, shared)
     return app
@@ -190,6 +195,10 @@ async def _unknown_job(request: Request, error: Exception) -> Response:
 
 async def _bad_request(request: Request, error: Exception) -> Response:
     return _refuse(422, Problem(code="invalid_request", message=_words(error)))
+
+
+async def _not_json(request: Request, error: Exception) -> Response:
+    return _refuse(400, Problem(code="invalid_json", message=str(error)))
 
 
 def _words(error: Exception) -> str:

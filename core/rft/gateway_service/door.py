@@ -1,9 +1,10 @@
 """Who may come in, and with how much: checked before anything of a request is read. Plain ASGI."""
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from rft.gateway_service.hosts import is_own_host
 from rft.gateway_service.wire import Problem, Refusal, encode
 
 _Scope: TypeAlias = MutableMapping[str, Any]
@@ -15,10 +16,14 @@ OPEN_TO_ALL = "/health"
 
 
 class Door:
-    """Lets requests in that show the token and announce a body within the limit."""
+    """Lets requests in that show the token and announce a body within the limit.
 
-    def __init__(self, app: _App, *, token: str | None, max_body_bytes: int) -> None:
-        self._app, self._max_body_bytes = app, max_body_bytes
+    Without a token, what tells our callers from a page in a browser of this machine is the name that they ask for:
+    a loopback one, or one of `allowed_hosts`.
+    """
+
+    def __init__(self, app: _App, *, token: str | None, max_body_bytes: int, allowed_hosts: Sequence[str] = ()) -> None:
+        self._app, self._max_body_bytes, self._allowed_hosts = app, max_body_bytes, allowed_hosts
         self._expected = None if token is None else f"Bearer {token}".encode()
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
@@ -36,6 +41,8 @@ class Door:
         shown = headers.get(b"authorization", b"")
         if scope["path"] != OPEN_TO_ALL and self._expected and not hmac.compare_digest(shown, self._expected):
             return 401, Problem(code="wrong_token", message="the token is missing or wrong")
+        if not self._expected and not self._is_own(headers):
+            return 403, Problem(code="unknown_host", message="this service goes by another name (RFT_ALLOWED_HOSTS)")
         if b"transfer-encoding" in headers:
             return 411, Problem(code="length_required", message="say how long the body is")
         length = headers.get(b"content-length", b"0")
@@ -43,3 +50,7 @@ class Door:
             words = f"the body has more than {self._max_body_bytes:,} bytes"
             return 413, Problem(code="too_large", message=words)
         return None
+
+    def _is_own(self, headers: dict[bytes, bytes]) -> bool:
+        # Every browser sends a name; a client that sends none is no browser.
+        return b"host" not in headers or is_own_host(headers[b"host"].decode("latin-1"), self._allowed_hosts)

@@ -11,6 +11,8 @@ class ServiceSettings(BaseSettings):
 
     gateway_token: SecretStr | None = None
     """What callers must show. Unset: the service listens on this machine's own addresses only."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Without a token: names that callers may reach the service by, beside `localhost` and loopback addresses. JSON."""
     max_calls_in_flight: int = Field(default=512, ge=1)
     """Concurrent calls to one endpoint at most, all jobs together."""
     max_call_bytes: int = Field(default=1_000_000, ge=1_000, le=16_000_000)

@@ -38,16 +38,22 @@ class JobOrder(Record):
     """Which trainer process of the run this is: with a new one, the service ends what the last one left open."""
 
 
+class NotJson(ValueError):
+    """A body that cannot be read at all."""
+
+
 class Problem(Record):
     """Why a request was not answered."""
 
     code: str
     message: str
     """For people; never repeats what was sent."""
+    type: str = "invalid_request_error"
+    param: None = None
 
 
 class Refusal(Record):
-    """Body of every 4xx and 5xx."""
+    """Body of every 4xx and 5xx, in the shape of the customer's contract."""
 
     error: Problem
 
@@ -97,8 +103,14 @@ def encode(record: Record) -> bytes:
 
 
 def decode(kind: type[R], body: bytes) -> R:
-    """The record that `encode` wrote. Raises ValueError."""
-    return kind.model_validate(json.loads(body))
+    """The record that `encode` wrote. Raises ValueError, NotJson among them."""
+    try:
+        read = json.loads(body)
+    except RecursionError:
+        raise NotJson("the body is nested too deeply") from None
+    except ValueError as error:
+        raise NotJson(f"the body is not JSON: {error}") from None
+    return kind.model_validate(read)
 
 
 def refusal_words(body: bytes) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from rft.platform.files.uploading import MAX_FILE_BYTES
-from tests.integration.api.running_api import Api
+from rft.platform.settings import Settings
+from tests.integration.api.running_api import Api, Served
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
 _JSON = {"content-type": "application/json"}
@@ -75,3 +77,18 @@ async def routes(caller: httpx.AsyncClient) -> dict[str, list[str]]:
     """The paths of the document that want a key, with their methods."""
     document = (await caller.get("/openapi.json")).json()
     return {path: list(operations) for path, operations in document["paths"].items() if path not in OPEN}
+
+
+async def test_where_names_are_told_the_api_is_asked_by_no_other(migrated_url: str, tmp_path: Path, api: Api) -> None:
+    settings = Settings.model_validate(
+        {"home": tmp_path / "named", "DATABASE_URL": migrated_url, "allowed_hosts": ["rft.example.com"]}
+    )
+    with Served(settings, api.bells) as port:
+        headers = {"authorization": f"Bearer {api.key}"}
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
+            for host, status in (("evil.example", 400), ("rft.example.com", 200), (f"localhost:{port}", 200)):
+                for path in ("/v1/models", "/health", "/"):
+                    reply = await http.get(path, headers={"host": host})
+                    assert reply.status_code == status, (host, path)
+                    if status == 400:
+                        assert reply.json()["error"]["code"] == "unknown_host"

@@ -158,7 +158,7 @@ def _template_call(call: ToolCall) -> JsonObject:
     """Templates dump arguments themselves, so an object goes in as one; text that is no object stays text."""
     try:
         parsed: JsonValue = json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     arguments = parsed if isinstance(parsed, dict) else call.arguments
     return {"type": "function", "id": call.call_id, "function": {"name": call.name, "arguments": arguments}}

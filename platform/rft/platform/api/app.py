@@ -20,6 +20,7 @@ from rft.platform.api.body_limit import BodyLimitMiddleware
 from rft.platform.api.dependencies import AppServices, Services, require_key
 from rft.platform.api.document import DocumentedApi
 from rft.platform.api.errors import ErrorEnvelope
+from rft.platform.api.host_check import HostMiddleware
 from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
@@ -94,6 +95,8 @@ def create_app(
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(AuthenticationMiddleware)
     app.add_middleware(AzurePathMiddleware)
+    if config.allowed_hosts:
+        app.add_middleware(HostMiddleware, allowed=config.allowed_hosts)
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, data_prefixes=_DATA_PREFIXES)
     app.add_api_route(
