@@ -1,4 +1,4 @@
-"""The process of one python grader: it imports once, and forks a locked-up process for every grade.
+"""The process of one python grader: it imports once, and forks a locked-up process for every grade. It reads no row.
 
 Line protocol on standard input and output: the setup, answered by `{"ready": true}`; then a line per grade, answered
 by `{"score": 0.5}` or `{"error": "...", "traceback": "..."}` (the grader's doing). Instead of either:
@@ -11,6 +11,7 @@ by `{"score": 0.5}` or `{"error": "...", "traceback": "..."}` (the grader's doin
 import ast
 import gc
 import json
+import select
 import types
 import warnings
 from typing import BinaryIO
@@ -22,6 +23,7 @@ from rft.grader_gateway.builtin.sandbox.forked import (
     compile_problem,
     give_way,
     protocol,
+    reply_from_apart,
     reply_with,
     verdict,
 )
@@ -56,13 +58,20 @@ def main() -> None:
     remember_lines(setup["source"])
     gc.freeze()  # the children share these pages
     reply_with(replies, {"ready": True})
-    while request := requests.readline():
-        reply_with(replies, _graded(code, request, requests, limits, has_file_rules=has_file_rules))
+    while _is_asked(requests):
+        if not reply_from_apart(replies, lambda: _graded(code, requests, limits, has_file_rules=has_file_rules)):
+            return  # How much of the request was read nobody knows.
 
 
-def _graded(
-    code: types.CodeType, request: bytes, requests: BinaryIO, limits: Limits, *, has_file_rules: bool
-) -> dict[str, object]:
+def _is_asked(requests: BinaryIO) -> bool:
+    """Waits for a request; False once none can come. Nothing of it is read here: the children inherit this memory."""
+    poll = select.poll()
+    poll.register(requests, select.POLLIN)
+    return any(events & select.POLLIN for _, events in poll.poll())
+
+
+def _graded(code: types.CodeType, requests: BinaryIO, limits: Limits, *, has_file_rules: bool) -> dict[str, object]:
+    request = requests.readline()
     return verdict(
         lambda write_end: grade_and_exit(code, request, write_end, limits, has_file_rules=has_file_rules),
         requests,

@@ -3,16 +3,18 @@
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from typing import cast
 
 from pydantic import JsonValue
 
+from rft.scratch.folder import ScratchFolder, sweep
+
+_PREFIX = "rft-grader-"
 _REPLY_BYTES = 64 * 1024
 _ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
@@ -24,6 +26,12 @@ _ENVIRONMENT = {
 """All it gets: sets in the same order everywhere, and no threads in number libraries."""
 
 
+@cache
+def _sweep_once() -> None:
+    """What processes of ours that were killed have left."""
+    sweep(_PREFIX)
+
+
 class SandboxLost(Exception):
     """The process is gone or silent."""
 
@@ -32,14 +40,15 @@ class ChildProcess:
     """One process that runs a module of ours and answers every line with a line."""
 
     def __init__(self, module: str) -> None:
-        self._home = tempfile.mkdtemp(prefix="rft-grader-")
+        _sweep_once()
+        self._home = ScratchFolder(_PREFIX)
         self._process = subprocess.Popen(
             [sys.executable, "-s", "-P", "-B", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=_ENVIRONMENT,
-            cwd=self._home,
+            cwd=self._home.path,
             start_new_session=True,
             bufsize=0,
         )
@@ -63,7 +72,7 @@ class ChildProcess:
         self._process.wait()
         self._to.close()
         self._from.close()
-        shutil.rmtree(self._home, ignore_errors=True)
+        self._home.remove()
 
     def ask(self, message: dict[str, JsonValue], within_s: float) -> dict[str, JsonValue]:
         """What it says to this. Raises SandboxLost."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import BinaryIO, NamedTuple, NoReturn
 
 from rft.grader_gateway.builtin.sandbox.limits import Limits, OwnTime, patience_s
-from rft.grader_gateway.builtin.sandbox.one_grade import COMPILED, LOCKED, compile_and_exit
+from rft.grader_gateway.builtin.sandbox.one_grade import COMPILED, LOCKED, compile_and_exit, end_with
 
 COMPILE_S = 10.0
 """To compile a source in; for the sources of one order together, where they are only checked."""
@@ -54,6 +54,38 @@ def give_way() -> None:
     """Where memory runs short, a grader goes before the trainer."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
+
+
+def reply_from_apart(replies: BinaryIO, answer: Callable[[], dict[str, object]]) -> bool:
+    """Reply with what is found out in a fork of ours; False, and no whole line, where the fork did not come to its end.
+
+    The fork is forgotten with all that it read, and the reply passes from pipe to pipe: we never hold any of it.
+    """
+    read_end, write_end = os.pipe()
+    parent, child = os.getpid(), os.fork()
+    if child == 0:
+        status = 1
+        try:
+            end_with(parent)
+            with os.fdopen(write_end, "wb") as own:
+                own.write(json.dumps(answer()).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    while os.splice(read_end, replies.fileno(), _VERDICT_BYTES):
+        pass
+    os.close(read_end)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        replies.write(
+            json.dumps({"lost": f"the process beside the grader's was killed from outside ({name})"}).encode()
+        )
+    if status == 0 or os.WIFSIGNALED(status):
+        replies.write(b"\n")  # Only now: who reads a whole line may count on all processes of this grade being gone.
+        replies.flush()
+    return status == 0
 
 
 def compile_problem(source: str, requests: BinaryIO, limits: Limits) -> dict[str, object] | None:

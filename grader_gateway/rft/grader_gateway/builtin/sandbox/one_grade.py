@@ -86,11 +86,15 @@ def _tried(source: str) -> bytes:
     return COMPILED
 
 
-def _lock_up(verdict_to: int, limits: Limits, *, has_file_rules: bool) -> None:
-    zygote = os.getppid()
+def end_with(parent: int) -> None:
+    """This process ends when its parent does, and now if that has happened."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    if os.getppid() != zygote:
+    if os.getppid() != parent:
         os._exit(1)
+
+
+def _lock_up(verdict_to: int, limits: Limits, *, has_file_rules: bool) -> None:
+    end_with(os.getppid())
     os.closerange(3, verdict_to)  # 0, 1 and 2 lead nowhere already
     os.closerange(verdict_to + 1, 4096)
     seconds = math.ceil(limits.timeout_s) + 1

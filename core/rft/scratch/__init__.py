@@ -1,0 +1,1 @@
+"""Temporary folders that outlive no process for long, however it ends."""
