@@ -13,8 +13,8 @@ _WORDS = ("No space left on device", "os error 28", "Disk quota exceeded", "os e
 _NOTHING_LEFT_BYTES = 1 << 20
 
 
-def is_disk_full(error: BaseException, folder: Path | None = None) -> bool:
-    """Whether the error, or one that it came from, is a full disk's; with `folder`: or whether its disk is full now."""
+def is_disk_full(error: BaseException) -> bool:
+    """Whether the error, or one that it came from, is a full disk's. Ask only of this machine's own errors."""
     seen, one = set[int](), error
     while one is not None and id(one) not in seen:
         if isinstance(one, OSError) and one.errno in _NUMBERS:
@@ -23,7 +23,12 @@ def is_disk_full(error: BaseException, folder: Path | None = None) -> bool:
             return True
         seen.add(id(one))
         one = one.__cause__ or one.__context__
-    return folder is not None and free_bytes(folder) < _NOTHING_LEFT_BYTES
+    return False
+
+
+def has_nothing_left(folder: Path) -> bool:
+    """Whether the disk of a folder is full now: some libraries do not say why they could not write."""
+    return free_bytes(folder) < _NOTHING_LEFT_BYTES
 
 
 def free_bytes(folder: Path) -> int:

@@ -57,6 +57,8 @@ class Settings(BaseSettings):
     """How often a worker renews its lease. The embedded form sets 2."""
     reconcile_s: float = Field(default=5.0, gt=0)
     """How often lost jobs are looked for. The embedded form sets 2."""
+    min_free_bytes: int = Field(default=256 << 20, ge=0)
+    """What must be free on the disk of the runs before a trainer is started; until then its job is held."""
     train_slots: int = Field(default=1, ge=1)
     """Trainers running at once on one host."""
     max_launches_without_progress: int = Field(default=4, ge=1)

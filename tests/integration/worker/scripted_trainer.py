@@ -16,6 +16,7 @@ from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.core.spec import RunSecrets, RunSpec
+from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
 from tests.integration.worker.train_events import (
     ENDPOINT_DOWN,
     hold_began,
@@ -34,7 +35,7 @@ class Fault(Record):
     step: int
     how: str
     """kill, exit, torn (half a line, then kill), hang (until told), garbage (a line that is no event), hold (until
-    told), hold_kill and hold_fail (held, and then that)."""
+    told), hold_kill and hold_fail (held, and then that), fill (the disk, and end as on a full one)."""
 
 
 class Plan(Record):
@@ -113,6 +114,8 @@ def break_down(fault: Fault, log: Log, control: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case "exit":
             sys.exit(3)
+        case "fill":
+            fill_the_disk(log)
         case "hang":
             (control / "hanging").write_text(str(os.getpid()))
             wait_to_go_on(control)
@@ -123,6 +126,16 @@ def break_down(fault: Fault, log: Log, control: Path) -> None:
             end_hold(fault, log)
         case _:
             raise ValueError(fault.how)
+
+
+def fill_the_disk(log: Log) -> None:
+    """Writes as a checkpoint does until there is no room, and ends as the real trainer does."""
+    try:
+        with (Path(log.file.name).parent / "ballast").open("wb", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(64 << 10))
+    except OSError as error:
+        sys.exit(EXIT_DISK_FULL if is_disk_full(error) else 3)
 
 
 def wait_to_go_on(control: Path) -> None:

@@ -8,7 +8,7 @@ from rft.trainer.lean_imports import prepare_imports
 
 
 def main(arguments: list[str]) -> int:
-    """0 when the run succeeded or was stopped, 1 when it failed, 2 when it could not even begin."""
+    """0 when the run succeeded or was stopped, 1 when it failed, 2 when it could not even begin, 75 on a full disk."""
     import logging
 
     # Importing makes millions of objects and hardly any garbage: looking for some costs a tenth of the time.
@@ -22,7 +22,8 @@ def main(arguments: list[str]) -> int:
     from pydantic import ValidationError
 
     from rft.core.spec import RunSecrets
-    from rft.trainer.run import RunDirectoryBusy, run
+    from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
+    from rft.trainer.run import DiskFull, RunDirectoryBusy, run
 
     text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
     try:
@@ -35,6 +36,11 @@ def main(arguments: list[str]) -> int:
     except RunDirectoryBusy as error:
         logging.error("%s", error)
         return 2
+    except Exception as error:
+        if not isinstance(error, DiskFull) and not is_disk_full(error):
+            raise
+        logging.error("the disk that holds the run is full: %s", error)
+        return EXIT_DISK_FULL
     return 1 if ended.outcome == "failed" else 0
 
 

@@ -9,6 +9,7 @@ from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
 from rft.core.events import RolloutStats, StepDone
+from rft.scratch.disk import require_room
 from rft.trainer.watch import Watch
 
 _RECORD = "step.json"
@@ -106,6 +107,14 @@ class Checkpoints:
             (self.path_of(step) / run_layout.COMPLETE).unlink()
             shutil.rmtree(self.path_of(step))
             del self._records[step]
+
+
+def require_room_for_next(folder: Path) -> None:
+    """Raises OSError (ENOSPC) where the disk has no room for another checkpoint like the newest in `folder`."""
+    newest = max(folder.glob(f"*/{run_layout.COMPLETE}"), key=lambda marker: marker.stat().st_mtime, default=None)
+    if newest is not None:
+        size = sum(file.stat().st_size for file in newest.parent.iterdir())
+        require_room(folder, size, "a checkpoint")
 
 
 def _sync(path: Path) -> None:

@@ -41,12 +41,21 @@ class EventWriter:
         """One more line. It survives the death of this process at once, that of the machine after `sync`."""
         with self._lock:
             line = EventLine(seq=self._seq + 1, at=self._clock(), event=event).model_dump_json().encode() + b"\n"
-            write_all(self._file.fileno(), line)
+            self._write(line)
             self._seq += 1
             if event.type == "step_done":
                 self.completed_steps.add(event.step)
             elif event.type == "run_started":
                 self.launches += 1
+
+    def _write(self, line: bytes) -> None:
+        """All of it or, on a full disk, nothing: the next line must not stand behind half of this one."""
+        end = os.fstat(self._file.fileno()).st_size
+        try:
+            write_all(self._file.fileno(), line)
+        except OSError:
+            os.ftruncate(self._file.fileno(), end)
+            raise
 
     def sync(self) -> None:
         """All lines are on the disk when this returns."""

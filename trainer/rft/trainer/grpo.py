@@ -36,6 +36,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
 from rft.core.spec import LoraSpec
+from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.policy import lora_config, without_router_logits
 from rft.trainer.samples import TrainingRow, micro_batches
 
@@ -189,6 +190,7 @@ class PolicyTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """The Trainer's checkpoint without TRL's model card."""
+        require_room_for_next(Path(str(self.args.output_dir)))
         Trainer._save_checkpoint(self, model, trial)
 
     def optimization(self) -> Optimization:

@@ -20,6 +20,7 @@ from rft.core.errors import RftError, RunAborted, SamplerError
 from rft.core.events import RunEnded, RunStarted
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.hermes import ChatTemplateError
+from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.background import Background
 from rft.trainer.begun import BegunRun
 from rft.trainer.checkpoints import Checkpoints
@@ -36,9 +37,14 @@ class RunDirectoryBusy(RftError):
     """Another trainer holds the run directory."""
 
 
+class DiskFull(RftError):
+    """There is no room to go on; perhaps not even to say so in the event log."""
+
+
 def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = lambda: None) -> RunEnded:
     """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy.
 
+    Raises DiskFull and OSError where the disk has no room: the run goes on from its last checkpoint once there is some.
     `on_loaded` is called once everything that trains is imported.
     """
     with _only_trainer(run_dir):
@@ -72,6 +78,9 @@ def _ending(
         if background.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
             log.info("stopped while: %s", error)
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
+        # What a customer's server says of its own disk may stand in an error of ours.
+        if has_nothing_left(run_dir) or (not isinstance(error, RftError) and is_disk_full(error)):
+            raise DiskFull(str(error)) from error
         log.exception("the run cannot go on")
         code, message, param = _in_words(error)
         return RunEnded(
@@ -97,8 +106,6 @@ def _in_words(error: Exception) -> tuple[str, str, str | None]:
             return "sampler_failed", f"The engine that samples from the policy failed: {error}", None
         case MemoryError():
             return "out_of_memory", "The machine ran out of memory; a smaller batch_size may help.", None
-        case OSError() if error.errno == 28:
-            return "disk_full", "The disk that holds the run is full.", None
         case _:
             return "internal_error", f"{type(error).__name__}: {error}", None
 

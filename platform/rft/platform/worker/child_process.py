@@ -59,8 +59,12 @@ class ChildProcess:
             return
 
 
-async def launch(command: Sequence[str], *, log: Path, stdin: bytes = b"") -> ChildProcess:
+async def launch(
+    command: Sequence[str], *, log: Path, stdin: bytes = b"", temporary: Path | None = None
+) -> ChildProcess:
     """Start `command`, feed it `stdin` and close the pipe. It is killed when this process dies.
+
+    `temporary`: where its own temporary files go, by default where ours do.
 
     Raises OSError when it cannot be started.
     """
@@ -70,7 +74,7 @@ async def launch(command: Sequence[str], *, log: Path, stdin: bytes = b"") -> Ch
             stdin=asyncio.subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=child_environment(os.environ),
+            env=child_environment(os.environ) | ({} if temporary is None else {"TMPDIR": str(temporary)}),
             start_new_session=True,
             preexec_fn=_die_with_parent(os.getpid()),
         )

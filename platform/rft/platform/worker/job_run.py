@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 from rft.core.job import JobStatus
 from rft.platform.jobs.repository import JobError
 from rft.platform.worker import run_directory
+from rft.platform.worker.disk_room import DiskRoom, go_on, hold_for_room
 from rft.platform.worker.ending import add_paused_event, fail
 from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.job_events import add_event
@@ -22,6 +23,7 @@ from rft.platform.worker.own_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
 from rft.platform.worker.workplace import Workplace
+from rft.scratch.disk import is_disk_full
 
 _LOG = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
@@ -38,10 +40,14 @@ class JobRun:
     """`time.monotonic()` before the lease was asked for."""
     beat: Heartbeat = field(init=False)
     run: TrainerRun | None = None
+    room: DiskRoom = field(init=False)
+    _is_counted: bool = False
+    """Whether the launch under way was counted."""
 
     async def execute(self) -> str:
         """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost but for cancelled."""
         settings = self.place.settings
+        self.room = DiskRoom(settings.runs_dir, settings.min_free_bytes)
         self.beat = Heartbeat(
             database=self.place.database,
             lease=self.lease,
@@ -69,7 +75,11 @@ class JobRun:
 
     async def _one_launch(self) -> str | None:
         """None when another trainer may be launched: this one died, or its endpoints were changed meanwhile."""
+        self._is_counted = False
+        if (ending := await self._wait_for_room()) is not None:
+            return await self._after(ending, "")
         launches = await self.beat.write(self._count_launch)
+        self._is_counted = True
         if launches > self.place.settings.max_launches_without_progress:
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
@@ -81,7 +91,12 @@ class JobRun:
         except Exception as error:
             # Whatever broke here (a full disk, a torn log, a bug of ours) must neither end the job at once nor hide.
             _LOG.exception("%s: launch %d broke", self.lease.job_id, launches)
-            ending, words = Ending.DIED, f"could not be kept running: {type(error).__name__}: {error}"
+            ending = Ending.DISK_FULL if is_disk_full(error) else Ending.DIED
+            words = f"could not be kept running: {type(error).__name__}: {error}"
+        return await self._after(ending, words)
+
+    async def _after(self, ending: Ending, words: str) -> str | None:
+        """What is to be done after an ending; None when another trainer may be launched."""
         match ending:
             case Ending.OVER:
                 return "over"
@@ -94,8 +109,27 @@ class JobRun:
             case Ending.OUTDATED:
                 await self.beat.write(self._uncount_launch)
                 return None
+            case Ending.DISK_FULL:
+                self.room.ran_out()
+                await self.beat.write(self._uncount_launch)
+                return None
             case Ending.DIED:
                 return await self._after_death(words)
+
+    async def _wait_for_room(self) -> Ending | None:
+        """Until the disk has room for a launch; the interruption that came meanwhile, if any."""
+        reason, at, since_s = self.room.lacking(), time.time(), time.monotonic()
+        if reason is None:
+            return None
+        _LOG.warning("%s: %s", self.lease.job_id, reason)
+        await self.beat.write(lambda connection: hold_for_room(connection, self.lease, reason, at=at))
+        while self.room.lacking() is not None:
+            if (ending := interruption(self.beat, self.place.is_stopping)) is not None:
+                return ending
+            await asyncio.sleep(POLL_S)
+        held_s = time.monotonic() - since_s
+        await self.beat.write(lambda connection: go_on(connection, self.lease, held_s=held_s, at=at))
+        return None
 
     async def _attempt(self) -> Ending:
         if self.run is None or self.run.is_outdated:
@@ -211,9 +245,9 @@ class JobRun:
         """A launch that we ended ourselves is no sign of a job that cannot run. Returns the job's step."""
         await hold_row(connection, self.lease)
         cursor = await connection.execute(
-            "update jobs set launches_without_progress = greatest(0, launches_without_progress - 1)"
+            "update jobs set launches_without_progress = greatest(0, launches_without_progress - %s)"
             " where id = %s and lease_token = %s returning current_step",
-            (self.lease.job_id, self.lease.token),
+            (int(self._is_counted), self.lease.job_id, self.lease.token),
         )
         row = await cursor.fetchone()
         assert row is not None, "its row is held"

@@ -18,9 +18,13 @@ from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.lease import JobCancelled, Wish
 from rft.platform.worker.log_line import LogLine
+from rft.scratch.disk import EXIT_DISK_FULL
+from rft.scratch.folder import ScratchFolder, sweep
 
 POLL_S = 0.2
 STARTER_LOG = "starter.log"
+_TEMPORARY = "rft-trainer-"
+_STARTER_BUILD = ".starter-build-"
 
 
 class Ending(StrEnum):
@@ -36,6 +40,8 @@ class Ending(StrEnum):
     """The job's endpoints were changed: it goes on with another trainer, here and at once."""
     DIED = "died"
     """The process ended without a last word."""
+    DISK_FULL = "disk_full"
+    """There was no room for what it had to write."""
 
 
 @dataclass(slots=True)
@@ -66,23 +72,32 @@ class TrainerRun:
 
     async def build_starter(self, target: Path) -> Ending | None:
         """Build the starter policy, whole or not at all; None when that went well."""
-        unfinished = target.with_name(f".{target.name}.{self.beat.lease.token}.unfinished")
         command = self.settings.starter_command or (sys.executable, "-m", "rft.trainer.starter")
         self.child_log, self._silence_s = STARTER_LOG, None
-        self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
+        sweep(_STARTER_BUILD, parent=target.parent)
+        scratch = ScratchFolder(_STARTER_BUILD, parent=target.parent)
+        unfinished = scratch.path / target.name
         try:
-            while self.child.returncode is None:
+            self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
+            ending = await self._starter_built(self.child)
+            if ending is None and not (target / "config.json").exists():
+                shutil.rmtree(target, ignore_errors=True)
+                unfinished.rename(target)
+            return ending
+        finally:
+            scratch.remove()
+
+    async def _starter_built(self, child: ChildProcess) -> Ending | None:
+        try:
+            while child.returncode is None:
                 if (ending := interruption(self.beat, self.is_stopping)) is not None:
                     return ending
-                await self.child.wait(POLL_S)
+                await child.wait(POLL_S)
         finally:
-            await self.child.stop(self.settings.trainer_grace_s)
-        if self.child.returncode != 0:
-            return Ending.DIED
-        if not (target / "config.json").exists():
-            shutil.rmtree(target, ignore_errors=True)
-            unfinished.rename(target)
-        return None
+            await child.stop(self.settings.trainer_grace_s)
+        if child.returncode == 0:
+            return None
+        return Ending.DISK_FULL if child.returncode == EXIT_DISK_FULL else Ending.DIED
 
     async def attempt(self) -> Ending:
         """Launch the trainer and stay until it is gone. Raises LeaseLost, JobCancelled, CorruptLog, LogGap, OSError."""
@@ -90,20 +105,29 @@ class TrainerRun:
             return Ending.OVER  # Its last words had not been read when the worker before us died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = run_layout.LOG, False
-        self.child = await launch(
-            [*command, str(self.folder)],
-            log=self.folder / run_layout.LOG,
-            stdin=self.secrets.model_dump_json().encode(),
-        )
+        sweep(_TEMPORARY)
+        temporary = ScratchFolder(_TEMPORARY)
         try:
-            return await self._watch(self.child)
+            self.child = await launch(
+                [*command, str(self.folder)],
+                log=self.folder / run_layout.LOG,
+                stdin=self.secrets.model_dump_json().encode(),
+                temporary=temporary.path,
+            )
+            return await self._stay(self.child)
+        finally:
+            temporary.remove()
+
+    async def _stay(self, child: ChildProcess) -> Ending:
+        try:
+            return await self._watch(child)
         except JobCancelled:
             # Nothing of it counts any more, but customers' servers are still told which rollouts have ended.
-            await self.child.stop(self.settings.trainer_grace_s)
+            await child.stop(self.settings.trainer_grace_s)
             raise
         finally:
-            self.child.kill()
-            await self.child.process.wait()
+            child.kill()
+            await child.process.wait()
 
     async def drain(self) -> "Drained":
         """Store every complete line that is in the log now. The next lines are read while these are stored."""
@@ -157,7 +181,7 @@ class TrainerRun:
                 await child.wait(self.settings.trainer_grace_s)
                 return Ending.OVER
             if has_exited:
-                return Ending.DIED
+                return Ending.DISK_FULL if child.returncode == EXIT_DISK_FULL else Ending.DIED
             if (ending := self._interruption()) is not None:
                 await child.stop(self.settings.trainer_grace_s)
                 return Ending.OVER if (await self.drain()).ended_for_good else ending

@@ -1,0 +1,84 @@
+"""A job waits for room on the disk before each launch, and after one that ran out of it: no launch is used up."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg.types.json import Jsonb
+
+from rft.core.base import JsonObject
+from rft.core.failure import Stage
+from rft.platform.jobs.repository import JobHold
+from rft.platform.worker.job_events import add_event
+from rft.platform.worker.lease import Lease, hold_row, notify
+from rft.scratch.disk import free_bytes
+
+DISK_FULL = "disk_full"
+DISK = "the disk of the runs"
+_TRY_AGAIN_S = 60.0
+"""After a launch that ran out of room: until then as much as a launch needs must have become free. Later a try is worth
+it all the same: what filled the disk may be gone, or may be a quota that nobody can ask for."""
+
+
+@dataclass(slots=True)
+class DiskRoom:
+    """What a job's launches need on the disk, as far as is known."""
+
+    folder: Path
+    least_bytes: int
+    _wanted_bytes: int = 0
+    _wanted_until_s: float = 0.0
+
+    def ran_out(self) -> None:
+        """A launch has just ended for lack of room."""
+        self._wanted_bytes = free_bytes(self.folder) + self.least_bytes
+        self._wanted_until_s = time.monotonic() + _TRY_AGAIN_S
+
+    def lacking(self) -> str | None:
+        """What lacks for a launch, as a sentence; None where there is room."""
+        free = free_bytes(self.folder)
+        wanted = self._wanted_bytes if time.monotonic() < self._wanted_until_s else 0
+        if free >= max(self.least_bytes, wanted):
+            return None
+        least = f"at least {in_megabytes(max(self.least_bytes, wanted))} must be free, {in_megabytes(free)} are"
+        return f"The disk that holds the runs is full: {least}. Nothing is lost; the job goes on once there is room"
+
+
+async def hold_for_room(connection: AsyncConnection[TupleRow], lease: Lease, reason: str, *, at: float) -> None:
+    """The job is held by its worker until there is room. Raises LeaseLost."""
+    await hold_row(connection, lease)
+    cursor = await connection.execute("select current_step, launches from jobs where id = %s", (lease.job_id,))
+    row = await cursor.fetchone()
+    assert row is not None, "its row is held"
+    step = row[0] or 0
+    hold = JobHold(endpoint=DISK, stage=Stage.PLATFORM, reason=reason, since=at, step=step)
+    await connection.execute(
+        "update jobs set status = 'paused', hold = %s where id = %s and lease_token = %s",
+        (Jsonb(hold.model_dump(mode="json")), lease.job_id, lease.token),
+    )
+    data: JsonObject = {"code": DISK_FULL, "step": step}
+    key = f"{DISK_FULL}:{lease.token}:{row[1]}:{at}"
+    await add_event(connection, lease.job_id, reason, level="warn", data=data, key=key)
+    await notify(connection, lease.job_id)
+
+
+async def go_on(connection: AsyncConnection[TupleRow], lease: Lease, *, held_s: float, at: float) -> None:
+    """There is room again. Raises LeaseLost."""
+    await hold_row(connection, lease)
+    await connection.execute(
+        "update jobs set status = 'running', hold = null where id = %s and lease_token = %s",
+        (lease.job_id, lease.token),
+    )
+    message = f"There is room on the disk again; the job goes on after {held_s:.0f} s"
+    data: JsonObject = {"code": "hold_ended", "endpoint": DISK, "held_s": held_s}
+    await add_event(connection, lease.job_id, message, data=data, key=f"{DISK_FULL}:{lease.token}:{at}:ended")
+    await notify(connection, lease.job_id)
+
+
+def in_megabytes(size: int) -> str:
+    """For people."""
+    unit: Literal["MB", "GB"] = "GB" if size >= 10**9 else "MB"
+    return f"{size / (10**9 if unit == 'GB' else 10**6):.1f} {unit}"

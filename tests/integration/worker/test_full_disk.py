@@ -1,0 +1,193 @@
+"""A full disk is named and waited for, and uses up no launch."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rft.core import run_layout
+from rft.core.events import RunEnded
+from rft.platform.worker.run_job import run_job
+from rft.platform.worker.validate_job import validate_job
+from rft.scratch.disk import EXIT_DISK_FULL, free_bytes
+from rft.scratch.folder import ScratchFolder
+from tests.integration.waiting import until
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.workbench import Workbench
+from tests.small_disk import small_disk
+
+MEGABYTE = 1 << 20
+LEAVE = """
+import os, sys
+from pathlib import Path
+from rft.scratch.folder import ScratchFolder
+held = ScratchFolder({prefix!r}, parent=Path(sys.argv[1]))
+(held.path / "left").write_text("x")
+os.kill(os.getpid(), 9)
+"""
+
+
+async def run_and_wait(code: str, *arguments: object) -> int:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, *map(str, arguments))
+    return await process.wait()
+
+
+@pytest.fixture
+def runs_disk(bench: Workbench) -> Iterator[Path]:
+    """Eight megabytes for all runs, two of which must be free; a job that dies twice without progress has failed."""
+    bench.changed_settings |= {"min_free_bytes": 2 * MEGABYTE, "max_launches_without_progress": 1}
+    with small_disk(bench.settings.runs_dir, megabytes=8) as folder:
+        yield folder
+
+
+def fill(folder: Path, *, but_bytes: int) -> Path:
+    ballast = folder / "ballast"
+    ballast.write_bytes(bytes(free_bytes(folder) - but_bytes))
+    return ballast
+
+
+async def codes(bench: Workbench, job_id: str) -> list[str]:
+    query = "select data->>'code' as code from job_events where job_id = %s and data ? 'code' order by seq"
+    return [row["code"] for row in await bench.all(query, job_id)]
+
+
+async def is_held(bench: Workbench, job_id: str) -> bool:
+    row = await bench.job(job_id)
+    return row["status"] == "paused" and row["hold"] is not None
+
+
+async def held(bench: Workbench, job_id: str) -> None:
+    for _ in range(600):
+        if await is_held(bench, job_id):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(await bench.job(job_id))
+
+
+async def test_a_job_waits_for_room_before_its_trainer_is_started(bench: Workbench, runs_disk: Path) -> None:
+    job_id = await bench.queued_job()
+    ballast = fill(runs_disk, but_bytes=MEGABYTE)
+    running = asyncio.create_task(run_job(job_id, bench.place()))
+    await held(bench, job_id)
+    job = await bench.job(job_id)
+    assert (job["hold"]["endpoint"], job["hold"]["stage"]) == ("the disk of the runs", "platform")
+    assert "2.1 MB must be free, 1.0 MB are" in job["hold"]["reason"]
+    assert (job["launches"], job["launches_without_progress"], bench.launches) == (0, 0, [])
+    ballast.unlink()
+    assert await running == "over"
+    assert (await bench.job(job_id))["status"] == "succeeded"
+    told = [code for code in await codes(bench, job_id) if code in ("disk_full", "hold_ended")]
+    assert told == ["disk_full", "hold_ended"]
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbench, runs_disk: Path) -> None:
+    bench.plan(Plan(faults=tuple(Fault(launch=launch, step=2, how="fill") for launch in (1, 2, 3))))
+    job_id = await bench.queued_job()
+    running = asyncio.create_task(run_job(job_id, bench.place()))
+    for launch in (1, 2, 3):
+        await until(lambda launch=launch: len(bench.launches) == launch, f"launch {launch}")
+        await held(bench, job_id)
+        (runs_disk / job_id / "ballast").unlink()
+    assert await running == "over"
+    job = await bench.job(job_id)
+    assert (job["status"], job["launches"], job["error"]) == ("succeeded", 4, None)
+    assert (await codes(bench, job_id)).count("disk_full") == 3
+    assert not [words for words in await bench.messages(job_id) if "exited" in words or "without a word" in words]
+    await bench.assert_every_step_once(job_id, steps=3)
+
+
+@pytest.mark.parametrize("wish", ["is_cancel_requested", "is_pause_requested"])
+async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
+    bench: Workbench, runs_disk: Path, wish: str
+) -> None:
+    job_id = await bench.queued_job()
+    fill(runs_disk, but_bytes=MEGABYTE)
+    running = asyncio.create_task(run_job(job_id, bench.place()))
+    await held(bench, job_id)
+    if wish == "is_cancel_requested":
+        await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
+    else:
+        await bench.do("update jobs set is_pause_requested = true where id = %s", job_id)
+    assert await running == ("cancelled" if wish == "is_cancel_requested" else "paused")
+    assert (await bench.job(job_id))["hold"] is None
+
+
+def test_the_real_trainer_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "run", megabytes=4) as folder:
+        (folder / run_layout.SPEC).write_text("{}")
+        fill(folder, but_bytes=0)
+        command = [sys.executable, "-m", "rft.trainer", str(folder)]
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert ended.returncode == EXIT_DISK_FULL, ended.stderr
+        assert "the disk that holds the run is full" in ended.stderr
+        (folder / "ballast").unlink()
+        assert subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 1
+        assert b'"error_code":"invalid_spec"' in (folder / run_layout.EVENTS).read_bytes()
+
+
+async def test_what_a_killed_trainer_leaves_in_the_temporary_folder_is_swept(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    assert await run_and_wait(LEAVE.format(prefix="rft-trainer-"), place) == -signal.SIGKILL
+    assert len(list(place.iterdir())) == 1
+    living = ScratchFolder("rft-trainer-", parent=place)
+    (place / "rft-trainer-of-somebody").mkdir()
+    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="kill"),)))
+    bench.changed_settings |= {
+        "trainer_command": [
+            *(sys.executable, "-c"),
+            "import sys, runpy, tempfile; tempfile.mkdtemp(); sys.argv = sys.argv[1:];"
+            " runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)",
+            *bench.settings.trainer_command[2:],
+        ]
+    }
+    job_id = await bench.queued_job()
+    assert await run_job(job_id, bench.place()) == "over"
+    assert len(bench.launches) == 2
+    assert {path.name for path in place.iterdir()} == {living.path.name, "rft-trainer-of-somebody"}
+    living.remove()
+
+
+async def test_what_a_killed_build_of_the_starter_leaves_is_swept(bench: Workbench) -> None:
+    home = bench.settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    await run_and_wait(LEAVE.format(prefix=".starter-build-"), home)
+    [left] = home.glob(".starter-build-*")
+    build = (
+        "import sys, pathlib; target = pathlib.Path(sys.argv[-1]); target.mkdir();"
+        " (target / 'config.json').write_text('{}')"
+    )
+    bench.changed_settings |= {"starter_command": [sys.executable, "-c", build]}
+    job_id = await bench.new_job(base_model_path=str(bench.settings.starter_dir))
+    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await run_job(job_id, bench.place()) == "over"
+    assert (bench.settings.starter_dir / "config.json").exists()
+    assert not list(home.glob(".starter-build-*"))
+    assert not left.exists()
+
+
+def test_a_log_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path: Path) -> None:
+    from rft.trainer.events import EventWriter
+
+    with small_disk(tmp_path / "disk", megabytes=1) as folder:
+        events = EventWriter(folder / run_layout.EVENTS)
+        events.append(RunEnded(outcome="stopped", best_step=None))
+        ballast = fill(folder, but_bytes=0)
+        long = RunEnded(outcome="stopped", best_step=None, error_message="x" * 5_000)
+        with pytest.raises(OSError, match="No space"):
+            events.append(long)
+        os.unlink(ballast)
+        events.append(long)
+        lines = (folder / run_layout.EVENTS).read_bytes().splitlines()
+        assert [line[:8] for line in lines] == [b'{"seq":1', b'{"seq":2']
+        events.close()
