@@ -19,6 +19,7 @@ from rft.scratch.disk import EXIT_DISK_FULL, free_bytes
 from rft.scratch.folder import ScratchFolder
 from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.test_run_job import cancel
 from tests.integration.worker.workbench import Workbench
 from tests.small_disk import small_disk
 
@@ -103,7 +104,7 @@ async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbenc
     await bench.assert_every_step_once(job_id, steps=3)
 
 
-@pytest.mark.parametrize("wish", ["is_cancel_requested", "is_pause_requested"])
+@pytest.mark.parametrize("wish", ["cancelled", "paused"])
 async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
     bench: Workbench, runs_disk: Path, wish: str
 ) -> None:
@@ -111,12 +112,13 @@ async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
     fill(runs_disk, but_bytes=MEGABYTE)
     running = asyncio.create_task(run_job(job_id, bench.place()))
     await held(bench, job_id)
-    if wish == "is_cancel_requested":
-        await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
+    if wish == "cancelled":
+        await cancel(bench, job_id)
     else:
         await bench.do("update jobs set is_pause_requested = true where id = %s", job_id)
-    assert await running == ("cancelled" if wish == "is_cancel_requested" else "paused")
-    assert (await bench.job(job_id))["hold"] is None
+    assert await running == wish
+    job = await bench.job(job_id)
+    assert (job["status"], job["hold"], job["lease_owner"]) == (wish, None, None)
 
 
 def test_the_real_trainer_says_that_the_disk_is_full(tmp_path: Path) -> None:
