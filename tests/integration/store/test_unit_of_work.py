@@ -107,8 +107,9 @@ async def test_a_silent_broker_is_only_a_warning(database: Database, caplog: pyt
 
 async def test_a_pool_survives_the_loss_of_its_connections(database: Database) -> None:
     async with await psycopg.AsyncConnection.connect(database.url, autocommit=True) as other:
+        # With a time to wait for their ends: without one, a connection may be lent while it is still dying.
         await other.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
+            "select pg_terminate_backend(pid, 20000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
     assert await notes(database) == []
