@@ -96,7 +96,9 @@ def alike_within_a_row(rng: random.Random) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("draw", "truth"), [(coin, 0.95), (partial_credit, 0.8), (alike_within_a_row, 0.75)], ids=lambda case: str(case)
+    ("draw", "truth"),
+    [(coin, 0.95), (partial_credit, 0.8), (alike_within_a_row, 0.75)],
+    ids=["coin", "partial credit", "alike within a row"],
 )
 def test_the_truth_lies_in_it_as_often_as_it_says(draw: Callable[[random.Random], list[float]], truth: float) -> None:
     rng, hits, tries, width = random.Random(5), 0, 2000, 0.0
