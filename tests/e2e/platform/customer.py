@@ -56,6 +56,10 @@ class CustomerServer:
         """How long every answer takes."""
         self.is_down = False
         """Every call is answered with 500."""
+        self.tool_key: str | None = None
+        """What calls of `/tool` must carry as `X-Key`; None: nothing."""
+        self.turned_away: set[str] = set()
+        """Trace ids of the calls that did not."""
         self.released = threading.Event()
         customer = self
 
@@ -74,6 +78,10 @@ class CustomerServer:
                 customer.bodies.append(body)
                 if customer.delay_s:
                     time.sleep(customer.delay_s)
+                if self.path == "/tool" and customer.tool_key not in (None, headers.get("x-key")):
+                    customer.turned_away.add(body["trace_id"])
+                    self._send(401, b'{"detail": "token expired"}')
+                    return
                 self._send(*customer.answer(self.path, body))
 
             def _send(self, status: int, body: bytes) -> None:

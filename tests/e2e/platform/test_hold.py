@@ -46,3 +46,42 @@ def test_a_job_is_held_while_its_endpoint_is_down_and_loses_nothing(
     attempts: Any = client.get(f"/fine_tuning/jobs/{job.id}/rollouts/{trace_id}/attempts", cast_to=object)
     assert attempts["data"][-1]["code"] is None
     assert attempts["data"][-1]["stage"] == "grader"
+
+
+def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
+    client: OpenAI, server: CustomerServer, platform: RunningPlatform
+) -> None:
+    """Nothing is trained on what came of either, and the job goes on at the step where it was held."""
+    server.tool_key = "old"
+    tool = {"name": "search", "server_url": f"{server.url}/tol", "headers": {"X-Key": "old"}}
+    job = launch(
+        client, server, train=rows(4), tools=[tool],
+        hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5},
+    )  # fmt: skip
+    held: Any = wait_for(client, job.id, ("paused",))
+    assert (held.hold["endpoint"], held.hold["step"]) == ("tool 'search'", 1)
+    assert f"{server.url}/tol answered 404 Not Found" in held.hold["reason"]
+    assert [step["step"] for step in steps_of(client, job.id)] == [0]
+    change(client, job.id, {"server_url": f"{server.url}/tool"})
+    events = platform.home / "runs" / job.id / run_layout.EVENTS
+    until(lambda: events.read_bytes().count(b'"type":"step_done"') > 1, "the first step")
+    server.tool_key = "new"
+    held = wait_for(client, job.id, ("paused",))
+    assert f"{server.url}/tool answered 401 Unauthorized" in held.hold["reason"]
+    change(client, job.id, {"headers": {"X-Key": "new"}})
+    over = wait_for(client, job.id)
+    assert over.status == "succeeded", over.error
+    steps = steps_of(client, job.id)
+    assert [step["train"]["graded"] for step in steps[1:]] == [BURST] * STEPS
+    assert all(one["client_errors_by_status"] == {} for step in steps[1:] for one in step["train"]["tools"])
+    assert server.turned_away
+    assert not server.turned_away & server.graded.keys()
+    codes = [event.data.get("code") for event in events_of(client, job.id) if event.data]
+    assert [code for code in codes if code in ("held", "endpoints_changed")] == ["held", "endpoints_changed"] * 2
+
+
+def change(client: OpenAI, job_id: str, tool: dict[str, Any]) -> None:
+    """Post what is new of the tool, and wait until the job goes on with it."""
+    made: Any = client.post(f"/fine_tuning/jobs/{job_id}/endpoints", body={"tools": {"search": tool}}, cast_to=object)
+    assert made["method"]["reinforcement"]["tools"][0]["headers"] == {"X-Key": "**********"}
+    wait_for(client, job_id, ("running",))

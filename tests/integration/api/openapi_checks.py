@@ -27,11 +27,17 @@ _LISTS = r"GET .*"
 _ORDERS = r"POST /v1/(fine_tuning/jobs|rehearsals)"
 _GRADED = rf"({_ORDERS}|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
-_CALLED = rf"({_GRADED}|{_WITH_TOOLS})"
+_CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
+_CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
 RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_LISTS, "invalid_cursor"): "whether `after` names an object is no matter of form",
     (r"GET .*/(curves|endpoints)", "invalid_window"): "the window's end is compared with its beginning",
     (r"POST .*/(cancel|pause|resume)|POST .*/regrade", "invalid_state"): "not in the state that this job is in",
+    (_CHANGES, "invalid_state"): "not in the state that this job is in",
+    (_CHANGES, "tool_not_found"): "whether the job has such a tool is no matter of form",
+    (_CHANGES, "grader_not_found"): "whether the job's grader has such a part is no matter of form",
+    (_CHANGES, "grader_not_an_endpoint"): "whether the job's grader has an address is no matter of form",
+    (_CHANGES, "nothing_to_change"): "what is null is as good as not there",
     (r"(POST|DELETE) /v1/signing_secrets/.*", "invalid_state"): "two secrets at most, and one at least",
     (r"POST /v1/files", "file"): "what the bytes are depends on the purpose",
     (r"POST /v1/uploads", "filename"): "what a name may be depends on the purpose",

@@ -160,7 +160,9 @@ async def test_a_paused_job_goes_on_with_the_new_endpoints(bench: Workbench, htt
     ("body", "param", "code"),
     [
         ({}, None, "invalid_value"),
-        ({"tools": {}}, None, "invalid_value"),
+        ({"tools": {}}, "tools", "invalid_value"),
+        ({"tools": None}, None, "nothing_to_change"),
+        ({"grader": {"graders": None}}, None, "nothing_to_change"),
         ({"tools": {"serch": {"headers": None}}}, "tools.serch", "tool_not_found"),
         ({"tools": {"search": {"server_url": "ftp://x/"}}}, "tools.search.server_url", "invalid_value"),
         ({"tools": {"search": {"server_url": "http://10.1.2.3/", "headers": None}}}, "tools.search.server_url",

@@ -4,14 +4,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from rft.platform.api.wire import TextBody, must_be, refused_at
+from rft.platform.api.wire import TextBody, refused_at
 from rft.platform.tools.fields import EndpointUrl, Headers
 
 
 class _Change(TextBody):
     """Nothing else of an order can be changed, so that what is misspelt is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -66,13 +66,13 @@ class GraderEndpointChange(_Change):
 class GraderChange(GraderEndpointChange):
     """An `endpoint` grader's own, or of a `multi` those of its parts."""
 
-    graders: Annotated[dict[str, GraderEndpointChange], must_be("an object of parts by name")] | None = None
+    graders: Annotated[dict[str, GraderEndpointChange], Field(min_length=1)] | None = None
     """Of a `multi`: by the names that its formula uses."""
 
 
 class EndpointsChange(_Change):
     """Addresses and headers to change; what is not named stays."""
 
-    tools: Annotated[dict[str, ToolChange], Field(max_length=128)] | None = None
+    tools: Annotated[dict[str, ToolChange], Field(min_length=1, max_length=128)] | None = None
     """By name."""
     grader: GraderChange | None = None

@@ -82,7 +82,7 @@ def _changed(job: JobRow, change: EndpointsChange, box: SecretBox) -> ChangedMet
         raise ApiError(words, code="secrets_unreadable") from error
     made = changed(whole_method(job.method, own), change)
     if not made.fields:
-        raise BadRequest("Name a tool or the grader, and what is new of it.", code="invalid_value")
+        raise BadRequest("Name a tool or the grader, and what is new of it.", code="nothing_to_change")
     return made
 
 
