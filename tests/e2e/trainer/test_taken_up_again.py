@@ -40,8 +40,9 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
         told = [one.body["type"] for one in second if one.path == "/host" and one.body["trace_id"] == trace_id]
         assert told == ["rollout.ended"]
     known = {one.body["trace_id"] for one in customer.received[:made_by_first]}
-    assert known & {one.body["trace_id"] for one in second} == abandoned
-    keys = {one.headers["idempotency-key"] for one in customer.received[:made_by_first]}
-    again = {one.headers["idempotency-key"] for one in second}
-    assert keys.isdisjoint(again)
+    # An end that was told just before the kill may be told once more, under the same key.
+    assert {one.body.get("type") for one in second if one.trace_id in known} == {"rollout.ended"}
+    again = [one.headers["idempotency-key"] for one in second if one.trace_id not in known]
+    assert again
+    assert {one.headers["idempotency-key"] for one in customer.received[:made_by_first]}.isdisjoint(again)
     assert (run_dir / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
