@@ -53,9 +53,9 @@ class FailureCode(StrEnum):
     INVALID_REPLY = "invalid_reply"
     """Not JSON, or JSON of another shape than the contract's."""
     INVALID_SCORE = "invalid_score"
-    """The grader answered JSON without a finite number: NaN, infinity, text or no score."""
+    """The grader gave no number that can be a score: NaN, infinity, text, nothing, or one beyond `MAX_SCORE`."""
     GRADER_ERROR = "grader_error"
-    """The customer's grader code raised, ran out of time or memory, or its formula has no value."""
+    """The customer's grader code cannot be compiled. What it raises on an answer is a grade (`Grade.is_invalid`)."""
     INVALID_VARIABLE = "invalid_variable"
     """A grader's template names something the dataset row does not have."""
     OVERSIZE_REPLY = "oversize_reply"
@@ -91,6 +91,9 @@ FAULTS: dict[FailureCode, Fault] = {
 
 NOT_FOUND_STATUSES = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE})
 """Answers of a URL behind which perhaps nothing takes calls."""
+
+SCORE_OUT_OF_BOUNDS = "score_out_of_bounds"
+"""`Failure.detail` of a score that the order's own code or formula made too large: no waiting makes it smaller."""
 
 
 class Failure(Record):

@@ -1,10 +1,32 @@
 """Grade: the validated verdict on one rollout."""
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 
 from pydantic import Field, FiniteFloat
 
 from rft.core.base import Record
+
+MAX_SCORE = 1e15
+"""No score lies beyond it, on either side of 0: the squares of a whole step's add up even in single precision."""
+
+SAMPLE_PARSE_ERROR = "sample_parse_error"
+"""The answer does not fit `response_format`, or lacks what a grader's template names."""
+RUNTIME_ERROR = "python_grader_runtime_error"
+"""A python grader came to no score on this answer: it raised, returned no number, or reached a limit of its own."""
+FORMULA_ERROR = "formula_parse_error"
+"""The formula of a multi grader has no value for these scores."""
+CODE_ERRORS = frozenset({RUNTIME_ERROR, FORMULA_ERROR})
+"""What code in the order did; where it is frequent, the grader is broken."""
+
+
+def score_problem(value: float) -> str | None:
+    """Why this number is no score, as the end of a sentence."""
+    if not isfinite(value):
+        return f"{value}, which is not finite"
+    if abs(value) > MAX_SCORE:
+        return f"{value:.6g}, which lies beyond {MAX_SCORE:g}"
+    return None
 
 
 class TokenUsage(Record):
@@ -35,7 +57,7 @@ class PartOutcome(Record):
     """What one part of a multi grader came to, also where another part left the whole without a grade."""
 
     score: FiniteFloat | None = None
-    """None where the part failed."""
+    """None where the part failed, or was not asked because the answer does not fit `response_format`."""
     failure_code: str | None = None
     """Why it failed."""
     failure_detail: str | None = None
@@ -44,6 +66,8 @@ class PartOutcome(Record):
     latency_s: float = 0.0
     usage: dict[str, TokenUsage] = Field(default_factory=dict)
     model_errors: tuple[str, ...] = ()
+    error_details: str | None = None
+    """As in `Grade`."""
 
 
 class Grade(Record):
@@ -59,6 +83,10 @@ class Grade(Record):
     usage: dict[str, TokenUsage] = Field(default_factory=dict)
     """Tokens that judge models used, by model name."""
     model_errors: tuple[str, ...] = ()
-    """What was wrong with the model's answer where it cost the score, e.g. `sample_parse_error`."""
+    """What cost the answer its score, under the contract's names: `sample_parse_error`, and those of `CODE_ERRORS`."""
+    error_details: str | None = None
+    """That in words; of a python grader with the traceback. Shortened, without paths of our machine."""
+    is_invalid: bool = False
+    """No judgment: the answer could not be judged, and the contract grades that 0, or the grader's `invalid_grade`."""
     parts: dict[str, PartOutcome] = Field(default_factory=dict)
     """Of a multi grader, by variable name; their tokens are in `usage`, too."""

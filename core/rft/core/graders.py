@@ -5,11 +5,20 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat
 
 from rft.core.base import Record
+from rft.core.grade import MAX_SCORE
 
 GraderName = Annotated[str, Field(min_length=1, max_length=64)]
+ScoreInBounds = Annotated[FiniteFloat, Field(ge=-MAX_SCORE, le=MAX_SCORE)]
 
 
-class EndpointGrader(Record):
+class GradesTheInvalid(Record):
+    """What all graders have in common."""
+
+    invalid_grade: ScoreInBounds = 0.0
+    """The grade of an answer that cannot be judged: it does not fit `response_format`, or the grader's code raises."""
+
+
+class EndpointGrader(GradesTheInvalid):
     """A customer's grader behind a URL."""
 
     type: Literal["endpoint"] = "endpoint"
@@ -24,7 +33,7 @@ class EndpointGrader(Record):
     pass_threshold: float | None = None
 
 
-class StringCheckGrader(Record):
+class StringCheckGrader(GradesTheInvalid):
     """Compares two rendered templates: 1 or 0."""
 
     type: Literal["string_check"] = "string_check"
@@ -44,7 +53,7 @@ SimilarityMetric = Literal[
 ]  # fmt: skip
 
 
-class TextSimilarityGrader(Record):
+class TextSimilarityGrader(GradesTheInvalid):
     """How alike two rendered templates are, in [0, 1]."""
 
     type: Literal["text_similarity"] = "text_similarity"
@@ -73,19 +82,19 @@ class SamplingParams(Record):
     reasoning_effort: str | None = None
 
 
-class ScoreModelGrader(Record):
+class ScoreModelGrader(GradesTheInvalid):
     """A judge model gives a number within `range`."""
 
     type: Literal["score_model"] = "score_model"
     name: GraderName
     model: str
     input: tuple[JudgeMessage, ...]
-    range: tuple[FiniteFloat, FiniteFloat] = (0.0, 1.0)
+    range: tuple[ScoreInBounds, ScoreInBounds] = (0.0, 1.0)
     sampling_params: SamplingParams = SamplingParams()
     pass_threshold: FiniteFloat | None = None
 
 
-class LabelModelGrader(Record):
+class LabelModelGrader(GradesTheInvalid):
     """A judge model chooses a label; 1 when it is a passing one, else 0."""
 
     type: Literal["label_model"] = "label_model"
@@ -97,7 +106,7 @@ class LabelModelGrader(Record):
     sampling_params: SamplingParams = SamplingParams()
 
 
-class PythonGrader(Record):
+class PythonGrader(GradesTheInvalid):
     """The customer's `grade(sample, item) -> float`, run isolated."""
 
     type: Literal["python"] = "python"
@@ -114,7 +123,7 @@ LeafGrader = Annotated[
 ]
 
 
-class MultiGrader(Record):
+class MultiGrader(GradesTheInvalid):
     """Several graders and a formula over their names."""
 
     type: Literal["multi"] = "multi"
@@ -126,7 +135,7 @@ class MultiGrader(Record):
     pass_threshold: FiniteFloat | None = None
 
 
-class RulerGrader(Record):
+class RulerGrader(GradesTheInvalid):
     """Ours: a judge ranks all rollouts of a group in one call; rewards are relative to the group, in [0, 1].
 
     Source: RULER, relative universal LLM-elicited rewards (OpenPipe ART).

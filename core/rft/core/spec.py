@@ -9,6 +9,7 @@ from pydantic import Field, FiniteFloat
 from rft.core.base import Record
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import ToolSchema
+from rft.core.response_format import ResponseFormat
 
 Auto = Literal["auto"]
 ROLLOUTS_PER_ROW = 8
@@ -154,6 +155,8 @@ class RunSpec(Record):
     hyperparameters: ResolvedHyperparameters
     tools: tuple[ToolServer, ...]
     grader: GraderSpec
+    response_format: ResponseFormat | None = None
+    """What answers must be; None where any text will do."""
     budgets: Budgets = Budgets()
     retry: RetryBudget = RetryBudget()
     lora: LoraSpec = LoraSpec()

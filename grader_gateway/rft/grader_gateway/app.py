@@ -59,12 +59,23 @@ def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress 
 def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderDesk:
     if isinstance(order.grader, RulerGrader):
         ranking = open_group_grader(
-            order.grader, client=client, secrets=order.secrets, judge=order.judge, job_id=job_id
+            order.grader,
+            client=client,
+            secrets=order.secrets,
+            judge=order.judge,
+            job_id=job_id,
+            response_format=order.response_format,
         )
         return _GraderDesk(group=ranking)
-    return _GraderDesk(
-        single=open_grader(order.grader, client=client, secrets=order.secrets, judge=order.judge, job_id=job_id)
+    single = open_grader(
+        order.grader,
+        client=client,
+        secrets=order.secrets,
+        judge=order.judge,
+        job_id=job_id,
+        response_format=order.response_format,
     )
+    return _GraderDesk(single=single)
 
 
 _TRADE = Trade(

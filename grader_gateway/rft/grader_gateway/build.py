@@ -12,8 +12,10 @@ from rft.core.graders import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.answer_format import GradesWhatFits, RanksWhatFits
 from rft.grader_gateway.builtin.label_model import LabelModelJudge
 from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.builtin.python_code import PythonCode
@@ -41,6 +43,7 @@ def open_grader(
     secrets: RunSecrets,
     judge: JudgeServer | None,
     job_id: str,
+    response_format: ResponseFormat | None = None,
     share: SlotShare | None = None,
 ) -> Grader:
     """The grader of one job. Close it with `grader.close_grader` when the job is done.
@@ -48,6 +51,19 @@ def open_grader(
     `share`: of the python grades that this process runs at once; by default all, fairly with those of other jobs.
     Raises ValueError for what cannot judge one rollout alone or needs a judge where none is configured.
     """
+    grader = _open(spec, client=client, secrets=secrets, judge=judge, job_id=job_id, share=share)
+    return grader if response_format is None else GradesWhatFits(grader, spec, response_format)
+
+
+def _open(
+    spec: GraderSpec,
+    *,
+    client: EndpointClient,
+    secrets: RunSecrets,
+    judge: JudgeServer | None,
+    job_id: str,
+    share: SlotShare | None,
+) -> Grader:
     match spec:
         case MultiGrader():
             parts = {
@@ -85,9 +101,11 @@ def open_group_grader(
     secrets: RunSecrets,
     judge: JudgeServer | None,
     job_id: str,
+    response_format: ResponseFormat | None = None,
 ) -> GroupGrader:
     """The grader that ranks whole groups. Raises ValueError where no judge is configured."""
-    return Ruler(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
+    ruler = Ruler(client, spec, _needed(judge, spec.type), secrets.judge_api_key, job_id)
+    return ruler if response_format is None else RanksWhatFits(ruler, spec, response_format)
 
 
 def _open_leaf(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
+from rft.core.grade import score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.egress.endpoint import blot
 from rft.egress.reply import AttemptFailure, Reply
@@ -47,9 +49,12 @@ class GradedTrace(Protocol):
         ...
 
 
-def to_wire(trace: GradedTrace, *, item: JsonObject, trace_id: str) -> JsonObject:
-    """The body of the POST."""
-    return {"sample": to_sample(trace), "item": to_item(item), "trace_id": trace_id}
+def to_wire(trace: GradedTrace, *, item: JsonObject, trace_id: str, is_misfit: bool = False) -> JsonObject:
+    """The body of the POST; the `output_json` of an answer that does not fit `response_format` is null."""
+    sample = to_sample(trace)
+    if is_misfit:
+        sample["output_json"] = None
+    return {"sample": sample, "item": to_item(item), "trace_id": trace_id}
 
 
 def to_item(item: JsonObject) -> JsonObject:
@@ -68,9 +73,7 @@ def to_sample(trace: GradedTrace) -> JsonObject:
     of the rollout; `choices[0].message.tool_calls` stays empty, as with the original. Nobody speaks and no reasoning is
     summed up here: `output_audio` and `output_reasoning_summary` are null.
     """
-    produced = trace.messages[trace.prompt_messages :]
-    answer = produced[-1] if produced and produced[-1].role is Role.ASSISTANT else None
-    text = answer.content if answer is not None else ""
+    produced, text = trace.messages[trace.prompt_messages :], answer_of(trace)
     return {
         "choices": [
             {
@@ -92,6 +95,12 @@ def to_sample(trace: GradedTrace) -> JsonObject:
             "messages": [_to_message(message) for message in trace.messages],
         },
     }
+
+
+def answer_of(trace: GradedTrace) -> str:
+    """What the model said last; empty when it ended on a tool call."""
+    produced = trace.messages[trace.prompt_messages :]
+    return produced[-1].content if produced and produced[-1].role is Role.ASSISTANT else ""
 
 
 def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
@@ -134,9 +143,14 @@ def _to_tool(tool: ToolSchema) -> JsonObject:
 def _as_json(text: str) -> JsonValue:
     """The answer where it is JSON, otherwise None."""
     try:
-        return cast("JsonValue", json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
+        return read_json(text)
     except (ValueError, RecursionError):
         return None
+
+
+def read_json(text: str) -> JsonValue:
+    """An answer that is JSON and nothing else. Raises ValueError, RecursionError."""
+    return cast("JsonValue", json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -169,10 +183,9 @@ def read_score(reply: Reply) -> float | AttemptFailure:
     try:
         number = float(score)
     except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        return _invalid(reply, f"the score {number}, which is not finite")
-    return number
+        number = sys.float_info.max if score > 0 else -sys.float_info.max
+    problem = score_problem(number)
+    return number if problem is None else _invalid(reply, f"the score {problem}")
 
 
 def _no_reply(reply: Reply, words: str) -> AttemptFailure:

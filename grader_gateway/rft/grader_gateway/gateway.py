@@ -44,8 +44,15 @@ class HttpGraderGateway:
 
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
+        return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id), trace_id)
+
+    async def grade_misfit(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+        """As `grade`, of an answer that does not fit `response_format`: its JSON is not told, if it is any."""
+        return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id, is_misfit=True), trace_id)
+
+    async def _grade_or_blame(self, body: JsonObject, trace_id: str) -> Grade | Failure:
         try:
-            return await self._grade(trace, item, trace_id)
+            return await self._grade(body, trace_id)
         except Exception as error:
             _log.exception("the grade of %s broke on our side", trace_id)
             message = f"grader {self._endpoint.name!r} could not be called by us ({type(error).__name__}: {error})"
@@ -57,10 +64,10 @@ class HttpGraderGateway:
                 attempts=0,
             )
 
-    async def _grade(self, trace: GradedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def _grade(self, body: JsonObject, trace_id: str) -> Grade | Failure:
         answer = await self._client.post_json(
             self._endpoint,
-            self._fitting(to_wire(trace, item=item, trace_id=trace_id)),
+            self._fitting(body),
             trace_id=trace_id,
             call_id=self._call_id,
             read=self._read,

@@ -8,6 +8,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
@@ -43,6 +44,7 @@ class RemoteGraderGateway:
         grader: GraderSpec,
         secrets: RunSecrets,
         judge: JudgeServer | None = None,
+        response_format: ResponseFormat | None = None,
         job_id: str,
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,

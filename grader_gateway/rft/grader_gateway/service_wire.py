@@ -5,6 +5,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import Message, ToolSchema
+from rft.core.response_format import ResponseFormat
 from rft.gateway_service.wire import JobOrder, ServiceReply
 from rft.grader_gateway.contract import GradedTrace
 
@@ -17,6 +18,8 @@ class GraderJob(JobOrder):
 
     grader: GraderSpec
     judge: JudgeServer | None = None
+    response_format: ResponseFormat | None = None
+    """What its answers must be."""
 
 
 class SentTrace(Record):

@@ -170,10 +170,13 @@ async def test_a_grader_without_a_score_says_why_under_the_contracts_name(
     wire = json.loads(reply.to_json(use_api_names=True))
     errors = wire["metadata"]["errors"]
     assert {name for name, value in errors.items() if value is True} == flags
-    assert wire["failure"]["message"]
+    is_graded = flags <= {"python_grader_runtime_error", "formula_parse_error"}
+    assert (wire["failure"] is None, wire["error_details"] is None) == (is_graded, not is_graded)
+    words = wire["error_details"] if is_graded else wire["failure"]["message"]
+    assert "grader '" in words
     for name in flags:
         details = f"{name}_details"
-        assert details not in errors or errors[details] == wire["failure"]["message"]
+        assert details not in errors or errors[details] == words
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ async def test_what_the_parts_came_to_is_told_when_another_part_fails(client: As
 
     reply = await run(client, multi)
 
-    assert (reply.sub_rewards, reply.metadata.scores) == ({"code": None, "score": 0.75}, {"score": 0.75})
+    assert (reply.sub_rewards, reply.metadata.scores) == ({"code": 0.0, "score": 0.75}, {"code": 0.0, "score": 0.75})
     assert reply.metadata.token_usage == 120
     assert reply.metadata.errors.python_grader_runtime_error is True
 
@@ -254,8 +257,9 @@ async def test_every_part_that_fails_tells_why_under_its_own_name(
     ]
     assert together["python_grader_runtime_error_details"] == "\n".join(details)
     assert ["'code'" in details[0], "'more'" in details[1]] == [True, True]
-    assert reply.sub_rewards == {"fine": 1.0, "lacking": 0.0, **dict.fromkeys([*parts][2:])}
-    assert (reply.reward, wire["failure"]["endpoint"]) == (0.0, "code")
+    judged = {"fine": 1.0, "lacking": 0.0, "code": 0.0, "more": 0.0}
+    assert reply.sub_rewards == {**judged, **dict.fromkeys([*parts][4:])}
+    assert (reply.reward, wire["failure"]) == (0.0, None), "what raised decides, whoever failed beside it"
 
 
 async def test_an_answer_that_lacks_a_variable_is_a_grade_of_zero_with_a_flag(client: AsyncOpenAI) -> None:

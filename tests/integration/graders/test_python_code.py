@@ -25,6 +25,7 @@ from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.grader import close_grader
+from rft.rollouts.remedies import Remedy, remedy_of
 from tests.integration.graders import honest, hostile
 from tests.integration.waiting import until
 from tests.unit.grader_gateway.builtin.finished import finished
@@ -78,12 +79,15 @@ def children(*, recursive: bool = True) -> set[psutil.Process]:
 
 
 def is_contained(verdict: Grade | Failure, words: str) -> bool:
-    return (
-        isinstance(verdict, Failure)
-        and verdict.code is FailureCode.GRADER_ERROR
-        and words in verdict.message
-        and len(verdict.message) <= 500
-    )
+    """The grade is the contract's, and says why; what cannot be compiled is no grade at all."""
+    if isinstance(verdict, Failure):
+        return verdict.code is FailureCode.GRADER_ERROR and words in verdict.message
+    details = verdict.error_details or ""
+    return (verdict.reward, verdict.is_invalid, verdict.model_errors) == (
+        0.0,
+        True,
+        ("python_grader_runtime_error",),
+    ) and (words in details and len(details) <= 2_500)
 
 
 def is_running(pid: int) -> bool:
@@ -172,22 +176,67 @@ async def test_a_grade_has_the_graders_name_and_raw_score() -> None:
     assert (grade.reward, grade.scores, grade.grader) == (3.0, {"code": 3.0}, "code")
 
 
-async def test_an_error_is_a_failure_with_its_line_and_no_score() -> None:
-    async with opened("def grade(sample, item):\n    x = 1\n    return x / 0") as grader:
+async def test_what_the_code_raises_is_the_contracts_grade_with_its_line_and_traceback() -> None:
+    source = "def half(x):\n    return x / 0\n\ndef grade(sample, item):\n    return half(1)"
+    async with opened(source) as grader:
+        grade = await judged(grader)
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.scores, grade.is_invalid) == (0.0, {"code": 0.0}, True)
+    assert grade.model_errors == ("python_grader_runtime_error",)
+    first, *rest = (grade.error_details or "").splitlines()
+    assert first == "grader 'code' raised ZeroDivisionError: division by zero (line 2)"
+    assert [line.strip(" ~^") for line in rest if line.strip(" ~^")] == [
+        "Traceback (most recent call last):",
+        'File "<grader>", line 5, in grade',
+        "return half(1)",
+        'File "<grader>", line 2, in half',
+        "return x / 0",
+        "ZeroDivisionError: division by zero",
+    ]
+
+
+async def test_the_invalid_grade_takes_the_place_of_zero() -> None:
+    spec = PythonGrader(name="code", source="def grade(sample, item):\n    return None", invalid_grade=-0.5)
+    grader = PythonCode(spec, processes=1)
+    try:
+        grade = await judged(grader)
+    finally:
+        await close_grader(grader)
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.error_details) == (-0.5, "grader 'code' returned nothing (None), not a number")
+
+
+@pytest.mark.parametrize("value", ["1e154", "-1.1e15", "10 ** 400", "__import__('decimal').Decimal('1e999')"])
+async def test_a_number_beyond_all_scores_is_no_zero_but_a_failure(value: str) -> None:
+    async with opened(f"def grade(sample, item):\n    return {value}") as grader:
         failure = await judged(grader)
     assert isinstance(failure, Failure)
-    assert (failure.stage, failure.code, failure.fault) == (Stage.GRADER, FailureCode.GRADER_ERROR, Fault.ENDPOINT)
-    assert (failure.endpoint, failure.detail) == ("code", "python_grader_runtime_error")
-    assert failure.message == "grader 'code' raised ZeroDivisionError: division by zero (line 3)"
+    assert (failure.stage, failure.code, failure.endpoint) == (Stage.GRADER, FailureCode.INVALID_SCORE, "code")
+    assert "which lies beyond 1e+15" in failure.message
+    assert remedy_of(failure) is Remedy.MEND_ORDER
 
 
 async def test_errors_do_not_show_the_paths_of_this_machine() -> None:
-    async with opened("from json import nothing\ndef grade(sample, item): return 1") as grader:
-        failure = await judged(grader)
-    assert isinstance(failure, Failure)
-    assert "cannot import name 'nothing'" in failure.message
-    assert sys.prefix not in failure.message
-    assert sys.base_prefix not in failure.message
+    source = "import json\ndef grade(sample, item):\n    from json import nothing\n    return json.loads('{')"
+    for text in (source, source.replace("from json import nothing", "pass")):
+        async with opened(text) as grader:
+            grade = await judged(grader)
+        assert isinstance(grade, Grade)
+        details = grade.error_details or ""
+        assert "cannot import name 'nothing'" in details or "<python>/json/decoder.py" in details
+        assert sys.prefix not in details
+        assert sys.base_prefix not in details
+
+
+async def test_details_can_be_stored_and_are_short_whatever_was_raised() -> None:
+    source = "def grade(sample, item):\n    raise ValueError('\\x00\\ud800\\x1b[2J' + 'x' * 10**6)"
+    async with opened(source) as grader:
+        grade = await judged(grader)
+    assert isinstance(grade, Grade)
+    details = grade.error_details or ""
+    assert len(details) < 2_500
+    assert details.encode()
+    assert not {"\x00", "\x1b"} & set(details)
 
 
 async def test_what_one_grade_does_is_forgotten_before_the_next() -> None:
@@ -350,15 +399,14 @@ async def test_without_the_kernels_file_rules_files_stay_shut() -> None:
             return await judged(grader)
 
     verdicts = await all_of(contain, hostile.FILES)
-    assert all(isinstance(verdict, Failure) for verdict in verdicts)
+    assert all(isinstance(verdict, Grade) and verdict.is_invalid for verdict in verdicts)
 
 
 async def test_without_the_kernels_file_rules_no_file_can_be_opened_at_all() -> None:
     async with opened("def grade(sample, item):\n    import json\n    return open(json.__file__).read(1) == '' or 1",
                       has_file_rules=False) as grader:  # fmt: skip
-        failure = await judged(grader)
-    assert isinstance(failure, Failure)
-    assert "PermissionError" in failure.message
+        verdict = await judged(grader)
+    assert is_contained(verdict, "PermissionError")
     async with opened("import re\ndef grade(sample, item):\n    return len(re.findall('.', 'abc'))",
                       has_file_rules=False) as grader:  # fmt: skip
         grade = await judged(grader)

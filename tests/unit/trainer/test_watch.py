@@ -6,11 +6,13 @@ import pytest
 
 from rft.core.events import Optimization
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
 from rft.core.group import Group
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.watch import (
     RunFailed,
     Watch,
+    judge_code,
     judge_evaluation,
     judge_step,
     judge_update,
@@ -141,3 +143,32 @@ def update(loss: float | None, grad_norm: float | None) -> Optimization:
         trained_tokens=9,
         sampling_logp_difference=None,
     )
+
+
+def with_code_errors(grades: int, errors: int, name: str = "python_grader_runtime_error") -> list[Group]:
+    """One group; the last grades are the contract's."""
+    from dataclasses import replace
+
+    [group] = groups([1.0] * grades)
+    raised = Grade(reward=0.0, grader="g", model_errors=(name,), error_details="raised KeyError: 'x'", is_invalid=True)
+    rollouts = [replace(one, outcome=raised) if i >= grades - errors else one for i, one in enumerate(group.rollouts)]
+    return [Group(0, tuple(rollouts))]
+
+
+@pytest.mark.parametrize("name", ["python_grader_runtime_error", "formula_parse_error"])
+def test_code_that_raises_is_told_above_a_tenth_and_ends_the_run_above_a_half(name: str) -> None:
+    assert judge_code(with_code_errors(10, 0), step=3, is_trained_on=True) == ()
+    assert judge_code(with_code_errors(10, 1, name), step=3, is_trained_on=True) == ()
+    [notice] = judge_code(with_code_errors(10, 2, name), step=3, is_trained_on=True)
+    assert (notice.level, notice.code) == ("warn", "grader_code_errors")
+    assert notice.data is not None
+    assert (notice.data["errors"], notice.data["grades"], notice.data["errors_by_name"]) == (2, 10, {name: 2})
+    assert len(judge_code(with_code_errors(10, 5, name), step=3, is_trained_on=True)) == 1
+    with pytest.raises(RunFailed, match="KeyError: 'x'") as failed:
+        judge_code(with_code_errors(10, 6, name), step=3, is_trained_on=True)
+    assert (failed.value.code, failed.value.param) == ("grader_error", "method.reinforcement.grader")
+    assert len(judge_code(with_code_errors(10, 10, name), step=3, is_trained_on=False)) == 1
+
+
+def test_answers_that_do_not_fit_are_no_errors_of_code() -> None:
+    assert judge_code(with_code_errors(10, 10, "sample_parse_error"), step=3, is_trained_on=True) == ()

@@ -17,6 +17,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.core.response_format import ResponseFormat
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.adaptive import AdaptiveSettings
@@ -25,12 +26,13 @@ from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
+from rft.grader_gateway.answer_format import AnswerFormat
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.rollouts.at_once import all_at_once
 from rft.rollouts.call_ids import wire_call_id
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.rehearsal_advice import advise
-from rft.rollouts.rehearsal_arguments import arguments_for
+from rft.rollouts.rehearsal_arguments import answer_for, arguments_for
 from rft.rollouts.rehearsal_figures import Seen, to_report
 from rft.rollouts.rehearsal_material import Material, answer_of
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
@@ -57,6 +59,8 @@ class RehearsalSpec(Record):
     plan: RehearsalPlan
     tools: tuple[ToolServer, ...]
     grader: GraderSpec
+    response_format: ResponseFormat | None = None
+    """What answers must be."""
     retry: RetryBudget = RetryBudget()
     max_calls_in_flight: int = 512
     max_call_bytes: int = 1_000_000
@@ -97,6 +101,7 @@ async def rehearse(
             graders=_graders(spec, secrets, client),
             callbacks=RolloutCallbacks(client, spec.tools, headers=secrets.tool_headers, job_id=spec.rehearsal_id),
             on_rollout=on_rollout,
+            wanted=None if spec.response_format is None else AnswerFormat(spec.response_format),
         )
         try:
             await burst.play(rows)
@@ -145,6 +150,7 @@ class _Burst:
     graders: Sequence[HttpGraderGateway]
     callbacks: RolloutCallbacks
     on_rollout: Callable[[], None]
+    wanted: AnswerFormat | None = None
     seen: Seen = field(default_factory=Seen)
     _checker: ArgumentChecker = field(default_factory=ArgumentChecker)
 
@@ -232,8 +238,14 @@ class _Burst:
                 Message(role=Role.TOOL, content=result.output or "", tool_call_id=call.call_id, name=call.name)
             )
         await self._think(rng)
-        messages.append(Message(role=Role.ASSISTANT, content=answer_of(row, material, rng)))
+        messages.append(Message(role=Role.ASSISTANT, content=self._answer(row, material, rng)))
         return await self._grade(row, trace_id, messages)
+
+    def _answer(self, row: DatasetRow, material: Material, rng: Random) -> str:
+        answer, wanted = answer_of(row, material, rng), self.spec.response_format
+        if wanted is None or self.wanted is None or self.wanted.problem(answer) is None:
+            return answer
+        return answer_for(self.wanted, wanted.json_schema or {"type": "object"}, material, rng) or answer
 
     async def _grade(self, row: DatasetRow, trace_id: str, messages: Sequence[Message]) -> Grade | Failure | None:
         trace = FinishedTrace(
@@ -243,7 +255,11 @@ class _Burst:
             model=self.spec.model_name,
             tools=row.tools or self._described,
         )
-        verdicts = await all_at_once(grader.grade(trace, item=row.item, trace_id=trace_id) for grader in self.graders)
+        is_misfit = self.wanted is not None and self.wanted.problem(messages[-1].content) is not None
+        verdicts = await all_at_once(
+            (grader.grade_misfit if is_misfit else grader.grade)(trace, item=row.item, trace_id=trace_id)
+            for grader in self.graders
+        )
         failure = next((verdict for verdict in verdicts if isinstance(verdict, Failure)), None)
         return failure or next(iter(verdicts), None)
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
+from rft.grader_gateway.answer_format import AnswerFormat
 from rft.rollouts.rehearsal_material import Material
 from rft.rollouts.rehearsal_patterns import UnsupportedPattern, text_matching
 from rft.tool_gateway.arguments import ArgumentChecker, InvalidToolSchema
@@ -41,6 +42,18 @@ def arguments_for(tool: ToolSchema, material: Material, rng: Random, checker: Ar
             continue
         except InvalidToolSchema:
             return None
+    return None
+
+
+def answer_for(wanted: AnswerFormat, schema: JsonObject, material: Material, rng: Random) -> str | None:
+    """JSON text that answers may be; None when we cannot make any."""
+    for attempt in range(_TRIES):
+        try:
+            answer = json.dumps(_Draw(rng, material, schema, is_lean=attempt >= _TRIES // 2).value(schema))
+        except (_Impossible, OverflowError):
+            continue
+        if wanted.problem(answer) is None:
+            return answer
     return None
 
 

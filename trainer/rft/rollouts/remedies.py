@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from rft.core.failure import Failure, FailureCode
+from rft.core.failure import SCORE_OUT_OF_BOUNDS, Failure, FailureCode
 
 
 class Remedy(StrEnum):
@@ -47,4 +47,6 @@ REMEDIES: dict[FailureCode, Remedy] = {
 
 def remedy_of(failure: Failure) -> Remedy:
     """What helps against this failure."""
+    if failure.detail == SCORE_OUT_OF_BOUNDS:
+        return Remedy.MEND_ORDER
     return REMEDIES[failure.code]

@@ -226,10 +226,10 @@ class _GraderTally:
         self.gradings += 1
         self.model_errors.update(part.model_errors)
         self.spent.append(part.usage)
-        if part.failure_code is None:
-            self.latencies_s.append(part.latency_s)
-        else:
+        if part.failure_code is not None:
             self.errors[part.failure_code] += 1
+        elif part.score is not None:
+            self.latencies_s.append(part.latency_s)
 
 
 def _grader_stats(outcomes: Iterable[Grade | Failure]) -> tuple[GraderStats, ...]:
@@ -259,8 +259,10 @@ def _whole(outcome: Grade | Failure) -> tuple[str, PartOutcome] | None:
     """The name of the grader as a whole, and what it came to beyond its parts; None where it was never its turn."""
     usage = {} if outcome.parts else outcome.usage
     if isinstance(outcome, Grade):
-        model_errors = () if outcome.parts else outcome.model_errors
-        return outcome.grader, PartOutcome(latency_s=outcome.latency_s, usage=usage, model_errors=model_errors)
+        of_parts = {error for part in outcome.parts.values() for error in part.model_errors}
+        own = tuple(error for error in outcome.model_errors if error not in of_parts)
+        score = outcome.reward if outcome.attempts else None  # Nobody was asked: that took no time.
+        return outcome.grader, PartOutcome(score=score, latency_s=outcome.latency_s, usage=usage, model_errors=own)
     is_of_a_part = any(part.failure_code is not None for part in outcome.parts.values())
     if outcome.stage is not Stage.GRADER or is_of_a_part:
         return None

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from rft.core.dataset import DatasetRow
-from rft.core.events import CheckpointInfo, Optimization, RolloutStats, StepDone, Timing
+from rft.core.events import CheckpointInfo, Notice, Optimization, RolloutStats, StepDone, Timing
 from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
@@ -29,6 +29,7 @@ from rft.trainer.watch import (
     Verdict,
     Watch,
     endpoint_down,
+    judge_code,
     judge_evaluation,
     judge_step,
     judge_tools,
@@ -104,6 +105,7 @@ class Steps:
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
         self._heed(judge_tools(self._watch, done.groups, step=step))
         self._tell_lost(done, measured.train, f"step {step}")
+        self._tell_notices(judge_code(done.groups, step=step, is_trained_on=True))
         verdict = judge_step(self._watch, done.groups, step=step, is_last=step == wanted.steps)
         self._heed(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
@@ -168,6 +170,7 @@ class Steps:
         self._heed(judge_tools(self._watch, done.groups, step=step))
         stats = rollout_stats(done.groups, done.replaced)
         self._tell_lost(done, stats, f"the evaluation of step {step}")
+        self._tell_notices(judge_code(done.groups, step=step, is_trained_on=False))
         self._heed(judge_evaluation(self._watch, done.groups, step=step))
         return stats
 
@@ -205,7 +208,10 @@ class Steps:
 
     def _heed(self, verdict: Verdict) -> None:
         self._watch = verdict.watch
-        for notice in verdict.notices:
+        self._tell_notices(verdict.notices)
+
+    def _tell_notices(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
             self._place.events.append(notice)
 
 

@@ -15,6 +15,7 @@ from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.rollouts.hold import HoldExpired, RoundHopeless
 from rft.rollouts.lost_rounds import lost
+from rft.trainer.code_errors import code_errors
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
 
 _PATIENCE = 2
@@ -102,6 +103,22 @@ def judge_tools(watch: Watch, groups: Sequence[Group], *, step: int) -> Verdict:
         return Verdict(watch, is_trainable=False)
     told = (*watch.refusals_told, *about)
     return Verdict(watch.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
+
+
+def judge_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tuple[Notice, ...]:
+    """After any round of rollouts: what the order's own code raised is told where it is much.
+
+    Raises RunFailed where it is most of a round that was to be trained on: those grades say nothing about the answers.
+    """
+    errors = code_errors(groups)
+    if errors is None or not errors.is_worth_telling:
+        return ()
+    what = f"step {step}" if is_trained_on else f"the evaluation of step {step}"
+    if is_trained_on and errors.is_broken:
+        samples = "\n\n".join(errors.samples)
+        words = f"{errors.words(what)} Nothing was trained on them: mend the grader. For example:\n\n{samples}"
+        raise RunFailed("grader_error", words, _PARAMS[Stage.GRADER])
+    return (errors.notice(what, step=step),)
 
 
 def judge_update(update: Optimization, *, step: int) -> None:

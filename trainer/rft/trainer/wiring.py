@@ -164,6 +164,7 @@ def _graders(
             grader=spec.grader,
             secrets=secrets,
             judge=spec.judge,
+            response_format=spec.response_format,
             job_id=spec.job_id,
             retry=spec.retry,
             on_attempt=on_attempt,
@@ -173,11 +174,25 @@ def _graders(
         return (None, remote) if isinstance(spec.grader, RulerGrader) else (remote, None)
     try:
         if isinstance(spec.grader, RulerGrader):
-            return None, open_group_grader(
-                spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id
+            ruler = open_group_grader(
+                spec.grader,
+                client=client,
+                secrets=secrets,
+                judge=spec.judge,
+                job_id=spec.job_id,
+                response_format=spec.response_format,
             )
+            return None, ruler
         refuse_bad_sources(spec.grader)
-        return open_grader(spec.grader, client=client, secrets=secrets, judge=spec.judge, job_id=spec.job_id), None
+        single = open_grader(
+            spec.grader,
+            client=client,
+            secrets=secrets,
+            judge=spec.judge,
+            job_id=spec.job_id,
+            response_format=spec.response_format,
+        )
+        return single, None
     except ValueError as error:
         raise RunFailed("unusable_grader", str(error), "method.reinforcement.grader") from error
 

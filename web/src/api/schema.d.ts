@@ -372,7 +372,10 @@ export interface components {
         Grade: {
             /** @default 1 */
             attempts: number;
+            error_details?: string | null;
             grader: string;
+            /** @default false */
+            is_invalid: boolean;
             /** @default 0 */
             latency_s: number;
             /** @default [] */
@@ -523,6 +526,7 @@ export interface components {
             tool_calls: components["schemas"]["ToolCall"][];
         };
         PartOutcome: {
+            error_details?: string | null;
             failure_code?: string | null;
             failure_detail?: string | null;
             failure_message?: string | null;

@@ -30,6 +30,10 @@ class FormulaError(ValueError):
     """A formula that is none or has no value, in words that its author can act on."""
 
 
+class FormulaTooLarge(FormulaError):
+    """A formula whose value, or part of it, is larger than any number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     value: float
@@ -74,16 +78,18 @@ class Formula:
         return frozenset(_names(self.root))
 
     def value(self, scores: Mapping[str, float]) -> float:
-        """Its value, finite. Raises FormulaError where it has none."""
+        """Its value, finite. Raises FormulaError where it has none, FormulaTooLarge where it is beyond all numbers."""
         try:
             value = _value(self.root, scores)
         except ZeroDivisionError:
             raise FormulaError(f"{_show(self.source)} divides by zero") from None
         except OverflowError:
-            raise FormulaError(f"{_show(self.source)} is too large") from None
+            raise FormulaTooLarge(f"{_show(self.source)} is too large") from None
         except ValueError as error:
             raise FormulaError(f"{_show(self.source)} has no value ({error})") from None
-        if not math.isfinite(value):
+        if math.isinf(value):
+            raise FormulaTooLarge(f"{_show(self.source)} is {value}")
+        if math.isnan(value):
             raise FormulaError(f"{_show(self.source)} is {value}")
         return value
 

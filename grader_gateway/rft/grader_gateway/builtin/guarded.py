@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade
+from rft.core.failure import SCORE_OUT_OF_BOUNDS, Failure, FailureCode, Stage
+from rft.core.grade import SAMPLE_PARSE_ERROR, Grade, score_problem
 from rft.grader_gateway.templates import Unresolved
 
 _log = logging.getLogger(__name__)
@@ -23,7 +23,19 @@ class Score:
     """What judging took, where that is known better than by who waited for it."""
 
 
-async def graded(name: str, trace_id: str, judge: Callable[[], Awaitable[Score | Failure]]) -> Grade | Failure:
+@dataclass(frozen=True, slots=True)
+class NoScore:
+    """The grader's own code came to no score on this answer: the contract grades that."""
+
+    error: str
+    """Under the contract's name."""
+    details: str
+    elapsed_s: float
+
+
+async def graded(
+    name: str, trace_id: str, judge: Callable[[], Awaitable[Score | NoScore | Failure]], *, invalid_grade: float = 0.0
+) -> Grade | Failure:
     """The grade that a score becomes. An exception is ours and becomes a failure of the platform."""
     started_s = time.monotonic()
     try:
@@ -32,13 +44,39 @@ async def graded(name: str, trace_id: str, judge: Callable[[], Awaitable[Score |
         return broke(name, trace_id, error)
     if isinstance(verdict, Failure):
         return verdict
+    if isinstance(verdict, NoScore):
+        return invalid(
+            name, invalid_grade, verdict.error, f"grader {name!r} {verdict.details}", elapsed_s=verdict.elapsed_s
+        )
+    elapsed_s = time.monotonic() - started_s if verdict.elapsed_s is None else verdict.elapsed_s
+    if problem := score_problem(verdict.value):
+        return out_of_bounds(name, problem, elapsed_s=elapsed_s)
     return Grade(
         reward=verdict.value,
         scores={name: verdict.value},
         grader=name,
-        latency_s=time.monotonic() - started_s if verdict.elapsed_s is None else verdict.elapsed_s,
+        latency_s=elapsed_s,
         model_errors=verdict.model_errors,
     )
+
+
+def invalid(name: str, grade: float, error: str, details: str, *, elapsed_s: float = 0.0) -> Grade:
+    """The contract's grade of an answer that could not be judged."""
+    return Grade(
+        reward=grade,
+        scores={name: grade},
+        grader=name,
+        latency_s=elapsed_s,
+        model_errors=(error,),
+        error_details=details,
+        is_invalid=True,
+    )
+
+
+def out_of_bounds(name: str, problem: str, *, elapsed_s: float = 0.0) -> Failure:
+    """A number that the order's own code or formula made, and that is no score."""
+    words = f"gave the score {problem}"
+    return no_score(name, FailureCode.INVALID_SCORE, words, detail=SCORE_OUT_OF_BOUNDS, elapsed_s=elapsed_s)
 
 
 def broke(name: str, trace_id: str, error: Exception) -> Failure:
@@ -58,10 +96,6 @@ def no_score(name: str, code: FailureCode, words: str, *, detail: str | None = N
         detail=detail,
         elapsed_s=elapsed_s,
     )
-
-
-SAMPLE_PARSE_ERROR = "sample_parse_error"
-"""A template named what the model's answer does not have."""
 
 
 def unresolved(name: str, variable: Unresolved) -> Score | Failure:

@@ -1,19 +1,17 @@
 """`multi`: several graders at once, and a formula over their scores."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rft.core.base import JsonObject
-from rft.core.failure import Failure, FailureCode
-from rft.core.grade import Grade, PartOutcome, total_usage
+from rft.core.failure import Failure
+from rft.core.grade import FORMULA_ERROR, SAMPLE_PARSE_ERROR, Grade, PartOutcome, score_problem, total_usage
 from rft.core.graders import MultiGrader
-from rft.grader_gateway.builtin.formula import FormulaError, parse_formula
-from rft.grader_gateway.builtin.guarded import broke, no_score
+from rft.grader_gateway.builtin.formula import FormulaError, FormulaTooLarge, parse_formula
+from rft.grader_gateway.builtin.guarded import broke, out_of_bounds
 from rft.grader_gateway.contract import GradedTrace
+from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader, close_grader
-
-FORMULA_ERROR = "formula_parse_error"
-"""`Failure.detail` of a formula without a value: the contract's name."""
 
 
 class Multi:
@@ -24,42 +22,96 @@ class Multi:
         self._formula = parse_formula(spec.calculate_output, self._parts)
 
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
-        """The formula's value; a part without a score leaves the whole without one."""
+        """The formula's value.
+
+        A part whose code could not judge the answer makes the whole grade the contract's, whatever the formula and the
+        other parts say: as a 0 in `1 - errors` it would be the top reward. Else a part without a score leaves the whole
+        without one.
+        """
         verdicts = await asyncio.gather(
             *(part.grade(trace, item=item, trace_id=trace_id) for part in self._parts.values())
         )
-        parts = {name: _part(verdict) for name, verdict in zip(self._parts, verdicts, strict=True)}
+        by_name = dict(zip(self._parts, verdicts, strict=True))
+        parts = {name: _part(verdict) for name, verdict in by_name.items()}
+        outcome = self._outcome(by_name, trace_id)
         spent = total_usage(part.usage for part in parts.values())
-        failure = next((verdict for verdict in verdicts if isinstance(verdict, Failure)), None)
-        if failure is None:
-            outcome = self._combined_or_not([verdict for verdict in verdicts if isinstance(verdict, Grade)], trace_id)
-        else:
-            outcome = failure
         return outcome.model_copy(update={"parts": parts, "usage": spent})
+
+    async def grade_misfit(self, trace: GradedTrace, problem: str, *, item: JsonObject, trace_id: str) -> Grade:
+        """The grade of an answer that does not fit `response_format`: endpoints are called, and none is heeded."""
+        endpoints = {name: part for name, part in self._parts.items() if isinstance(part, HttpGraderGateway)}
+        called = await asyncio.gather(
+            *(part.grade_misfit(trace, item=item, trace_id=trace_id) for part in endpoints.values())
+        )
+        verdicts = dict(zip(endpoints, called, strict=True))
+        skipped = PartOutcome(model_errors=(SAMPLE_PARSE_ERROR,), error_details=problem)
+        parts = {name: _part(verdicts[name]) if name in verdicts else skipped for name in self._parts}
+        return self._invalid(verdicts, (SAMPLE_PARSE_ERROR,), problem).model_copy(update={"parts": parts})
 
     async def aclose(self) -> None:
         """End what its graders hold."""
         for part in self._parts.values():
             await close_grader(part)
 
-    def _combined_or_not(self, grades: Sequence[Grade], trace_id: str) -> Grade | Failure:
+    def _outcome(self, verdicts: Mapping[str, Grade | Failure], trace_id: str) -> Grade | Failure:
+        graded = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Grade)}
+        invalid = {name: grade for name, grade in graded.items() if grade.is_invalid}
+        if invalid:
+            errors = dict.fromkeys(error for grade in invalid.values() for error in grade.model_errors)
+            details = "\n".join(grade.error_details or "" for grade in invalid.values())
+            return self._invalid(verdicts, tuple(errors), details)
+        failure = next((verdict for verdict in verdicts.values() if isinstance(verdict, Failure)), None)
+        if failure is not None:
+            return failure
         try:
-            return self._combined(dict(zip(self._parts, grades, strict=True)))
+            return self._combined(graded)
+        except FormulaTooLarge as error:
+            return out_of_bounds(self._spec.name, str(error))
         except FormulaError as error:
-            words = f"has no value: {error}"
-            return no_score(self._spec.name, FailureCode.GRADER_ERROR, words, detail=FORMULA_ERROR)
+            return self._invalid(verdicts, (FORMULA_ERROR,), f"grader {self._spec.name!r} has no value: {error}")
         except Exception as error:
             return broke(self._spec.name, trace_id, error)
 
-    def _combined(self, grades: Mapping[str, Grade]) -> Grade:
+    def _combined(self, grades: Mapping[str, Grade]) -> Grade | Failure:
         scores = {name: grade.reward for name, grade in grades.items()}
+        reward = self._formula.value(scores)
+        if problem := score_problem(reward):
+            return out_of_bounds(self._spec.name, problem)
+        return self._grade(
+            grades,
+            reward=reward,
+            model_errors=tuple(dict.fromkeys(error for grade in grades.values() for error in grade.model_errors)),
+        )
+
+    def _invalid(self, verdicts: Mapping[str, Grade | Failure], errors: tuple[str, ...], details: str) -> Grade:
+        """The contract's grade, with the scores that there are."""
+        grades = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Grade)}
+        return self._grade(
+            grades,
+            reward=self._spec.invalid_grade,
+            model_errors=errors,
+            error_details=details,
+            is_invalid=True,
+        )
+
+    def _grade(
+        self,
+        grades: Mapping[str, Grade],
+        *,
+        reward: float,
+        model_errors: tuple[str, ...],
+        error_details: str | None = None,
+        is_invalid: bool = False,
+    ) -> Grade:
         return Grade(
-            reward=self._formula.value(scores),
-            scores=scores,
+            reward=reward,
+            scores={name: grade.reward for name, grade in grades.items()},
             grader=self._spec.name,
             latency_s=max((grade.latency_s for grade in grades.values()), default=0.0),
-            attempts=max((grade.attempts for grade in grades.values()), default=1),
-            model_errors=tuple(dict.fromkeys(error for grade in grades.values() for error in grade.model_errors)),
+            attempts=max((grade.attempts for grade in grades.values()), default=0),
+            model_errors=model_errors,
+            error_details=error_details,
+            is_invalid=is_invalid,
         )
 
 
@@ -73,5 +125,9 @@ def _part(verdict: Grade | Failure) -> PartOutcome:
             usage=verdict.usage,
         )
     return PartOutcome(
-        score=verdict.reward, latency_s=verdict.latency_s, usage=verdict.usage, model_errors=verdict.model_errors
+        score=verdict.reward,
+        latency_s=verdict.latency_s,
+        usage=verdict.usage,
+        model_errors=verdict.model_errors,
+        error_details=verdict.error_details,
     )

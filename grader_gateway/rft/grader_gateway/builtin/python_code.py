@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode
-from rft.core.grade import Grade
+from rft.core.grade import RUNTIME_ERROR, Grade
 from rft.core.graders import PythonGrader
-from rft.grader_gateway.builtin.guarded import Score, graded, no_score
+from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, no_score
 from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
 from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
@@ -18,6 +18,7 @@ from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
 MAX_TIMEOUT_S = 120.0
 MEMORY_BYTES = 2 * 1024**3
 _MAX_PROCESSES = 4
+_DETAILS_CHARS = 2_000
 
 
 class PythonCode:
@@ -41,15 +42,20 @@ class PythonCode:
         )
 
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
-        """What the code returned, or why it returned nothing that is a number."""
+        """What the code returned. Where it returned nothing that is a number, the grade is the contract's.
+
+        A failure is what this machine did, a source that cannot be compiled, and a number that is no score.
+        """
         request: dict[str, JsonValue] = {"sample": to_sample(trace), "item": to_item(item)}
-        return await graded(self._spec.name, trace_id, lambda: self._run(request))
+        return await graded(
+            self._spec.name, trace_id, lambda: self._run(request), invalid_grade=self._spec.invalid_grade
+        )
 
     async def aclose(self) -> None:
         """End its processes."""
         await asyncio.to_thread(self._pool.close)
 
-    async def _run(self, request: dict[str, JsonValue]) -> Score | Failure:
+    async def _run(self, request: dict[str, JsonValue]) -> Score | NoScore | Failure:
         ticket = Ticket()
         running = asyncio.get_running_loop().run_in_executor(self._pool.threads, self._pool.grade, request, ticket)
         try:
@@ -60,18 +66,22 @@ class PythonCode:
         match verdict:
             case {"score": float() as score}:
                 return Score(score, elapsed_s=ticket.elapsed_s)
-            case {"error": str() as words} | {"unusable": str() as words}:
-                return self._failed(words, ticket.elapsed_s)
+            case {"error": str() as words, "traceback": str() as shown}:
+                return NoScore(RUNTIME_ERROR, _shown(f"{words}\n{shown}"), ticket.elapsed_s)
+            case {"error": str() as words}:
+                return NoScore(RUNTIME_ERROR, _shown(words), ticket.elapsed_s)
+            case {"unusable": str() as words}:
+                return no_score(self._spec.name, FailureCode.GRADER_ERROR, _shown(words), detail=RUNTIME_ERROR)
             case {"refused": str() as words}:
                 raise RuntimeError(f"python graders cannot be held safely on this machine: {words}")
             case _:
                 raise RuntimeError("the sandbox answered nonsense")
 
-    def _failed(self, words: str, elapsed_s: float) -> Failure:
-        return no_score(
-            self._spec.name,
-            FailureCode.GRADER_ERROR,
-            words,
-            detail="python_grader_runtime_error",
-            elapsed_s=elapsed_s,
-        )
+
+def _shown(words: str) -> str:
+    """What foreign code said, fit for any place where it may be stored and shown."""
+    text = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in words)
+    if len(text) <= _DETAILS_CHARS:
+        return text
+    half = _DETAILS_CHARS // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"

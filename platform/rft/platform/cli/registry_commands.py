@@ -193,7 +193,8 @@ def run_grader(
         order: JsonObject = {"grader": unwrapped(read_body(grader)), "model_sample": sample, "item": row}
         raw = here.client.post("/fine_tuning/alpha/graders/run", order, is_patient=True)
         here.show(raw, RunGrader, run_grader_page)
-        has_failed = RunGrader.model_validate(raw).failure is not None
+        told = RunGrader.model_validate(raw)
+        has_failed = told.failure is not None or told.error_details is not None
     raise typer.Exit(1 if has_failed else 0)
 
 

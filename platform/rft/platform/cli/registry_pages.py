@@ -73,7 +73,13 @@ def tried_tool_page(tried: TriedTool) -> RenderableType:
 
 def tried_grader_page(tried: TriedGrader) -> RenderableType:
     """What came of a test grade."""
-    head = facts([*_tried_facts(tried.is_ok, tried.failure, tried.latency_s), *_scores(tried.reward, tried.scores)])
+    head = facts(
+        [
+            *_tried_facts(tried.is_ok, tried.failure, tried.latency_s),
+            *_scores(tried.reward, tried.scores),
+            ("not judged", tried.error_details and Text(tried.error_details, style="red")),
+        ]
+    )
     return Group(head, _tries(tried.attempts))
 
 
@@ -92,6 +98,7 @@ def run_grader_page(run: RunGrader) -> RenderableType:
             ("grader", f"{meta.name} ({meta.type})"),
             ("failure", failed and Text(_failed(failed), style="red")),
             *([] if failed else _scores(run.reward, meta.scores | run.sub_rewards)),
+            ("not judged", run.error_details and Text(run.error_details, style="red")),
             ("took", duration(meta.execution_time)),
             ("judge's tokens", None if tokens is None else f"{tokens:,}"),
         ]

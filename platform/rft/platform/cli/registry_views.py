@@ -77,6 +77,7 @@ class TriedGrader(View):
     reward: float | None = None
     scores: dict[str, float] = Field(default_factory=dict)
     failure: Failed | None = None
+    error_details: str | None = None
     latency_s: float
     attempts: tuple[Tried, ...] = ()
 
@@ -107,6 +108,7 @@ class RunGrader(View):
     """None for a part that failed."""
     metadata: RunMetadata
     failure: Failed | None = None
+    error_details: str | None = None
 
 
 class ValidGrader(View):

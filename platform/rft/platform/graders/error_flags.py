@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import Grade, PartOutcome
+from rft.core.grade import FORMULA_ERROR, Grade, PartOutcome
 from rft.core.graders import GraderSpec, MultiGrader
-from rft.grader_gateway.builtin.multi import FORMULA_ERROR
 from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
 
 
@@ -45,7 +44,9 @@ class GraderErrors(BaseModel):
 def errors_of(spec: GraderSpec, outcome: Grade | Failure) -> GraderErrors:
     """Of the grader and, where it has parts, of all of them."""
     if isinstance(outcome, Grade):
-        return _flags(dict.fromkeys(outcome.model_errors, True))
+        details = None if outcome.parts else outcome.error_details
+        own = _flags(_of_model(outcome.model_errors, details))
+        return _together([*errors_of_parts(spec, outcome).values(), own])
     if not isinstance(spec, MultiGrader):
         return _flags(_named(spec.type, outcome))
     is_of_a_part = any(part.failure_code is not None for part in outcome.parts.values())
@@ -61,7 +62,7 @@ def errors_of_parts(spec: GraderSpec, outcome: Grade | Failure) -> dict[str, Gra
 
 
 def _of_part(kind: str, part: PartOutcome) -> GraderErrors:
-    found: dict[str, bool | str] = dict.fromkeys(part.model_errors, True)
+    found = _of_model(part.model_errors, part.error_details)
     if part.failure_code is not None:
         failure = Failure(
             stage=Stage.GRADER,
@@ -71,6 +72,16 @@ def _of_part(kind: str, part: PartOutcome) -> GraderErrors:
         )
         found |= _named(kind, failure)
     return _flags(found)
+
+
+def _of_model(errors: Iterable[str], details: str | None) -> dict[str, bool | str]:
+    """What cost an answer its score."""
+    found: dict[str, bool | str] = {}
+    for name in errors:
+        found[name] = True
+        if details is not None and f"{name}_details" in GraderErrors.model_fields:
+            found[f"{name}_details"] = details
+    return found
 
 
 def _together(of_parts: Iterable[GraderErrors]) -> GraderErrors:

@@ -9,6 +9,7 @@ from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
 from rft.platform.api.wire import TextBody, must_be
 from rft.platform.graders.error_flags import GraderErrors, errors_of, errors_of_parts
+from rft.platform.graders.response_format import ResponseFormatWanted
 from rft.platform.registry.references import GraderOrReference
 from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
 
@@ -28,6 +29,8 @@ class GraderRun(TextBody):
     """The dataset row."""
     trace_id: TraceId | None = None
     """Invented when absent."""
+    response_format: ResponseFormatWanted | None = None
+    """Ours: as in a job, an answer that does not fit it is graded 0, or `invalid_grade`."""
 
 
 class GraderValidate(TextBody):
@@ -81,6 +84,8 @@ class GraderRunObject(BaseModel):
     metadata: GraderRunMetadata
     failure: Failure | None
     """Ours: why there is no grade. In a job such a rollout is left out, never counted as 0."""
+    error_details: str | None
+    """Ours: what cost the answer its score, in words, with the traceback of a python grader."""
 
 
 class ToolRun(TextBody):
@@ -140,6 +145,7 @@ def to_run_object(spec: GraderSpec, outcome: Grade | Failure, *, execution_s: fl
             part_errors=errors_of_parts(spec, outcome),
         ),
         failure=None if isinstance(outcome, Grade) else outcome,
+        error_details=None if grade is None else grade.error_details,
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from rft.core.grade import MAX_SCORE
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
@@ -28,11 +29,25 @@ _Name: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")
 ]
 _Number: TypeAlias = Annotated[Annotated[float, Field(allow_inf_nan=False, strict=True)], must_be("a number")]
+_Score: TypeAlias = Annotated[
+    Annotated[float, Field(ge=-MAX_SCORE, le=MAX_SCORE, allow_inf_nan=False, strict=True)],
+    must_be(f"a number from {-MAX_SCORE:g} to {MAX_SCORE:g}"),
+]
 ONLY_IMAGE = "2025-05-08"
 """The one image that `python` graders run in: the contract's."""
 
 
-class EndpointGrader(OpenBody):
+class AnyGrader(OpenBody):
+    """What graders of all kinds have in common."""
+
+    invalid_grade: _Score | None = None
+    """The grade of an answer that cannot be judged: it does not fit `response_format`, or a python grader raises on it.
+
+    0 when absent. Of a multi grader its own counts for the whole.
+    """
+
+
+class EndpointGrader(AnyGrader):
     """The customer's grader behind a URL: POST `{sample, item, trace_id}`, answer `{score}`."""
 
     type: Literal["endpoint"]
@@ -52,7 +67,7 @@ class EndpointGrader(OpenBody):
     """Ours: deadline of one attempt."""
 
 
-class StringCheckGrader(OpenBody):
+class StringCheckGrader(AnyGrader):
     """Compares two texts: 1 or 0."""
 
     type: Literal["string_check"]
@@ -72,7 +87,7 @@ def _no_embeddings(metric: Any) -> Any:
     return metric
 
 
-class TextSimilarityGrader(OpenBody):
+class TextSimilarityGrader(AnyGrader):
     """How alike two texts are, from 0 to 1."""
 
     type: Literal["text_similarity"]
@@ -94,14 +109,14 @@ def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-class ScoreModelGrader(OpenBody):
+class ScoreModelGrader(AnyGrader):
     """A judge model gives a number within `range`."""
 
     type: Literal["score_model"]
     name: _Name | None = None
     model: JudgeModel
     input: Input
-    range: Annotated[tuple[_Number, _Number], must_be("two numbers"), AfterValidator(_rising)] | None = None
+    range: Annotated[tuple[_Score, _Score], must_be("two numbers"), AfterValidator(_rising)] | None = None
     """[0, 1] when absent."""
     sampling_params: SamplingWanted | None = None
     pass_threshold: _Number | None = None
@@ -110,7 +125,7 @@ class ScoreModelGrader(OpenBody):
 _Labels: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=100)]
 
 
-class LabelModelGrader(OpenBody):
+class LabelModelGrader(AnyGrader):
     """A judge model chooses a label: 1 when it is a passing one, else 0."""
 
     type: Literal["label_model"]
@@ -137,7 +152,7 @@ class LabelModelGrader(OpenBody):
         return passing
 
 
-class PythonGrader(OpenBody):
+class PythonGrader(AnyGrader):
     """The customer's `grade(sample, item) -> float`, run isolated."""
 
     type: Literal["python"]
@@ -156,7 +171,7 @@ class PythonGrader(OpenBody):
     """Ours: 120 when absent."""
 
 
-class RulerGrader(OpenBody):
+class RulerGrader(AnyGrader):
     """Ours: a judge ranks all rollouts of a group in one call; rewards are relative to the group."""
 
     type: Literal["ruler"]
@@ -170,7 +185,7 @@ class RulerGrader(OpenBody):
     sampling_params: SamplingWanted | None = None
 
 
-def _tagged(*kinds: type[OpenBody], refused: Mapping[str, str] | None = None) -> WrapValidator:
+def _tagged(*kinds: type[AnyGrader], refused: Mapping[str, str] | None = None) -> WrapValidator:
     """Validates as the kind that `type` names, so that an error's path holds the customer's names only."""
     by_type = {str(get_args(kind.model_fields["type"].annotation)[0]): kind for kind in kinds}
 
@@ -210,7 +225,7 @@ LeafGrader: TypeAlias = Annotated[
 ]
 
 
-class MultiGrader(OpenBody):
+class MultiGrader(AnyGrader):
     """Several graders and a formula over their names."""
 
     model_config = ConfigDict(json_schema_extra=dict_or_list)

@@ -15,6 +15,7 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, LeafGrader, MultiGrader, PythonGrader, RulerGrader
 from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.reply import SizeCaps
@@ -35,6 +36,7 @@ from rft.platform.graders.objects import (
     ToolRunObject,
     to_run_object,
 )
+from rft.platform.graders.response_format import to_response_format
 from rft.platform.graders.schemas import Grader
 from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.graders.specification import (
@@ -88,6 +90,7 @@ async def run_grader(services: Services, order: GraderRun, *, key_id: str) -> Gr
             secrets=secrets,
             settings=services.settings,
             key_id=key_id,
+            response_format=to_response_format(order.response_format),
         )
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
 
@@ -179,6 +182,7 @@ async def grade_once(
     secrets: RunSecrets,
     settings: Settings,
     key_id: str,
+    response_format: ResponseFormat | None = None,
 ) -> Grade | Failure:
     """One trace through any kind of grader; a ruler ranks a group of one.
 
@@ -186,12 +190,22 @@ async def grade_once(
     """
     judge = to_judge(settings)
     if isinstance(spec, RulerGrader):
-        ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN)
+        ruler = open_group_grader(
+            spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN, response_format=response_format
+        )
         ranked = await ruler.rank([trace], item=item, trace_ids=[trace_id])
         return ranked if isinstance(ranked, Failure) else ranked[0]
     spec = _in_dry_run_time(spec, settings.dry_run_grade_s)
     share = SlotShare(key_id, most=AT_ONCE // 2)
-    grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN, share=share)
+    grader = open_grader(
+        spec,
+        client=client,
+        secrets=secrets,
+        judge=judge,
+        job_id=_DRY_RUN,
+        response_format=response_format,
+        share=share,
+    )
     try:
         return await grader.grade(trace, item=item, trace_id=trace_id)
     finally:

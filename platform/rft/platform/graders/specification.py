@@ -29,11 +29,16 @@ _PYTHON_TIMEOUT_S = 120.0
 def to_grader_spec(grader: Grader, settings: Settings) -> core.GraderSpec:
     """What the order leaves open is the settings'."""
     name = grader.name or _UNNAMED
+    spec = _to_spec(grader, name, settings)
+    return spec if grader.invalid_grade is None else spec.model_copy(update={"invalid_grade": grader.invalid_grade})
+
+
+def _to_spec(grader: Grader, name: str, settings: Settings) -> core.GraderSpec:
     match grader:
         case MultiGrader():
             return core.MultiGrader(
                 name=name,
-                graders={variable: _to_leaf(part, variable, settings) for variable, part in grader.graders.items()},
+                graders={variable: _to_part(part, variable, settings) for variable, part in grader.graders.items()},
                 calculate_output=grader.calculate_output,
                 pass_threshold=grader.pass_threshold,
             )
@@ -46,6 +51,11 @@ def to_grader_spec(grader: Grader, settings: Settings) -> core.GraderSpec:
             )
         case _:
             return _to_leaf(grader, name, settings)
+
+
+def _to_part(grader: LeafGrader, variable: str, settings: Settings) -> core.LeafGrader:
+    part = _to_leaf(grader, variable, settings)
+    return part if grader.invalid_grade is None else part.model_copy(update={"invalid_grade": grader.invalid_grade})
 
 
 def _to_leaf(grader: LeafGrader, name: str, settings: Settings) -> core.LeafGrader:

@@ -156,9 +156,9 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
         await add_event(
             uow.connection,
             job_id,
-            "response_format is kept with the job but does not constrain the policy's answers in this release",
-            level="warn",
-            data={"code": "fields_without_effect", "fields": ["method.reinforcement.response_format"]},
+            "An answer that does not fit response_format is graded 0, or the grader's invalid_grade. The policy is not"
+            " held to it while it answers: say in the prompts what is wanted",
+            data={"code": "response_format"},
             key="response-format",
         )
     idle = fields_without_effect(order)

@@ -1,7 +1,9 @@
 """From the customer's order to the run's specification."""
 
 from rft.core.messages import ToolSchema
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
+from rft.platform.graders.response_format import to_response_format
 from rft.platform.graders.specification import to_grader_spec, to_judge
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.schemas import Method, Reinforcement
@@ -26,6 +28,7 @@ def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settin
         hyperparameters=resolved,
         tools=tuple(to_tool_server(tool, settings) for tool in order.tools or []),
         grader=to_grader_spec(order.grader, settings),
+        response_format=to_response_format(order.response_format),
         budgets=_to_budgets(order, settings),
         retry=RetryBudget(
             max_retries=settings.max_retries,
@@ -55,6 +58,11 @@ def described_tools(job: JobRow, settings: Settings) -> tuple[ToolSchema, ...]:
     order = Method.model_validate(job.method).reinforcement
     servers = (to_tool_server(tool, settings) for tool in order.tools or [])
     return tuple(server.schema_of_job for server in servers if server.schema_of_job is not None)
+
+
+def ordered_format(job: JobRow) -> ResponseFormat | None:
+    """What the job's answers must be."""
+    return to_response_format(Method.model_validate(job.method).reinforcement.response_format)
 
 
 def to_tool_server(tool: Tool, settings: Settings) -> ToolServer:

@@ -16,8 +16,8 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.json_schema import schema_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
+from rft.platform.graders.response_format import ResponseFormatWanted
 from rft.platform.graders.schemas import Grader
 from rft.platform.registry.references import GraderOrReference, ToolOrReference
 from rft.platform.tools.schemas import Tool
@@ -72,44 +72,6 @@ class LoraWanted(OpenBody):
     """What learning_rate_multiplier 1 means."""
 
 
-def _known_response_format(value: Any) -> Any:
-    if value is None:
-        return value
-    if not isinstance(value, dict) or value.get("type") not in ("text", "json_schema"):
-        raise PydanticCustomError("invalid_value", "must be null, or an object of type 'text' or 'json_schema'")
-    if value["type"] == "json_schema":
-        _refuse_bad_schema(value)
-    return value
-
-
-def _refuse_bad_schema(response_format: dict[str, Any]) -> None:
-    """The schema lies under `json_schema`, as chat completions have it, or flat, as responses have it."""
-    nested = response_format.get("json_schema", response_format)
-    schema = nested.get("schema") if isinstance(nested, dict) else None
-    if not isinstance(schema, dict):
-        raise PydanticCustomError("invalid_value", "of type 'json_schema' needs a schema")
-    problem = schema_problem(schema)
-    if problem is not None:
-        raise refused_at((*(() if nested is response_format else ("json_schema",)), "schema"), problem)
-
-
-_FORMATS: JsonDict = {
-    "required": ["type"],
-    "anyOf": [
-        {"properties": {"type": {"const": "text"}}},
-        {"properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}, "required": ["schema"]},
-        {
-            "properties": {
-                "type": {"const": "json_schema"},
-                "json_schema": {"properties": {"schema": {"type": "object"}}, "required": ["schema"], "type": "object"},
-            },
-            "required": ["json_schema"],
-        },
-    ],
-}
-"""What a response format is, in the document's words."""
-
-
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Tells the document that hyperparameters of null are as good as none."""
     told = schema["properties"]["hyperparameters"]
@@ -128,10 +90,8 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     ) = None
     """Tool calls one rollout may make. A call beyond it is answered "budget used up", then comes one last turn."""
     hyperparameters: Hyperparameters = Hyperparameters()
-    response_format: Annotated[
-        Annotated[dict[str, JsonValue], Field(json_schema_extra=_FORMATS)] | None,
-        BeforeValidator(_known_response_format),
-    ] = None
+    response_format: ResponseFormatWanted | None = None
+    """What answers must be; one that does not fit is graded 0, or `invalid_grade`."""
     budgets: BudgetsWanted | None = None
     loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] | None = None
     """Ours: how token losses are normalised; `dapo` when absent."""

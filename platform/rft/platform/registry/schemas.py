@@ -167,5 +167,7 @@ class GraderTested(BaseModel):
     """Null when there is no grade."""
     scores: dict[str, float]
     failure: Failure | None
+    error_details: str | None
+    """Why the reward is 0 or `invalid_grade` without a judgment: what a python grader raised, say."""
     latency_s: float
     attempts: list[TriedAttempt]

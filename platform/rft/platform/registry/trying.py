@@ -47,7 +47,8 @@ async def try_tool(services: Services, tool_id: str, order: ToolTry) -> ToolTest
     )
     # A call that never left the house says nothing about the tool; neither does the tool's word on bad arguments.
     if made:
-        await _keep(services, tool_id, tested.failure or result.suspected_failure, tested.latency_s)
+        failure = tested.failure or result.suspected_failure
+        await _keep(services, tool_id, None if failure is None else failure.message, tested.latency_s)
     return tested
 
 
@@ -70,14 +71,17 @@ async def try_grader(services: Services, grader_id: str, order: GraderTry, *, ke
         )
     latency_s = time.monotonic() - started_s
     failure = outcome if isinstance(outcome, Failure) else None
-    await _keep(services, grader_id, failure, latency_s)
+    invalid = None if isinstance(outcome, Failure) or not outcome.is_invalid else outcome.error_details
+    problem = invalid if failure is None else failure.message
+    await _keep(services, grader_id, problem, latency_s)
     return GraderTested(
         grader_id=grader_id,
         trace_id=trace_id,
-        is_ok=failure is None,
+        is_ok=problem is None,
         reward=None if isinstance(outcome, Failure) else outcome.reward,
         scores={} if isinstance(outcome, Failure) else dict(outcome.scores),
         failure=failure,
+        error_details=invalid,
         latency_s=latency_s,
         attempts=_attempts(made),
     )
@@ -88,13 +92,8 @@ async def _find(services: Services, kind: Kind, registration_id: str) -> Registr
         return found(await RegistrationRepository(connection).get(kind, registration_id), kind, registration_id)
 
 
-async def _keep(services: Services, registration_id: str, failure: Failure | None, latency_s: float) -> None:
-    test = LastTest(
-        at=time.time(),
-        is_ok=failure is None,
-        latency_s=latency_s,
-        message=None if failure is None else failure.message,
-    )
+async def _keep(services: Services, registration_id: str, problem: str | None, latency_s: float) -> None:
+    test = LastTest(at=time.time(), is_ok=problem is None, latency_s=latency_s, message=problem)
     async with services.database.transaction() as connection:
         await RegistrationRepository(connection).keep_test(registration_id, test)
 

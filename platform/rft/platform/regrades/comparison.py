@@ -1,7 +1,7 @@
 """How two gradings of the same rollouts differ. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, sqrt
 
@@ -9,6 +9,9 @@ from pydantic import Field
 
 from rft.core.base import Record
 from rft.core.grade import TokenUsage, total_usage
+
+_SAMPLES = 3
+"""So many different errors are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,10 @@ class Regraded:
     """Why there is no score after."""
     usage: Mapping[str, TokenUsage] = field(default_factory=dict[str, TokenUsage])
     """Tokens that judge models used for it, by model name."""
+    errors: tuple[str, ...] = ()
+    """What cost it its score, under the contract's names."""
+    error_details: str | None = None
+    """That in words."""
 
 
 class RolloutChange(Record):
@@ -41,6 +48,10 @@ class RegradeReport(Record):
     failures: int
     """Those the new grader gave no score."""
     failures_by_code: dict[str, int]
+    errors_by_name: dict[str, int] = Field(default_factory=dict)
+    """Rollouts with a score by what cost them a better one, under the contract's names, e.g. `sample_parse_error`."""
+    error_samples: tuple[str, ...] = ()
+    """A few of these in words, with tracebacks of python graders."""
     reward_mean_before: float | None
     """Over rollouts with both scores, like every other figure below."""
     reward_mean_after: float | None
@@ -71,6 +82,8 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
         n=len(everything),
         failures=len(failed),
         failures_by_code=dict(Counter(rollout.failure_code or "unknown" for rollout in failed)),
+        errors_by_name=dict(Counter(name for rollout in everything for name in rollout.errors)),
+        error_samples=_most_frequent(rollout.error_details for rollout in everything if rollout.error_details),
         reward_mean_before=_mean(before),
         reward_mean_after=_mean(after),
         groups=len(groups),
@@ -90,6 +103,10 @@ def compare(groups: Sequence[Sequence[Regraded]]) -> RegradeReport:
             for rollout in everything
         ),
     )
+
+
+def _most_frequent(details: Iterable[str]) -> tuple[str, ...]:
+    return tuple(text for text, _ in Counter(details).most_common(_SAMPLES))
 
 
 def ranks(values: Sequence[float]) -> list[float]:

@@ -25,7 +25,7 @@ from rft.platform.files.storage import BytesMissing, read_lines
 from rft.platform.graders.service import StoredTrace, open_client
 from rft.platform.graders.specification import to_judge
 from rft.platform.jobs.repository import JobError, JobRow
-from rft.platform.jobs.run_spec import described_tools
+from rft.platform.jobs.run_spec import described_tools, ordered_format
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
 
@@ -138,6 +138,8 @@ def _regraded(rollout: StoredRollout, outcome: Grade | Failure) -> Regraded:
         after=outcome.reward if has_score else None,
         failure_code=None if has_score else str(outcome.code),
         usage=outcome.usage,
+        errors=outcome.model_errors if has_score else (),
+        error_details=outcome.error_details if has_score else None,
     )
 
 
@@ -147,12 +149,22 @@ class _Grading:
     def __init__(self, services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> None:
         judge, spec, job_id = to_judge(services.settings), work.spec, work.id_
         self._model, self._described = work.job.model, described_tools(work.job, services.settings)
+        wanted = ordered_format(work.job)
         self._ruler = self._grader = None
         if isinstance(spec, RulerGrader):
-            self._ruler = open_group_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id)
+            self._ruler = open_group_grader(
+                spec, client=client, secrets=secrets, judge=judge, job_id=job_id, response_format=wanted
+            )
         else:
-            share = SlotShare(job_id, most=AT_ONCE // 2)  # somebody may wait for a dry run
-            self._grader = open_grader(spec, client=client, secrets=secrets, judge=judge, job_id=job_id, share=share)
+            self._grader = open_grader(
+                spec,
+                client=client,
+                secrets=secrets,
+                judge=judge,
+                job_id=job_id,
+                response_format=wanted,
+                share=SlotShare(job_id, most=AT_ONCE // 2),  # somebody may wait for a dry run
+            )
 
     async def __aenter__(self) -> "_Grading":
         return self

@@ -1,6 +1,7 @@
 """From a job's order to the rehearsal of its first step. Pure; for the API, the worker and the command line alike."""
 
 from rft.core.spec import Hyperparameters, RetryBudget, resolve
+from rft.platform.graders.response_format import to_response_format
 from rft.platform.graders.specification import to_grader_spec
 from rft.platform.jobs.run_spec import to_tool_server
 from rft.platform.jobs.schemas import Reinforcement
@@ -43,6 +44,7 @@ def to_spec(
         plan=plan,
         tools=tuple(to_tool_server(tool, settings) for tool in order.tools or []),
         grader=to_grader_spec(order.grader, settings),
+        response_format=to_response_format(order.response_format),
         retry=RetryBudget(
             max_retries=settings.max_retries,
             total_s=settings.retry_total_s,

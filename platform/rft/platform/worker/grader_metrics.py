@@ -7,10 +7,9 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.events import GraderStats, RolloutStats, StepDone
 from rft.core.failure import FailureCode
-from rft.core.grade import TokenUsage
+from rft.core.grade import FORMULA_ERROR, RUNTIME_ERROR, SAMPLE_PARSE_ERROR, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
 
-_PARSE_ERROR = "sample_parse_error"
 COMBINED = "multi"
 _JUDGES = ("score_model", "label_model", "ruler")
 _TOKENS = ("prompt", "completion")
@@ -41,8 +40,8 @@ def _model(grader: GraderSpec | LeafGrader) -> str | None:
 
 
 def parse_error_share(stats: RolloutStats) -> float:
-    """Share of the graded answers that lacked what a grader's template names."""
-    return stats.model_errors.get(_PARSE_ERROR, 0) / max(1, stats.graded)
+    """Share of the graded answers that do not fit `response_format`, or lack what a grader's template names."""
+    return stats.model_errors.get(SAMPLE_PARSE_ERROR, 0) / max(1, stats.graded)
 
 
 def judge_tokens(step: StepDone) -> JsonObject:
@@ -105,11 +104,11 @@ def grader_errors(step: StepDone, label: GraderLabel) -> JsonValue:
 
 
 def _names(kind: str) -> tuple[str, ...]:
-    names = (_PARSE_ERROR, "invalid_variable_error")
+    names = (SAMPLE_PARSE_ERROR, "invalid_variable_error")
     if kind == COMBINED:
-        names += ("formula_parse_error",)
+        names += (FORMULA_ERROR,)
     if kind == "python":
-        names += ("python_grader_server_error", "python_grader_runtime_error")
+        names += ("python_grader_server_error", RUNTIME_ERROR)
     if kind in _JUDGES:
         names += ("model_grader_server_error",)
     return (*names, "other_error")
@@ -121,13 +120,14 @@ def _counts(kind: str, seen: GraderStats | None) -> dict[str, int | None]:
     if seen is None:
         return counts
     failed = dict(seen.errors_by_code)
-    counts[_PARSE_ERROR] = seen.model_errors.get(_PARSE_ERROR, 0)
+    counts[SAMPLE_PARSE_ERROR] = seen.model_errors.get(SAMPLE_PARSE_ERROR, 0)
     counts["invalid_variable_error"] = failed.pop(FailureCode.INVALID_VARIABLE, 0)
     if kind == COMBINED:
-        counts["formula_parse_error"] = failed.pop(FailureCode.GRADER_ERROR, 0)
+        # Of earlier releases' steps, too: these excluded such rollouts.
+        counts[FORMULA_ERROR] = seen.model_errors.get(FORMULA_ERROR, 0) + failed.pop(FailureCode.GRADER_ERROR, 0)
     if kind == "python":
         counts["python_grader_server_error"] = failed.pop(FailureCode.INTERNAL_ERROR, 0)
-        counts["python_grader_runtime_error"] = failed.pop(FailureCode.GRADER_ERROR, 0)
+        counts[RUNTIME_ERROR] = seen.model_errors.get(RUNTIME_ERROR, 0) + failed.pop(FailureCode.GRADER_ERROR, 0)
     if kind in _JUDGES:
         # Two of these are no server's error: the judge answered, but not with a verdict; and what broke on our side.
         others = {code: failed.pop(code, 0) for code in (FailureCode.INVALID_SCORE, FailureCode.INTERNAL_ERROR)}

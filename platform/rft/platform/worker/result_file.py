@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import Stage
+from rft.core.grade import CODE_ERRORS
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
 from rft.platform.files.repository import FileRepository
@@ -115,8 +116,9 @@ def _errors(data: JsonObject) -> JsonObject:
 
 
 def _failed_gradings(data: JsonObject) -> int:
-    """Rollouts that a grader left without a score, whatever its kind and whatever the error."""
-    return sum(int(number(data, "rollouts", split, "failures_by_stage", Stage.GRADER)) for split in ("train", "valid"))
+    """Rollouts that a grader left without a score of its own, whatever its kind and whatever the error."""
+    places = [("failures_by_stage", Stage.GRADER), *(("model_errors", name) for name in CODE_ERRORS)]
+    return sum(int(number(data, "rollouts", split, *place)) for split in ("train", "valid") for place in places)
 
 
 def _is_figure(value: JsonValue) -> bool:

@@ -1,6 +1,7 @@
 """`multi`: all parts at once, one formula, every part's own score kept."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,6 +12,7 @@ from rft.core.graders import MultiGrader, StringCheckGrader
 from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.contract import GradedTrace
+from rft.rollouts.remedies import Remedy, remedy_of
 from tests.unit.grader_gateway.builtin.finished import finished
 
 
@@ -38,8 +40,17 @@ def failure(code: FailureCode = FailureCode.TIMEOUT) -> Failure:
 
 
 def multi(formula: str, **parts: Part) -> Multi:
+    return multi_or(0.0, formula, parts)
+
+
+def multi_or(invalid: float, formula: str, parts: Mapping[str, Part]) -> Multi:
     of_no_account = StringCheckGrader(name="x", input="", reference="", operation="eq")
-    spec = MultiGrader(name="both", graders=dict.fromkeys(parts, of_no_account), calculate_output=formula)
+    spec = MultiGrader(
+        name="both",
+        graders=dict.fromkeys(parts, of_no_account),
+        calculate_output=formula,
+        invalid_grade=invalid,
+    )
     return Multi(spec, parts)
 
 
@@ -103,18 +114,45 @@ async def test_every_part_of_a_grade_keeps_its_own_time_and_tokens() -> None:
     assert (verdict.parts["a"].usage, verdict.parts["b"].usage, verdict.usage) == (spent, {}, spent)
 
 
-@pytest.mark.parametrize("formula", ["1 / a", "log(a)", "a ^ -1", "10 ^ (400 + a)"])
-async def test_a_formula_without_a_value_is_a_failure_that_names_it(formula: str) -> None:
-    verdict = await judged(multi(formula, a=Part(grade(0.0))))
-    assert isinstance(verdict, Failure)
-    assert (verdict.code, verdict.fault, verdict.detail) == (
-        FailureCode.GRADER_ERROR,
-        Fault.ENDPOINT,
-        "formula_parse_error",
-    )
-    assert repr(formula) in verdict.message
-    assert verdict.endpoint == "both"
+@pytest.mark.parametrize("invalid_grade", [0.0, -2.5])
+@pytest.mark.parametrize("formula", ["1 / a", "log(a)", "a ^ -1"])
+async def test_a_formula_without_a_value_is_the_contracts_grade_and_says_why(
+    formula: str, invalid_grade: float
+) -> None:
+    verdict = await judged(multi_or(invalid_grade, formula, {"a": Part(grade(0.0))}))
+    assert isinstance(verdict, Grade)
+    assert (verdict.reward, verdict.is_invalid, verdict.model_errors) == (invalid_grade, True, ("formula_parse_error",))
+    assert repr(formula) in (verdict.error_details or "")
+    assert verdict.scores == {"a": 0.0}
     assert verdict.parts["a"].failure_code is None
+
+
+@pytest.mark.parametrize("formula", ["10 ^ (400 + a)", "10 ^ 200 + a", "-(10 ^ 15.1) - a", "exp(1000) + a"])
+async def test_a_value_beyond_all_scores_is_a_failure_that_no_waiting_heals(formula: str) -> None:
+    verdict = await judged(multi_or(-1.0, formula, {"a": Part(grade(0.0))}))
+    assert isinstance(verdict, Failure)
+    assert (verdict.code, verdict.fault, verdict.endpoint) == (FailureCode.INVALID_SCORE, Fault.ENDPOINT, "both")
+    assert remedy_of(verdict) is Remedy.MEND_ORDER
+
+
+RAISED = grade(0.0, is_invalid=True, model_errors=("python_grader_runtime_error",), error_details="raised KeyError")
+
+
+async def test_a_part_that_raised_never_enters_the_formula() -> None:
+    verdict = await judged(multi("1 - errors + other", errors=Part(RAISED), other=Part(grade(0.5))))
+    assert isinstance(verdict, Grade)
+    assert (verdict.reward, verdict.is_invalid) == (0.0, True)
+    assert verdict.model_errors == ("python_grader_runtime_error",)
+    assert verdict.error_details == "raised KeyError"
+    assert verdict.scores == {"errors": 0.0, "other": 0.5}
+    assert verdict.parts["errors"].error_details == "raised KeyError"
+
+
+async def test_a_part_that_raised_decides_whatever_another_part_failed_in() -> None:
+    verdict = await judged(multi_or(-3.0, "a + b", {"a": Part(RAISED), "b": Part(failure())}))
+    assert isinstance(verdict, Grade)
+    assert verdict.reward == -3.0
+    assert verdict.parts["b"].failure_code == "timeout"
 
 
 async def test_what_the_parts_hold_is_freed() -> None:

@@ -1,0 +1,92 @@
+"""Whether what a model wrote fits a customer's JSON Schema, and what is wrong with it in plain words.
+
+Patterns are the customer's and texts the model's, so that Python's `re`, which may take hours for twenty characters,
+never sees them: jsonschema_rs matches in linear time, or gives up after so many steps. What it gives up on, or cannot
+read, is not held against the model.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import NoReturn
+
+import jsonschema_rs
+from jsonschema.exceptions import best_match
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.json_schema import LONGEST_COMPLAINT, compile_schema
+from rft.core.patternless import PatternlessValidator, without_patterns
+
+_READ_COMPLAINTS = 50
+"""Of so many the one that says most is told."""
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000)
+_GAVE_UP = (
+    jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
+    jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
+)
+_MERELY_NONE_OF_SEVERAL = (jsonschema_rs.ValidationErrorKind.AnyOf, jsonschema_rs.ValidationErrorKind.OneOfNotValid)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """What does not fit."""
+
+    words: str
+    place: str
+    """Where in the value, e.g. `rows[0].name`; empty for the whole of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFit:
+    """Two readings of one schema: the quick one, and one for schemas and texts that it cannot take."""
+
+    quick: jsonschema_rs.Validator | None
+    slow: PatternlessValidator
+
+    @classmethod
+    def compiled(cls, schema: JsonObject) -> "SchemaFit":
+        """Raises InvalidToolSchema."""
+        return cls(_compile_quick(schema), without_patterns(compile_schema(schema)))
+
+    def misfit(self, value: JsonValue) -> Misfit | None:
+        """What is wrong with the value, or None. Raises Unresolvable and RecursionError."""
+        if self.quick is not None:
+            try:
+                return self._quick_misfit(self.quick, value)
+            except (ValueError, RecursionError):
+                pass  # lone surrogates and very deep structures
+        error = best_match(self.slow.iter_errors(value))
+        return None if error is None else _misfit(error.message, error.absolute_path)
+
+    @staticmethod
+    def _quick_misfit(quick: jsonschema_rs.Validator, value: JsonValue) -> Misfit | None:
+        if quick.is_valid(value):
+            return None
+        errors = [
+            error for error in islice(quick.iter_errors(value), _READ_COMPLAINTS) if type(error.kind) not in _GAVE_UP
+        ]
+        error = min(errors, key=_depth, default=None)
+        return None if error is None else _misfit(error.message, error.instance_path)
+
+
+def _depth(error: jsonschema_rs.ValidationError) -> tuple[bool, int]:
+    return isinstance(error.kind, _MERELY_NONE_OF_SEVERAL), len(error.instance_path)
+
+
+def _compile_quick(schema: JsonObject) -> jsonschema_rs.Validator | None:
+    """A hundred times as fast as jsonschema; None for schemas it cannot read."""
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_remote, pattern_options=_PATTERNS)
+    except ValueError:
+        return None
+
+
+def _refuse_remote(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} lies outside of the schema")
+
+
+def _misfit(message: str, path: Iterable[str | int]) -> Misfit:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    words = message if len(message) <= LONGEST_COMPLAINT else f"{message[:LONGEST_COMPLAINT]}..."
+    return Misfit(words, place)

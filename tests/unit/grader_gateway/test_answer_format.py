@@ -1,0 +1,165 @@
+"""Answers that do not fit `response_format` get the contract's grade; endpoints are called for them all the same."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, PythonGrader, RulerGrader, StringCheckGrader
+from rft.core.messages import Message, Role
+from rft.core.response_format import ResponseFormat
+from rft.core.spec import RetryBudget, RunSecrets
+from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits
+from rft.grader_gateway.build import open_grader
+from rft.grader_gateway.contract import GradedTrace, answer_of
+from rft.grader_gateway.grader import close_grader
+from rft.rollouts.gateways import FinishedTrace
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
+from rft.testing.loopback import LoopbackEndpoint
+from tests.unit.grader_gateway.builtin.finished import CALL, finished
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {"f1": {"type": "number", "maximum": 1}},
+    "required": ["f1"],
+    "additionalProperties": False,
+}
+OF_SCHEMA = ResponseFormat(type="json_schema", json_schema=SCHEMA)
+ANY_OBJECT = ResponseFormat(type="json_object")
+CHECK = StringCheckGrader(name="check", input="{{ sample.output_text }}", reference="no", operation="ne")
+
+
+@pytest.mark.parametrize("answer", ['{"f1": 0.5}', ' {"f1": 1}\n', '{"f1": -1e3}'])
+def test_json_that_fits_the_schema_fits(answer: str) -> None:
+    assert AnswerFormat(OF_SCHEMA).problem(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("half", "not JSON"),
+        ('{"f1": 0.5', "not JSON"),
+        ('```json\n{"f1": 0.5}\n```', "not JSON"),
+        ('Here it is: {"f1": 0.5}', "not JSON"),
+        ('{"f1": 0.5} {"f1": 0.5}', "not JSON"),
+        ('{"f1": NaN}', "not JSON"),
+        ('{"f1": 1e999}', "not JSON"),
+        ("null", "schema"),
+        ("0.5", "schema"),
+        ('[{"f1": 0.5}]', "schema"),
+        ("{}", "f1"),
+        ('{"f1": "0.5"}', "at f1"),
+        ('{"f1": 1.5}', "at f1"),
+        ('{"f1": 0.5, "why": ""}', "why"),
+        ("[" * 100_000, "nested"),
+    ],
+)
+def test_anything_else_does_not(answer: str, words: str) -> None:
+    problem = AnswerFormat(OF_SCHEMA).problem(answer)
+    assert problem is not None
+    assert words in problem
+    assert len(problem) < 500
+
+
+def test_any_object_is_one() -> None:
+    assert AnswerFormat(ANY_OBJECT).problem('{"a": []}') is None
+    assert AnswerFormat(ANY_OBJECT).problem("[1]") == "the answer is JSON, but no object"
+    assert AnswerFormat(ANY_OBJECT).problem("null") == "the answer is JSON, but no object"
+
+
+def test_a_schema_that_is_none_is_told() -> None:
+    with pytest.raises(ValueError, match="response_format"):
+        AnswerFormat(ResponseFormat(type="json_schema", json_schema={"type": "nothing"}))
+
+
+async def judged(spec: GraderSpec, trace: GradedTrace, wanted: ResponseFormat = OF_SCHEMA) -> Grade | Failure:
+    async with EndpointClient.open(retry=RetryBudget(max_retries=0)) as client:
+        grader = open_grader(spec, client=client, secrets=RunSecrets(), judge=None, job_id="j", response_format=wanted)
+        try:
+            return await grader.grade(trace, item={}, trace_id="trace_1")
+        finally:
+            await close_grader(grader)
+
+
+@pytest.mark.parametrize("invalid_grade", [0.0, -1.0])
+async def test_a_built_in_grader_is_not_asked_about_a_misfit(invalid_grade: float) -> None:
+    spec = CHECK.model_copy(update={"invalid_grade": invalid_grade})
+    grade = await judged(spec, finished("anything but JSON"))
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.is_invalid, grade.scores) == (invalid_grade, True, {"check": invalid_grade})
+    assert grade.model_errors == ("sample_parse_error",)
+    assert "not JSON" in (grade.error_details or "")
+
+
+async def test_a_fitting_answer_is_judged_by_the_grader_itself() -> None:
+    source = "def grade(sample, item):\n    return sample['output_json']['f1']"
+    grade = await judged(PythonGrader(name="code", source=source), finished('{"f1": 0.25}'))
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.is_invalid, grade.model_errors) == (0.25, False, ())
+
+
+async def test_a_rollout_that_ended_on_a_tool_call_has_no_answer_that_fits() -> None:
+    messages = (Message(role=Role.USER, content="?"), Message(role=Role.ASSISTANT, content="", tool_calls=(CALL,)))
+    grade = await judged(CHECK, FinishedTrace(messages, prompt_messages=1, finish_reason="stop", model="m"))
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.error_details) == (0.0, "the answer is empty")
+
+
+async def test_an_endpoint_is_called_for_a_misfit_and_its_score_recorded_but_not_used() -> None:
+    endpoint = ScriptedEndpoint(grader=ScriptedGrader(0.75))
+    async with LoopbackEndpoint(endpoint) as server:
+        spec = EndpointGrader(name="remote", url=f"{server.base_url}/grade", invalid_grade=-1.0)
+        grade = await judged(spec, finished('{"f1": 7}'))
+        parts: dict[str, Any] = {"remote": spec, "check": CHECK}
+        formula = MultiGrader(name="both", graders=parts, calculate_output="2 - remote - check", invalid_grade=-2.0)
+        whole = await judged(formula, finished('{"f1": 7}'))
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.scores, grade.model_errors) == (-1.0, {"remote": 0.75}, ("sample_parse_error",))
+    assert isinstance(whole, Grade)
+    assert (whole.reward, whole.scores, whole.model_errors) == (-2.0, {"remote": 0.75}, ("sample_parse_error",))
+    assert (whole.parts["remote"].score, whole.parts["check"].score) == (0.75, None)
+    assert whole.parts["check"].model_errors == ("sample_parse_error",)
+    bodies = [cast("dict[str, Any]", json.loads(call.body)) for call in endpoint.calls]
+    assert [(body["trace_id"], body["sample"]["output_json"]) for body in bodies] == [("trace_1", None)] * 2
+    assert all(body["sample"]["output_text"] == '{"f1": 7}' for body in bodies)
+
+
+async def test_an_endpoint_that_fails_takes_no_misfit_out_of_training() -> None:
+    spec = EndpointGrader(name="remote", url="http://127.0.0.1:9/grade")
+    grade = await judged(spec, finished("no JSON"))
+    assert isinstance(grade, Grade)
+    assert (grade.reward, grade.is_invalid) == (0.0, True)
+    assert "grader 'remote'" in (grade.error_details or "")
+
+
+class Ranks:
+    """Ranks by length, and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[list[str]] = []
+
+    async def rank(
+        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+    ) -> list[Grade] | Failure:
+        self.shown.append([answer_of(trace) for trace in traces])
+        if len(set(trace_ids)) != len(traces):
+            return Failure(stage=Stage.GRADER, code=FailureCode.INTERNAL_ERROR, message="ids and traces differ")
+        return [Grade(reward=place / 10, grader="ruler") for place in range(1, len(traces) + 1)]
+
+
+async def test_a_ruler_ranks_what_fits_and_the_rest_gets_the_contracts_grade() -> None:
+    ruler = Ranks()
+    grader = RanksWhatFits(ruler, RulerGrader(name="ruler", model="m", invalid_grade=-1.0), ANY_OBJECT)
+    answers = ["{}", "no", '{"a": 1}', "[]"]
+    grades = await grader.rank([finished(one) for one in answers], item={}, trace_ids=["a", "b", "c", "d"])
+    assert not isinstance(grades, Failure)
+    assert [grade.reward for grade in grades] == [0.1, -1.0, 0.2, -1.0]
+    assert [grade.is_invalid for grade in grades] == [False, True, False, True]
+    assert ruler.shown == [["{}", '{"a": 1}']]
