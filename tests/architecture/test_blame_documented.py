@@ -1,0 +1,59 @@
+"""`docs/blame.md` names every way a rollout can end, with the treatment that the code gives it."""
+
+from pathlib import Path
+
+import pytest
+
+from rft.core.failure import FAULTS, Failure, FailureCode, Stage
+from rft.core.grade import CODE_ERRORS, SAMPLE_PARSE_ERROR
+from rft.core.messages import CallMistake, http_mistake
+from rft.core.rollout import StopReason
+from rft.egress.retry import RETRYABLE
+from rft.rollouts.remedies import REMEDIES, Remedy
+from rft.rollouts.replacements import is_worth_another_attempt
+
+PAGE = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "docs" / "blame.md"
+TOO_MANY = {
+    Remedy.WAIT: "held",
+    Remedy.MEND_ORDER: "job fails",
+    Remedy.MEND_PLATFORM: "done again, then paused",
+}
+
+
+def table(heading: str) -> dict[str, list[str]]:
+    """The cells of a section's table by the code in the first column."""
+    _, _, section = PAGE.read_text().partition(f"\n## {heading}")
+    assert section, f"no section {heading!r}"
+    lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    found = {first.strip("`"): rest for first, *rest in cells}
+    assert len(found) == len(cells), "a code stands twice"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("heading", "codes"),
+    [
+        ("Ends that are graded", {reason.value for reason in StopReason}),
+        ("The model's mistakes", {*(mistake.value for mistake in CallMistake), "http_<status>"}),
+        ("Grades that nobody gave", {SAMPLE_PARSE_ERROR, *CODE_ERRORS}),
+        ("Failures", {code.value for code in FailureCode}),
+    ],
+)
+def test_the_page_names_what_the_code_knows_and_nothing_else(heading: str, codes: set[str]) -> None:
+    assert set(table(heading)) == codes
+
+
+def test_a_status_is_spelled_as_the_page_says() -> None:
+    assert http_mistake(404) == "http_<status>".replace("<status>", "404")
+
+
+@pytest.mark.parametrize("code", FailureCode)
+def test_the_page_tells_the_treatment_of_each_failure(code: FailureCode) -> None:
+    _, whose, sent_again, replaced, too_many = table("Failures")[code.value]
+    failure = Failure(stage=Stage.TOOL, code=code, message="")
+    assert whose == FAULTS[code].value
+    assert sent_again == ("yes" if code in RETRYABLE else "no")
+    is_replaced = code is not FailureCode.CANCELLED and is_worth_another_attempt(failure)
+    assert replaced == ("yes" if is_replaced else "no")
+    assert too_many == TOO_MANY[REMEDIES[code]]
