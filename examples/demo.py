@@ -68,7 +68,8 @@ def wait_for_file(path: Path, child: subprocess.Popen[bytes], log: Path, timeout
 
 def platform_environment(home: Path, faults: float) -> dict[str, str]:
     """A laptop's settings: with broken endpoints on purpose, calls are given up after seconds, not minutes."""
-    env = {"RFT_HOME": str(home), "RFT_PORT": "0", "RFT_RETRY_FIRST_WAIT_S": "0.05", "RFT_TORCH_THREADS": "1"}
+    threads = os.environ.get("RFT_TORCH_THREADS", "1")  # The platform and the customer's server live here, too.
+    env = {"RFT_HOME": str(home), "RFT_PORT": "0", "RFT_RETRY_FIRST_WAIT_S": "0.05", "RFT_TORCH_THREADS": threads}
     if faults:
         env |= {"RFT_TOOL_TIMEOUT_S": "3", "RFT_GRADER_TIMEOUT_S": "3", "RFT_RETRY_TOTAL_S": "4"}
     return env
