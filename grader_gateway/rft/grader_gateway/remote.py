@@ -58,7 +58,14 @@ class RemoteGraderGateway:
             signing_secrets=secrets.signing_secrets,
             judge_api_key=secrets.judge_api_key,
         )
-        order = GraderJob(grader=grader, judge=judge, retry=retry or RetryBudget(), secrets=needed, launch=launch)
+        order = GraderJob(
+            grader=grader,
+            judge=judge,
+            response_format=response_format,
+            retry=retry or RetryBudget(),
+            secrets=needed,
+            launch=launch,
+        )
         connection = ServiceConnection(
             "grader gateway",
             url,

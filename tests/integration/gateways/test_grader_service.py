@@ -23,6 +23,7 @@ from rft.core.graders import (
     StringCheckGrader,
 )
 from rft.core.messages import Message, Role
+from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway.app import create_app
@@ -59,12 +60,19 @@ class Bench:
     async def serve(self, endpoint: ScriptedEndpoint) -> LoopbackEndpoint:
         return await self._stack.enter_async_context(LoopbackEndpoint(endpoint))
 
-    async def open(self, grader: GraderSpec, *, judge: JudgeServer | None = None) -> RemoteGraderGateway:
+    async def open(
+        self,
+        grader: GraderSpec,
+        *,
+        judge: JudgeServer | None = None,
+        response_format: ResponseFormat | None = None,
+    ) -> RemoteGraderGateway:
         remote = RemoteGraderGateway.open(
             self._service.url,
             grader=grader,
             secrets=SECRETS,
             judge=judge,
+            response_format=response_format,
             job_id="ftjob-1",
             retry=RetryBudget(max_retries=2, first_wait_s=0.001),
             on_attempt=self.attempts.append,
@@ -114,6 +122,26 @@ async def test_a_python_grader_runs_and_is_ended_with_its_job(bench: Bench) -> N
     )
     assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [1.0, 0.0]
     await grader.aclose()
+
+
+async def test_answers_that_do_not_fit_the_jobs_format_are_graded_by_the_contracts_rule(bench: Bench) -> None:
+    endpoint = ScriptedEndpoint(grader=ScriptedGrader(0.75))
+    server = await bench.serve(endpoint)
+    code = PythonGrader(name="code", source="def grade(sample, item):\n    return sample['output_json']['n']\n")
+    both = MultiGrader(
+        name="both",
+        graders={"code": code, "remote": EndpointGrader(name="remote", url=server.grader_url)},
+        calculate_output="code + remote",
+        invalid_grade=-1.0,
+    )
+    grader = await bench.open(both, response_format=ResponseFormat(type="json_object"))
+    answers = ['{"n": 2}', "2", '{"m": 2}']
+    grades = [await grader.grade(finished(answer), item=ITEM, trace_id=f"trace_{answer}") for answer in answers]
+    assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [2.75, -1.0, -1.0]
+    errors = [grade.model_errors for grade in grades if isinstance(grade, Grade)]
+    assert errors == [(), ("sample_parse_error",), ("python_grader_runtime_error",)]
+    told = [json.loads(call.body)["sample"]["output_json"] for call in endpoint.calls]
+    assert told == [{"n": 2}, None, {"m": 2}]
 
 
 async def test_a_group_is_ranked(bench: Bench) -> None:

@@ -5,6 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.core.grade import MAX_SCORE
 from rft.core.group import advantages_G
 
 rewards = st.floats(-5, 5, allow_nan=False)
@@ -62,3 +63,10 @@ def test_known_values() -> None:
     assert high is not None
     assert math.isclose(high, 0.5 / (math.sqrt(0.5) + 1e-4))
     assert math.isclose(low, -high)
+
+
+def test_the_largest_scores_there_are_do_not_overflow() -> None:
+    advantages = [advantage or 0.0 for advantage in advantages_G([MAX_SCORE, -MAX_SCORE, *[MAX_SCORE] * 510])]
+    assert all(math.isfinite(advantage) for advantage in advantages)
+    squares = [(2 * MAX_SCORE) ** 2] * 256 * 128
+    assert math.fsum(squares) < 3.4e38, "the largest number in single precision"

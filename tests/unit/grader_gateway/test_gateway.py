@@ -146,6 +146,14 @@ async def test_the_key_that_a_grader_repeats_is_blotted_out_before_its_words_are
     assert "sesa" not in outcome.message
 
 
+@pytest.mark.parametrize("score", [1e154, -1.1e15, 1e308, 10**400])
+async def test_a_number_beyond_all_scores_is_none(set_scene: SetScene, score: float) -> None:
+    failure = await (await set_scene(score=score)).grade()
+    assert isinstance(failure, Failure)
+    assert failure.code is FailureCode.INVALID_SCORE
+    assert "which lies beyond 1e+15" in failure.message
+
+
 @pytest.mark.parametrize("score", [0, 0.0, 1, -3.5, 5, 1e15, -1e15])
 async def test_any_finite_number_is_a_grade_zero_and_out_of_range_included(set_scene: SetScene, score: float) -> None:
     grade = await (await set_scene(score=score)).grade()

@@ -12,7 +12,9 @@ from jsonschema import Draft202012Validator
 
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.messages import ToolSchema
-from rft.rollouts.rehearsal_arguments import arguments_for
+from rft.core.response_format import ResponseFormat
+from rft.grader_gateway.answer_format import AnswerFormat
+from rft.rollouts.rehearsal_arguments import answer_for, arguments_for
 from rft.rollouts.rehearsal_material import Material, answer_of
 from rft.rollouts.rehearsal_patterns import UnsupportedPattern, text_matching
 from rft.tool_gateway.arguments import ArgumentChecker
@@ -207,3 +209,12 @@ def test_numbers_beyond_floats_do_no_harm() -> None:
     material = Material.of(row(huge=10**400))
     assert all(number < 1e300 for number in material.numbers)
     assert cast("float", material.fields["huge"]) == float("inf")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_fit_the_jobs_format(seed: int) -> None:
+    schema = of(names={"type": "array", "items": {"type": "string"}, "minItems": 1}, score={"type": "number"})
+    wanted = AnswerFormat(ResponseFormat(type="json_schema", json_schema={**schema, "required": ["names", "score"]}))
+    answer = answer_for(wanted, {**schema, "required": ["names", "score"]}, Material.of(row()), Random(seed))
+    assert answer is not None
+    assert wanted.problem(answer) is None

@@ -1,6 +1,7 @@
 """The mathematics of a regrade."""
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,3 +144,12 @@ def test_a_limit_cuts_between_groups(sizes: list[int], limit: int) -> None:
         assert sum(rollout.row_index == last for rollout in kept) == sizes[last]
     else:
         assert len(kept) == limit, "a group alone beyond the limit is cut"
+
+
+def test_what_the_contracts_rule_cost_is_counted_and_shown() -> None:
+    raised = Regraded("b", 1.0, 0.0, errors=("python_grader_runtime_error",), error_details="raised KeyError: 'x'")
+    misfit = Regraded("c", 1.0, 0.0, errors=("sample_parse_error",), error_details="the answer is empty")
+    report = compare([[Regraded("a", 1.0, 1.0), raised, replace(raised, trace_id="d"), misfit]])
+    assert (report.n, report.failures) == (4, 0)
+    assert report.errors_by_name == {"python_grader_runtime_error": 2, "sample_parse_error": 1}
+    assert report.error_samples == ("raised KeyError: 'x'", "the answer is empty")
