@@ -184,7 +184,14 @@ async def test_what_is_no_json_comes_from_a_grader_that_is_down(set_scene: SetSc
     assert failure.code in DOWN_CODES
 
 
-@pytest.mark.parametrize("status", [status for status in range(400, 500) if status != 429])
+@pytest.mark.parametrize("status", [408, 421, 425])
+async def test_a_4xx_that_only_asks_to_be_sent_again_is(set_scene: SetScene, status: int) -> None:
+    failure = await (await set_scene(Fault(FaultKind.STATUS, status=status))).grade()
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.status, failure.attempts) == (FailureCode.SERVER_ERROR, status, 3)
+
+
+@pytest.mark.parametrize("status", [status for status in range(400, 500) if status not in (408, 421, 425, 429)])
 async def test_a_4xx_of_a_grader_is_final(set_scene: SetScene, status: int) -> None:
     code = FailureCode.UNAUTHORIZED if status in (401, 403, 407) else FailureCode.REJECTED
     scene = await set_scene(Fault(FaultKind.STATUS, status=status, body=b"key sesame-open is unknown"))

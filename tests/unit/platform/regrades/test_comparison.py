@@ -6,12 +6,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.grade import TokenUsage
+from rft.core.grade import MAX_SCORE, TokenUsage
 from rft.core.rollout import Split
 from rft.platform.regrades.comparison import Regraded, compare, has_other_best, ranks, spearman
 from rft.platform.regrades.repository import StoredRollout, whole_groups
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+scores = st.floats(-MAX_SCORE, MAX_SCORE)
 columns = st.integers(1, 12).flatmap(
     lambda n: st.tuples(st.lists(finite, min_size=n, max_size=n), st.lists(finite, min_size=n, max_size=n))
 )
@@ -115,7 +116,7 @@ def test_nothing_in_common_is_no_number_and_not_a_zero() -> None:
     assert report.best_changed_share is None
 
 
-@given(st.lists(st.tuples(finite, finite), min_size=1, max_size=20))
+@given(st.lists(st.tuples(scores, scores), min_size=1, max_size=20))
 def test_means_stay_between_the_extremes(pairs: list[tuple[float, float]]) -> None:
     report = compare([[Regraded(str(n), before=x, after=y) for n, (x, y) in enumerate(pairs)]])
 
