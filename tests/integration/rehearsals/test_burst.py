@@ -151,13 +151,13 @@ async def test_a_share_of_broken_rollouts_is_excluded_and_the_rest_is_graded() -
     assert of(report, "search").failed_calls == report.excluded_rollouts
 
 
-async def test_refused_credentials_are_told_though_no_rollout_is_lost() -> None:
+async def test_refused_credentials_are_told_and_cost_every_rollout() -> None:
     faults = Only("/tool", Fault(FaultKind.STATUS, status=401))
     async with LoopbackEndpoint(Customer(faults=faults)) as served:
         report = await rehearse(rows(4), spec(served), SECRETS)
-    assert report.excluded_rollouts == 0
-    assert of(report, "search").rejections_by_status == {401: 24}
-    assert report.advice[0] == "tool 'search' answered 401 to 100% of calls: check its headers."
+    assert report.excluded_rollouts == report.rollouts == 8
+    assert of(report, "search").errors_by_code == {FailureCode.UNAUTHORIZED: 8}
+    assert any("check its headers (100% of calls)" in sentence for sentence in report.advice)
 
 
 async def test_nobody_there() -> None:
