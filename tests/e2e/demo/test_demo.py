@@ -85,5 +85,6 @@ def test_the_last_line_brings_the_run_back(shown: Shown, again: subprocess.Popen
         assert time.monotonic() < deadline
         time.sleep(0.05)
     told = json.loads(connection.read_text())
-    (job,) = OpenAI(base_url=told["base_url"], api_key=told["api_key"]).fine_tuning.jobs.list()
+    with OpenAI(base_url=told["base_url"], api_key=told["api_key"]) as client:
+        (job,) = client.fine_tuning.jobs.list()
     assert (job.status, job.model) == ("succeeded", "starter")
