@@ -201,7 +201,7 @@ def main() -> None:
         server = stack.enter_context(running([*server_command, "--faults", str(args.faults)], work / "server.log"))
         if not (home / "starter" / "config.json").exists():
             console.print("building the starter policy (about a minute)")
-            subprocess.run([BIN / "python", "-m", "rft.trainer.starter", home / "starter"], check=True)
+            subprocess.run([BIN / "python", "-m", "rft.starter", home / "starter"], check=True)
         generate = [BIN / "python", MINI / "generate.py", "--out", work / "data", "--seed", str(args.seed)]
         subprocess.run([*generate, *(["--rows", str(QUICK_ROWS)] if args.quick else [])], check=True)
         server_url = f"http://127.0.0.1:{wait_for_file(port_file, server, work / 'server.log').strip()}"

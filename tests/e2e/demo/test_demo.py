@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from rft.trainer.starter.builder import build_starter
+from rft.starter.builder import build_starter
 from tests.e2e.finqa.quick_starter import PLAN
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from rft.trainer.starter.builder import Plan, build_starter
-from rft.trainer.starter.gate import Gate
-from rft.trainer.starter.warmup import Schedule
+from rft.starter.builder import Plan, build_starter
+from rft.starter.gate import Gate
+from rft.starter.warmup import Schedule
 
 PLAN = Plan(
     schedule=Schedule(copy_steps=10, skill_steps=40, habit_steps=10),

@@ -13,8 +13,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePlanLine
-from rft.trainer.starter.tokenizer import build_tokenizer
 from tests.e2e.finqa.finqa_stack import Stack, read_rows
 from tests.integration.embedded.running_platform import RunningPlatform
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from openai import OpenAI
 
-from rft.trainer.starter.tokenizer import build_tokenizer
+from rft.starter.tokenizer import build_tokenizer
 from tests.unit.trainer.by_hand import tiny_model
 
 TERMINAL = ("succeeded", "failed", "cancelled")

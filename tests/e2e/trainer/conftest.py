@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rft.trainer.starter.tokenizer import build_tokenizer
+from rft.starter.tokenizer import build_tokenizer
 from tests.e2e.trainer.harness import Customer
 from tests.unit.trainer.by_hand import tiny_model
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rft.trainer.starter.world import PROBE_COMPANIES, WARMUP_COMPANIES, World
+from rft.starter.world import PROBE_COMPANIES, WARMUP_COMPANIES, World
 from tests.integration.finqa_mini.running import RunningServer, start
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.model import build_model
-from rft.trainer.starter.tokenizer import build_tokenizer
+from rft.starter.encoding import Encoder
+from rft.starter.model import build_model
+from rft.starter.tokenizer import build_tokenizer
 
 
 @pytest.fixture(scope="session", autouse=True)

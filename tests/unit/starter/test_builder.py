@@ -7,12 +7,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-from rft.trainer.starter.builder import Plan, StarterError, build_starter
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.gate import Gate
-from rft.trainer.starter.player import Batch
-from rft.trainer.starter.report import StarterReport
-from rft.trainer.starter.warmup import Schedule, rate
+from rft.starter.builder import Plan, StarterError, build_starter
+from rft.starter.encoding import Encoder
+from rft.starter.gate import Gate
+from rft.starter.player import Batch
+from rft.starter.report import StarterReport
+from rft.starter.warmup import Schedule, rate
 
 SHORT = Schedule(copy_steps=2, skill_steps=1, habit_steps=1, extra_steps=1)
 ANYTHING_GOES = Plan(schedule=SHORT, gate=Gate(accuracy=0, reward_low=0, reward_high=1), traces=4, rollouts=4)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rft.trainer.starter.gate import Gate
-from rft.trainer.starter.report import Baseline, Probes
+from rft.starter.gate import Gate
+from rft.starter.report import Baseline, Probes
 
 GOOD_PROBES = Probes(
     year_accuracy=0.99,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from rft.trainer.starter.habits import BUDGET_USED_UP, MAX_CALLS, Exchange, Habits, play
-from rft.trainer.starter.player import grade
-from rft.trainer.starter.probes import FLAWLESS
-from rft.trainer.starter.world import ARGUMENT_NAMES, WARMUP_COMPANIES, Question, World
+from rft.starter.habits import BUDGET_USED_UP, MAX_CALLS, Exchange, Habits, play
+from rft.starter.player import grade
+from rft.starter.probes import FLAWLESS
+from rft.starter.world import ARGUMENT_NAMES, WARMUP_COMPANIES, Question, World
 
 
 def traces(habits: Habits, count: int = 300) -> list[tuple[World, Question, list[Exchange]]]:

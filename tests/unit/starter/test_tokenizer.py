@@ -10,10 +10,10 @@ from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFas
 
 from rft.core.messages import Message, Role, ToolResult
 from rft.rollouts.hermes import HermesChatFormat
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.habits import Habits, play
-from rft.trainer.starter.tokenizer import build_tokenizer
-from rft.trainer.starter.world import ADJECTIVES, INDUSTRIES, METRICS, WARMUP_COMPANIES, YEARS, World
+from rft.starter.encoding import Encoder
+from rft.starter.habits import Habits, play
+from rft.starter.tokenizer import build_tokenizer
+from rft.starter.world import ADJECTIVES, INDUSTRIES, METRICS, WARMUP_COMPANIES, YEARS, World
 from rft.trainer.tokenizer import ChatTokenizer
 
 TOKENIZER = build_tokenizer()

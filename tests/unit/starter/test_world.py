@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from rft.platform.jobs.order_warnings import STARTER_TOOLS
-from rft.trainer.starter.world import (
+from rft.starter.world import (
     NO_RESULTS,
     NO_SUCH_COMPANY,
     NO_SUCH_FILE,

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rft.core.turns import Trace
-from rft.trainer.starter.tokenizer import build_tokenizer
+from rft.starter.tokenizer import build_tokenizer
 from tests.unit.trainer.by_hand import tiny_model, trace_of
 
 torch.set_num_threads(1)

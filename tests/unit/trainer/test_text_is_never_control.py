@@ -20,9 +20,9 @@ from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.rollouts.hermes import HermesChatFormat, Tokenizer
+from rft.starter.encoding import Encoder
+from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_tokenizer import SPECIALS, ByteTokenizer
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.tokenizer import build_tokenizer
 from rft.trainer.tokenizer import ChatTokenizer
 
 ROOT = Path(__file__).resolve().parents[3]

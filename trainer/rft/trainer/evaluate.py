@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rft.trainer.lean_imports import prepare_imports
+from rft.trainer.import_env import prepare_imports
 
 if __name__ == "__main__":
     prepare_imports()

@@ -72,7 +72,7 @@ class TrainerRun:
 
     async def build_starter(self, target: Path) -> Ending | None:
         """Build the starter policy, whole or not at all; None when that went well."""
-        command = self.settings.starter_command or (sys.executable, "-m", "rft.trainer.starter")
+        command = self.settings.starter_command or (sys.executable, "-m", "rft.starter")
         self.child_log, self._silence_s = STARTER_LOG, None
         sweep(_STARTER_BUILD, parent=target.parent)
         scratch = ScratchFolder(_STARTER_BUILD, parent=target.parent)

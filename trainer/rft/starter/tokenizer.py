@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from rft.trainer.starter.habits import BUDGET_USED_UP, WORDS, Habits, play
-from rft.trainer.starter.world import ADJECTIVES, INDUSTRIES, QUESTIONS, WARMUP_COMPANIES, YEARS, World
+from rft.starter.habits import BUDGET_USED_UP, WORDS, Habits, play
+from rft.starter.world import ADJECTIVES, INDUSTRIES, QUESTIONS, WARMUP_COMPANIES, YEARS, World
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 _CONTROL = (PAD, START, END)

@@ -1,23 +1,23 @@
-"""`python -m rft.trainer.starter DIRECTORY [--seed N]`: build a starter policy."""
+"""`python -m rft.starter DIRECTORY [--seed N]`: build a starter policy."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from rft.trainer.lean_imports import prepare_imports
+from rft.trainer.import_env import prepare_imports
 
 if __name__ == "__main__":
     prepare_imports()
 
 from rft.core.errors import RftError
-from rft.trainer.starter import build
+from rft.starter import build
 
 THREADS = 2
 
 
 def main() -> None:
     """Build, print the report as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m rft.trainer.starter", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rft.starter", description=__doc__)
     parser.add_argument("directory", type=Path, help="where the model goes; replaced when it exists")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=THREADS, help="threads of the tensor library")

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.habits import Habits, play
-from rft.trainer.starter.player import Attempt, play_policy
-from rft.trainer.starter.report import Baseline, Probes
-from rft.trainer.starter.world import PROBE_COMPANIES, YEARS, World
+from rft.starter.encoding import Encoder
+from rft.starter.habits import Habits, play
+from rft.starter.player import Attempt, play_policy
+from rft.starter.report import Baseline, Probes
+from rft.starter.world import PROBE_COMPANIES, YEARS, World
 
 FLAWLESS = Habits(
     list_first=0,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
-from rft.trainer.starter.habits import Exchange, Habits, play
-from rft.trainer.starter.tokenizer import END
-from rft.trainer.starter.world import METRICS, YEARS, Question, World
+from rft.starter.habits import Exchange, Habits, play
+from rft.starter.tokenizer import END
+from rft.starter.world import METRICS, YEARS, Question, World
 
 _COMPANIES_PER_WORLD = 24
 _TRACES_PER_WORLD = 80

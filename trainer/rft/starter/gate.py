@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rft.trainer.starter.report import Baseline, Probes
+from rft.starter.report import Baseline, Probes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, LlamaForCausalLM
 
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.habits import BUDGET_USED_UP, MAX_CALLS
-from rft.trainer.starter.world import ARGUMENT_NAMES, Question, World
+from rft.starter.encoding import Encoder
+from rft.starter.habits import BUDGET_USED_UP, MAX_CALLS
+from rft.starter.world import ARGUMENT_NAMES, Question, World
 
 _MAX_TURN_TOKENS = 40
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)

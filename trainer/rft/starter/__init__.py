@@ -6,7 +6,7 @@ reinforcement learning within minutes on two CPU cores.
 
 from pathlib import Path
 
-from rft.trainer.starter.report import StarterReport
+from rft.starter.report import StarterReport
 
 
 def build(directory: Path, seed: int = 1) -> StarterReport:
@@ -16,7 +16,7 @@ def build(directory: Path, seed: int = 1) -> StarterReport:
     same seed gives an equally good starter, not the same bits on other machines. Raises StarterError when no attempt
     passes the gate.
     """
-    from rft.trainer.starter.builder import build_starter  # torch is heavy, and its settings must come first
+    from rft.starter.builder import build_starter  # torch is heavy, and its settings must come first
 
     return build_starter(directory, seed)
 

@@ -11,14 +11,14 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rft.core.errors import RftError
 from rft.core.ids import seed_63
-from rft.trainer.starter.encoding import Encoder
-from rft.trainer.starter.gate import Gate
-from rft.trainer.starter.habits import Habits
-from rft.trainer.starter.model import build_model
-from rft.trainer.starter.probes import measure_baseline, measure_copying
-from rft.trainer.starter.report import Baseline, Probes, StarterReport
-from rft.trainer.starter.tokenizer import build_tokenizer
-from rft.trainer.starter.warmup import Schedule, train_on, warm_up
+from rft.starter.encoding import Encoder
+from rft.starter.gate import Gate
+from rft.starter.habits import Habits
+from rft.starter.model import build_model
+from rft.starter.probes import measure_baseline, measure_copying
+from rft.starter.report import Baseline, Probes, StarterReport
+from rft.starter.tokenizer import build_tokenizer
+from rft.starter.warmup import Schedule, train_on, warm_up
 
 REPORT = "starter.json"
 _PROBE_SEED = 7
@@ -51,7 +51,7 @@ class _Progress:
 
 
 def build_starter(directory: Path, seed: int, plan: Plan | None = None) -> StarterReport:
-    """See `rft.trainer.starter.build`."""
+    """See `rft.starter.build`."""
     plan = plan or Plan()
     wall, cpu = time.monotonic(), time.process_time()
     encoder = Encoder(build_tokenizer())

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import LlamaForCausalLM
 
-from rft.trainer.starter.encoding import Encoder, Example, draw_copying, draw_traces
-from rft.trainer.starter.habits import SKILLED, WORDS, Habits
-from rft.trainer.starter.world import ADJECTIVES, INDUSTRIES, WARMUP_COMPANIES
+from rft.starter.encoding import Encoder, Example, draw_copying, draw_traces
+from rft.starter.habits import SKILLED, WORDS, Habits
+from rft.starter.world import ADJECTIVES, INDUSTRIES, WARMUP_COMPANIES
 
 _COPY_BATCH, _COPY_TOKENS = 32, 64
 _TRACE_BATCH = 16

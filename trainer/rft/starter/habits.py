@@ -8,7 +8,7 @@ import json
 import random
 from dataclasses import dataclass, replace
 
-from rft.trainer.starter.world import ARGUMENT_NAMES, METRICS, NO_SUCH_FILE, Question, World
+from rft.starter.world import ARGUMENT_NAMES, METRICS, NO_SUCH_FILE, Question, World
 
 MAX_CALLS = 10
 """Tool calls a rollout may make, as in the example job."""
