@@ -14,6 +14,7 @@ from rft.core.events import EventLine, RolloutDone, StepDone
 from rft.core.ids import digest, public_id
 from rft.core.messages import Message, Role, ToolCall
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, metrics_event
+from rft.platform.worker.step_buckets import STORE_BUCKETS
 from tests.integration.worker.train_events import rollout_done, step_done
 
 WORDS = "margin revenue filing segment quarter operating guidance footnote deferred lease hedge accrual ratio of the"
@@ -154,6 +155,7 @@ def _store_steps(connection: Connection[Any], job_id: str, steps: int) -> None:
     with connection.cursor().copy("copy steps (job_id, step, record) from stdin") as copy:
         for step in _steps(steps):
             copy.write_row((job_id, step.step, step.model_dump_json()))
+    connection.execute(STORE_BUCKETS, {"job_id": job_id, "first": 1, "last": steps})
     with connection.cursor().copy("copy job_events (id, job_id, level, type, message, data, step) from stdin") as copy:
         for step in _steps(steps):
             event = metrics_event(step, GRADERS)

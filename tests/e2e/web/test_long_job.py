@@ -29,7 +29,7 @@ async def long_job(platform: Platform) -> SeededJob:
     return job
 
 
-async def test_a_long_course_is_thinned_and_zooming_brings_the_rest(platform: Platform, page: Page) -> None:
+async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform: Platform, page: Page) -> None:
     job = await long_job(platform)
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request))
@@ -61,7 +61,7 @@ async def test_a_long_course_is_thinned_and_zooming_brings_the_rest(platform: Pl
     await expect(canvas).to_have_attribute("data-points", str(drawn + 1))
 
 
-async def test_the_highest_reward_can_be_read_among_thinned_steps(platform: Platform, page: Page) -> None:
+async def test_the_highest_reward_can_be_read_among_downsampled_steps(platform: Platform, page: Page) -> None:
     job = await long_job(platform)
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     reward = page.locator("figure", has_text="Reward").first

@@ -9,8 +9,8 @@ from psycopg.types.json import Jsonb
 
 from rft.core.events import RunStarted, StepDone
 from rft.platform.rollouts.curve_objects import CurvesObject, SplitCurves, StepCurves
-from rft.platform.rollouts.curve_repository import STRETCH
 from rft.platform.worker.ingest import Ingest
+from rft.platform.worker.step_buckets import BUCKET, store_buckets
 from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
 from tests.integration.worker.train_events import step_done
 from tests.integration.worker.workbench import Workbench
@@ -32,9 +32,11 @@ def a_step(number: int, **train: object) -> StepDone:
 async def fill(bench: Workbench, job_id: str, steps: list[StepDone]) -> None:
     async with bench.database.transaction() as connection, connection.cursor() as cursor:
         await cursor.executemany(
-            "insert into steps (job_id, step, record) values (%s, %s, %s)",
+            "insert into steps (job_id, step, record) values (%s, %s, %s)"
+            " on conflict (job_id, step) do update set record = excluded.record",
             [(job_id, step.step, Jsonb(step.model_dump(mode="json"))) for step in steps],
         )
+        await store_buckets(connection, job_id, first=steps[0].step, last=steps[-1].step)
 
 
 async def curves(http: httpx.AsyncClient, job_id: str, **query: int) -> CurvesObject:
@@ -73,7 +75,7 @@ async def test_a_short_job_is_drawn_whole(bench: Workbench, ingest: Ingest, http
     assert [(point.step, point.created_at) for point in found.data] == [(s["step"], s["created_at"]) for s in listed]
 
 
-async def test_a_long_job_is_thinned_but_for_what_matters(
+async def test_a_long_job_is_downsampled_but_for_what_matters(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
     job_id = ingest.lease.job_id
@@ -97,7 +99,7 @@ async def test_a_long_job_is_thinned_but_for_what_matters(
 
 @pytest.mark.parametrize(
     "window",
-    [(0, 10), (5, STRETCH - 1), (3, STRETCH), (STRETCH, 2 * STRETCH), (STRETCH + 1, 3 * STRETCH - 2), (700, 5000)],
+    [(0, 10), (5, BUCKET - 1), (3, BUCKET), (BUCKET, 2 * BUCKET), (BUCKET + 1, 3 * BUCKET - 2), (700, 5000)],
 )
 async def test_a_window_has_its_own_sums_and_ends(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, window: tuple[int, int]
@@ -122,17 +124,13 @@ async def test_voided_and_repeated_steps_leave_no_trace(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
     job_id = ingest.lease.job_id
-    await fill(bench, job_id, [a_step(number, reward_mean=5.0) for number in range(2 * STRETCH + 9)])
-    await bench.do("delete from steps where job_id = %s and step > %s", job_id, STRETCH + 7)
-    again = [a_step(number) for number in range(STRETCH + 8, 3 * STRETCH)]
+    await fill(bench, job_id, [a_step(number, reward_mean=5.0) for number in range(2 * BUCKET + 9)])
+    await bench.do("delete from steps where job_id = %s and step > %s", job_id, BUCKET + 7)
+    again = [a_step(number) for number in range(BUCKET + 8, 3 * BUCKET)]
     await fill(bench, job_id, again)
     rewritten = a_step(20, reward_mean=0.25)
-    await bench.do(
-        "update steps set record = %s where job_id = %s and step = 20",
-        Jsonb(json.loads(rewritten.model_dump_json())),
-        job_id,
-    )
-    steps = [a_step(number, reward_mean=5.0) for number in range(STRETCH + 8)] + again
+    await fill(bench, job_id, [rewritten])
+    steps = [a_step(number, reward_mean=5.0) for number in range(BUCKET + 8)] + again
     steps[20] = rewritten
     found = await curves(http, job_id, points=60)
     assert (found.steps, found.rollouts, found.excluded) == sums(steps)

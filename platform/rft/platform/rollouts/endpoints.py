@@ -13,10 +13,10 @@ from rft.platform.jobs.service import history
 from rft.platform.rollouts import ledger, service
 from rft.platform.rollouts.curve_objects import CurvesObject
 from rft.platform.rollouts.curves import job_curves
+from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.rollouts.repository import Outcome, RolloutFilter
-from rft.platform.rollouts.thinning import FEWEST
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
 _MAX_INTEGER = 2**31 - 1

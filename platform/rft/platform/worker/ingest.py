@@ -31,6 +31,7 @@ from rft.platform.worker.job_events import add_event, add_metrics_event
 from rft.platform.worker.lease import Lease, hold_row, notify, release
 from rft.platform.worker.log_line import LogLine, UnreadRollout
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, metrics_event
+from rft.platform.worker.step_buckets import store_buckets
 from rft.platform.worker.storable import storable_json, storable_text
 
 
@@ -181,6 +182,7 @@ class Ingest:
                     "token": self.lease.token,
                 },
             )
+            await store_buckets(connection, job_id, first=step.step, last=step.step)
             await add_metrics_event(
                 connection, job_id, step.step, event.message, event.data, key=_key(line), at=line.at
             )
