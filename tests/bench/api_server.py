@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres
 

@@ -16,12 +16,13 @@ from psycopg.rows import TupleRow
 from rft.core.base import JsonObject
 from rft.core.events import AttemptsMade, EventLine, Notice, RolloutDone, TrainEvent
 from rft.core.spec import RunSecrets
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.repository import JOBS as JOBS_TABLE
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from rft.platform.worker.event_log import EventLog
-from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease
 from rft.platform.worker.log_line import read_line
 from rft.platform.worker.trainer_run import TrainerRun
 from rft.trainer.ledger import BATCH
@@ -230,7 +231,7 @@ async def _worker(run: Run, log: Path, last_seq: int) -> AsyncGenerator[TrainerR
 
 
 def _lease(run: Run) -> Lease:
-    return Lease(job_id=run.stored.large_job, token=LEASE_TOKEN, owner=OWNER, is_first=False)
+    return Lease(JOBS_TABLE, run.stored.large_job, LEASE_TOKEN, OWNER)
 
 
 def _ingest(run: Run) -> Ingest:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from tests.e2e.web.seeded_platform import Platform

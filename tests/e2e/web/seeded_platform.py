@@ -10,11 +10,13 @@ from rft.core.events import TrainEvent
 from rft.core.ids import public_id
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
-from rft.platform.jobs.repository import JobRepository, NewJob
+from rft.platform.lifecycle.ending import add_paused_event
+from rft.platform.lifecycle.job_lease import release, take
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.records import NewJob
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.store.database import Database
-from rft.platform.worker.ending import add_paused_event
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, release, take
 from rft.platform.worker.log_line import read_line
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.e2e.web.run_records import RunShape, lines
@@ -101,7 +103,7 @@ class Platform:
             steps=total_steps,
         )
         async with self.database.transaction() as connection:
-            await JobRepository(connection).insert(_order(job_id, suffix))
+            await LifecycleRepository(connection).insert(_order(job_id, suffix))
             await connection.execute(
                 "update jobs set status = 'queued', resolved = %s where id = %s", (resolved.model_dump_json(), job_id)
             )

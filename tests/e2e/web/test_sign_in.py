@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from playwright.async_api import Page, expect
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import Watch, sign_in, sign_in_link

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint

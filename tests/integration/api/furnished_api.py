@@ -12,11 +12,12 @@ import psycopg
 from openai import AsyncOpenAI
 
 from rft.core.base import JsonObject
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from rft.platform.api.app import create_app
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.platform.store import database as database_module
 from rft.platform.store.database import Database, NoFreeConnection

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence

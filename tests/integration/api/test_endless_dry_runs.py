@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence

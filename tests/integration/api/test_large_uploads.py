@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.files.uploading import MAX_FILE_BYTES
 from tests.integration.api.api_process import api_process
 from tests.integration.api.form import END, FORM, opened

@@ -10,10 +10,10 @@ import pytest
 from openai import AsyncOpenAI
 
 from rft.platform.api.errors import BadRequest, Unavailable
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
-from rft.platform.files.loose_bytes import LooseBytes
+from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_loose
 from rft.platform.files.uploading import receive_upload
@@ -150,7 +150,7 @@ async def test_a_silent_sender_is_given_up(database: Database, store: LocalFileS
 async def test_two_sweepers_do_not_sweep_the_same(database: Database, store: LocalFileStore) -> None:
     async with database.transaction() as connection:
         for number in range(20):
-            await LooseBytes(connection).add(f"{KEY}-{number}")
+            await OrphanedBlobs(connection).add(f"{KEY}-{number}")
     assert sum(await asyncio.gather(*(sweep_loose(database, store) for _ in range(4)))) == 20
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rft.core.dataset_report import check_dataset
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from tests.integration.api.api_process import api_process
 from tests.integration.api.running_api import ROW
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from tests.integration.api.running_api import Api, collect, upload
 
 USER = {"role": "user", "content": "How much?"}

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from openai.types.fine_tuning import FineTuningJob
 
 from rft.core.spec import Hyperparameters, resolve
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.settings import Settings

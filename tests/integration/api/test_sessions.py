@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from rft.platform.api.admission import CHECK_S
-from rft.platform.api.keys import create_key, id_of, revoke_key
+from rft.platform.api.key_repository import create_key, id_of, revoke_key
 from tests.integration.api.running_api import Api, BellTower, Served
 
 SESSION = "/dashboard/session"

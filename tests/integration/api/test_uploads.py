@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, NotFoundError
 
-from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_expired
 from rft.platform.store.database import Database
+from rft.platform.store.file_contents import insert_with_content
 from tests.integration.api.form import END, FORM, part
 from tests.integration.api.running_api import ROW, Api, upload
 
@@ -140,10 +140,9 @@ async def test_expired_files_are_swept_with_their_bytes(client: AsyncOpenAI, api
 
 async def test_a_file_of_our_own_making_is_served_from_the_database(client: AsyncOpenAI, migrated_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-        files = FileRepository(connection)
         made = {"id": "file-own", "filename": "step_metrics.csv", "purpose": "fine-tune-results"}
-        assert await files.insert_with_content(**made, content=b"step\n0\n")
-        assert not await files.insert_with_content(**made, content=b"another\n")
+        assert await insert_with_content(connection, **made, content=b"step\n0\n")
+        assert not await insert_with_content(connection, **made, content=b"another\n")
     assert (await client.files.content("file-own")).text == "step\n0\n"
     assert (await client.files.retrieve("file-own")).bytes == 7
     assert (await client.files.delete("file-own")).deleted

@@ -15,12 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rft.core.events import TrainEvent
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.cli.app import app
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.settings import settings
 from rft.platform.store.database import Database
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
@@ -130,7 +131,7 @@ class Run:
     def __init__(self, bench: Workbench, ingest: Ingest) -> None:
         self._bench, self._ingest = bench, ingest
         self._seq = 0
-        self.job_id = ingest.lease.job_id
+        self.job_id = ingest.lease.id
 
     async def tell(self, *events: TrainEvent) -> None:
         """Store what a trainer would have written."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from rft.platform.api.keys import LastKey, create_key, id_of, list_keys, revoke_key
+from rft.platform.api.key_repository import LastKey, create_key, id_of, list_keys, revoke_key
 from tests.integration.cli.conftest import Shell
 from tests.integration.worker.workbench import Workbench
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rft.platform.worker.lease import Refusal, take
+from rft.platform.lifecycle.job_lease import Refusal, take
 from tests.integration.cli.conftest import Run, Shell
 from tests.integration.worker.workbench import Workbench
 

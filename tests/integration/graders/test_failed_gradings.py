@@ -27,9 +27,9 @@ from rft.core.turns import Trace
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.build import open_grader, open_group_grader
 from rft.grader_gateway.grader import close_grader
+from rft.platform.lifecycle.results import result_row
 from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.metrics_event import metrics_event
-from rft.platform.worker.result_file import result_row
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.stats import rollout_stats
 from rft.testing.judge import ScriptedJudge

@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.files.storage import LocalFileStore
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database

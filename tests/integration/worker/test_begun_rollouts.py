@@ -35,7 +35,7 @@ class Log:
 
     @property
     def job_id(self) -> str:
-        return self.ingest.lease.job_id
+        return self.ingest.lease.id
 
     async def tell(self, *events: TrainEvent) -> None:
         await store(self.bench, self.ingest, logged(events, after=self.lines))
@@ -191,7 +191,7 @@ async def test_a_held_jobs_conversations_are_under_way(log: Log) -> None:
 async def test_another_jobs_conversation_is_not_found(log: Log, bench: Workbench) -> None:
     done = rollout_done(log.job_id, 1, 0)
     await log.tell(began(done))
-    stranger = (await leased(bench)).lease.job_id
+    stranger = (await leased(bench)).lease.id
     assert (await log.http.get(f"/{stranger}/rollouts/{done.trace_id}")).status_code == 404
     assert (await log.http.get(f"/{stranger}/rollouts/{done.trace_id}/attempts")).status_code == 404
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from rft.core.events import RunStarted
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
@@ -32,7 +32,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
 
 async def test_pages_are_what_the_document_says_of_them(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     started = RunStarted(resumed_from_step=None, total_steps=1, pid=1)
     failed = rollout_done(job_id, 1, 7, failed=True)
     await store(bench, ingest, logged([started, *one_step(job_id, 1, 1, rollouts=2), failed]))
@@ -52,7 +52,7 @@ def _without_record(detail: BaseModel) -> RolloutSummary:
 
 
 async def test_an_empty_page_is_one_of_a_job_that_exists(bench: Workbench, http: httpx.AsyncClient) -> None:
-    job_id = (await leased(bench)).lease.job_id
+    job_id = (await leased(bench)).lease.id
     page = (await http.get(f"/{job_id}/rollouts")).json()
     assert page == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
     for path in ("", "?after=trace_x", "/trace_x"):
@@ -63,7 +63,7 @@ async def test_an_empty_page_is_one_of_a_job_that_exists(bench: Workbench, http:
 
 async def test_an_attempt_that_ended_late_is_listed_with_its_rollout(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
-    job_id, rollout = ingest.lease.job_id, rollout_done(ingest.lease.job_id, 1, 0)
+    job_id, rollout = ingest.lease.id, rollout_done(ingest.lease.id, 1, 0)
     late = attempts_made(2, rollout.trace_id, None)
     await store(bench, ingest, logged([attempts_made(1, rollout.trace_id, None), rollout, late]))
     page = (await http.get(f"/{job_id}/rollouts/{rollout.trace_id}/attempts")).json()
@@ -73,7 +73,7 @@ async def test_an_attempt_that_ended_late_is_listed_with_its_rollout(bench: Work
 async def test_what_is_stored_in_bulk_goes_with_its_job_and_no_other(bench: Workbench) -> None:
     jobs: list[str] = []
     for ingest in (await leased(bench), await leased(bench)):
-        job_id = ingest.lease.job_id
+        job_id = ingest.lease.id
         jobs.append(job_id)
         rollout = rollout_done(job_id, 1, 0)
         under_way = began(rollout_done(job_id, 1, 1))

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from rft.core.events import RunStarted, StepDone
 from rft.platform.rollouts.curve_objects import CurvesObject, SplitCurves, StepCurves
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.step_buckets import BUCKET, store_buckets
+from rft.platform.worker.step_bucket_repository import BUCKET, store_buckets
 from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
 from tests.integration.worker.train_events import step_done
 from tests.integration.worker.workbench import Workbench
@@ -64,7 +64,7 @@ def sums(steps: list[StepDone]) -> tuple[int, int, int]:
 
 
 async def test_a_short_job_is_drawn_whole(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     assert await curves(http, job_id) == CurvesObject(steps=0, rollouts=0, excluded=0, data=[])
     steps = [a_step(number) for number in range(40)]
     await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=TOTAL, pid=1), *steps])
@@ -78,7 +78,7 @@ async def test_a_short_job_is_drawn_whole(bench: Workbench, ingest: Ingest, http
 async def test_a_long_job_is_downsampled_but_for_what_matters(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     special = {
         301: {"reward_mean": 9.5},
         777: {"reward_mean": -3.0},
@@ -104,7 +104,7 @@ async def test_a_long_job_is_downsampled_but_for_what_matters(
 async def test_a_window_has_its_own_sums_and_ends(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, window: tuple[int, int]
 ) -> None:
-    job_id, (first, last) = ingest.lease.job_id, window
+    job_id, (first, last) = ingest.lease.id, window
     steps = [a_step(number) for number in range(800)]
     await fill(bench, job_id, steps)
     found = await curves(http, job_id, points=60, from_step=first, to_step=last)
@@ -115,15 +115,15 @@ async def test_a_window_has_its_own_sums_and_ends(
 
 
 async def test_a_window_without_steps_is_empty(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    await fill(bench, ingest.lease.job_id, [a_step(number) for number in range(5)])
-    assert (await curves(http, ingest.lease.job_id, from_step=9)).data == []
-    assert (await curves(http, ingest.lease.job_id, from_step=4, to_step=2)).data == []
+    await fill(bench, ingest.lease.id, [a_step(number) for number in range(5)])
+    assert (await curves(http, ingest.lease.id, from_step=9)).data == []
+    assert (await curves(http, ingest.lease.id, from_step=4, to_step=2)).data == []
 
 
 async def test_voided_and_repeated_steps_leave_no_trace(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await fill(bench, job_id, [a_step(number, reward_mean=5.0) for number in range(2 * BUCKET + 9)])
     await bench.do("delete from steps where job_id = %s and step > %s", job_id, BUCKET + 7)
     again = [a_step(number) for number in range(BUCKET + 8, 3 * BUCKET)]
@@ -139,7 +139,7 @@ async def test_voided_and_repeated_steps_leave_no_trace(
 
 
 async def test_a_stream_goes_on_where_a_reply_ends(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     begin = [RunStarted(resumed_from_step=None, total_steps=TOTAL, pid=1), *(a_step(number) for number in range(3))]
     seq = await store(bench, ingest, begin)
     replies = [await http.get(f"/{job_id}/{what}") for what in ("curves", "events", "events?type=message", "steps")]
@@ -155,7 +155,7 @@ async def test_a_stream_goes_on_where_a_reply_ends(bench: Workbench, ingest: Ing
 
 
 async def test_events_of_one_type(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(
         bench, ingest, [RunStarted(resumed_from_step=None, total_steps=TOTAL, pid=1), *(a_step(n) for n in range(3))]
     )

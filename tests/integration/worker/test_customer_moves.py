@@ -12,7 +12,7 @@ from rft.core.job import JobStatus
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs import service
 from rft.platform.jobs.objects import to_job_object
-from rft.platform.jobs.repository import JobHold
+from rft.platform.lifecycle.records import JobHold
 from rft.platform.store.bell import RUN_JOB, Bell
 from rft.platform.store.unit_of_work import unit_of_work
 from tests.integration.worker.workbench import Workbench

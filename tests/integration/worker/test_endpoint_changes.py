@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from rft.core.spec import RunSecrets, RunSpec
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.bell import RUN_JOB
-from rft.platform.worker.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from tests.integration.api.running_api import BellTower, Served
 from tests.integration.waiting import until

@@ -10,10 +10,10 @@ import pytest
 from rft.core.events import RunStarted
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs import service
+from rft.platform.lifecycle.job_lease import Refusal, take
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.bell import RUN_JOB, Bell
 from rft.platform.store.unit_of_work import unit_of_work
-from rft.platform.worker.lease import Refusal, take
-from rft.platform.worker.owner import is_alive
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.waiting import until
@@ -122,25 +122,25 @@ async def test_a_new_trainer_waits_for_nobody(bench: Workbench) -> None:
     ingest = await leased(bench)
     events = [RunStarted(resumed_from_step=None, total_steps=3, pid=1), hold_began(1)]
     assert (await store(bench, ingest, logged(events))).is_held is True
-    assert await has_status(bench, ingest.lease.job_id, "paused")
+    assert await has_status(bench, ingest.lease.id, "paused")
     again = [RunStarted(resumed_from_step=None, total_steps=3, pid=2)]
     assert (await store(bench, ingest, logged(again, after=2))).is_held is False
-    job = await bench.job(ingest.lease.job_id)
+    job = await bench.job(ingest.lease.id)
     assert (job["status"], job["hold"]) == ("running", None)
     assert (await store(bench, ingest, logged([hold_began(1), hold_ended(1)], after=3))).is_held is False
-    assert await has_status(bench, ingest.lease.job_id, "running")
+    assert await has_status(bench, ingest.lease.id, "running")
 
 
 async def test_a_held_job_whose_worker_fell_silent_is_queued_again_or_taken(bench: Workbench) -> None:
     queued, taken = await leased(bench), await leased(bench)
     for ingest in (queued, taken):
         await store(bench, ingest, logged([hold_began(0)]))
-        await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.job_id)
+        await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.id)
     async with bench.database.connection() as connection:
-        lease = await take(connection, taken.lease.job_id, owner="other/1/x", ttl_s=60, slots=1)
+        lease = await take(connection, taken.lease.id, owner="other/1/x", ttl_s=60, slots=1)
     assert not isinstance(lease, Refusal)
     assert lease.token == taken.lease.token + 1
     rung = await reconcile_once(bench.database, reconcile_s=1000, ringer=bench.bells.append)
-    assert rung == [Bell(RUN_JOB, queued.lease.job_id)]
-    found = [await bench.job(ingest.lease.job_id) for ingest in (queued, taken)]
+    assert rung == [Bell(RUN_JOB, queued.lease.id)]
+    found = [await bench.job(ingest.lease.id) for ingest in (queued, taken)]
     assert [(job["status"], job["hold"]) for job in found] == [("queued", None), ("running", None)]

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease, LeaseLost
 from rft.platform.worker.ingest import Ingest, Ingested, LogGap
-from rft.platform.worker.lease import Lease, LeaseLost, take
 from rft.platform.worker.log_line import CorruptLog, LogLine, read_line
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.worker.train_events import (
@@ -42,7 +43,7 @@ async def store(bench: Workbench, ingest: Ingest, lines: list[LogLine]) -> Inges
 
 async def state(bench: Workbench, ingest: Ingest) -> dict[str, list[dict[str, Any]]]:
     """All that ingest writes, but for the clock of the database."""
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     job = await bench.job(job_id)
     return {
         "steps": await bench.all("select * from steps where job_id = %s order by step", job_id),
@@ -69,7 +70,7 @@ def without_ids(state: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[s
 
 async def test_a_run_becomes_rows(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     done = await store(bench, ingest, logged(whole_run(job_id, steps=3)))
     assert done.highest_step == 3
     await bench.assert_every_step_once(job_id, steps=3)
@@ -91,7 +92,7 @@ async def test_a_run_becomes_rows(bench: Workbench) -> None:
 
 async def test_a_resumed_run_voids_what_came_after_its_checkpoint(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     first: list[TrainEvent] = whole_run(job_id, steps=3)[:-3]
     again: list[TrainEvent] = [RunStarted(resumed_from_step=1, total_steps=3, pid=2)]
     for step in (2, 3):
@@ -107,7 +108,7 @@ async def test_a_resumed_run_voids_what_came_after_its_checkpoint(bench: Workben
 
 async def test_a_rollout_that_is_told_again_is_stored_as_told_last(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     first, other = rollout_done(job_id, 1, 0), rollout_done(job_id, 1, 1)
     again = first.model_copy(update={"turns": 7, "tool_calls": {"search": 9}})
     await store(bench, ingest, logged([first, other]))
@@ -126,12 +127,12 @@ async def test_tokens_of_a_step_that_is_told_again_count_once(bench: Workbench) 
     events: list[TrainEvent] = [step_done(0, 3), first, first.model_copy(update={"optimization": longer})]
     for end, tokens in ((1, 0), (2, TRAINED_TOKENS), (3, TRAINED_TOKENS + 11)):
         await store(bench, ingest, logged(events[:end]))
-        assert (await bench.job(ingest.lease.job_id))["trained_tokens"] == tokens
+        assert (await bench.job(ingest.lease.id))["trained_tokens"] == tokens
 
 
 async def test_the_checkpoints_that_a_step_names_are_the_ones_kept(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id, events = ingest.lease.job_id, list[TrainEvent]()
+    job_id, events = ingest.lease.id, list[TrainEvent]()
     for step, kept in enumerate([(0,), (1, 0), (2, 1), (2, 0)]):
         events.append(step_done(step, 3, kept=kept))
         await store(bench, ingest, logged(events))
@@ -141,25 +142,25 @@ async def test_the_checkpoints_that_a_step_names_are_the_ones_kept(bench: Workbe
 
 async def test_a_gap_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbench) -> None:
     ingest = await leased(bench)
-    lines = logged(whole_run(ingest.lease.job_id, steps=1))
+    lines = logged(whole_run(ingest.lease.id, steps=1))
     del lines[3]
     with pytest.raises(LogGap, match="jumps from 3 to 5"):
         await store(bench, ingest, lines)
     assert await bench.all("select 1 from rollouts") == []
-    assert (await bench.job(ingest.lease.job_id))["last_event_seq"] == 0
+    assert (await bench.job(ingest.lease.id))["last_event_seq"] == 0
 
 
 async def test_a_broken_rollout_is_refused_and_nothing_of_the_batch_is_kept(bench: Workbench) -> None:
     ingest = await leased(bench)
-    events = whole_run(ingest.lease.job_id, steps=1)
+    events = whole_run(ingest.lease.id, steps=1)
     lines = [line.model_dump_json().encode() + b"\n" for line in numbered(events)]
     lines[7] = lines[7].replace(b'"turns":2', b'"turns":"?"')
     with pytest.raises(CorruptLog, match="cannot be read"):
         await store(bench, ingest, [read_line(line) for line in lines])
     assert await bench.all("select 1 from rollouts") == await bench.all("select 1 from steps") == []
-    assert (await bench.job(ingest.lease.job_id))["last_event_seq"] == 0
+    assert (await bench.job(ingest.lease.id))["last_event_seq"] == 0
     await store(bench, ingest, logged(events))
-    await bench.assert_every_step_once(ingest.lease.job_id, steps=1)
+    await bench.assert_every_step_once(ingest.lease.id, steps=1)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +173,9 @@ async def test_a_broken_rollout_is_refused_and_nothing_of_the_batch_is_kept(benc
 )
 async def test_a_stale_token_writes_nothing(bench: Workbench, change: Any) -> None:
     ingest = await leased(bench)
-    lines = logged(whole_run(ingest.lease.job_id, steps=2))
+    lines = logged(whole_run(ingest.lease.id, steps=2))
     await store(bench, ingest, lines[:7])
-    await bench.do(change, ingest.lease.job_id)
+    await bench.do(change, ingest.lease.id)
     before = await state(bench, ingest)
     with pytest.raises(LeaseLost):
         await store(bench, ingest, lines)
@@ -184,12 +185,12 @@ async def test_a_stale_token_writes_nothing(bench: Workbench, change: Any) -> No
 async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
     ingest = await leased(bench)
     events: list[TrainEvent] = [
-        *whole_run(ingest.lease.job_id, steps=2)[:-1],
+        *whole_run(ingest.lease.id, steps=2)[:-1],
         RunEnded(outcome="stopped", best_step=None),
     ]
     done = await store(bench, ingest, logged(events))
     assert done.ended is not None
-    assert (await bench.job(ingest.lease.job_id))["status"] == "running"
+    assert (await bench.job(ingest.lease.id))["status"] == "running"
 
 
 @given(cuts=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
@@ -197,9 +198,9 @@ async def test_a_stopped_run_leaves_the_job_running(bench: Workbench) -> None:
 async def test_any_replay_gives_the_same_rows(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
     """Batches as a worker could read them after any number of restarts: each begins at or before what is stored."""
     plain, replayed = await leased(bench), await leased(bench)
-    expected_lines = logged(disturbed_run(plain.lease.job_id))
+    expected_lines = logged(disturbed_run(plain.lease.id))
     await store(bench, plain, expected_lines)
-    lines = logged(disturbed_run(replayed.lease.job_id))
+    lines = logged(disturbed_run(replayed.lease.id))
     stored = 0
     for back, length in cuts:
         start = max(0, stored - back)

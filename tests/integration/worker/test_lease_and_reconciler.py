@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from rft.core.job import JobStatus
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.job_lease import Refusal, release, take
+from rft.platform.lifecycle.lease import Lease, LeaseLost, Requests, renew
+from rft.platform.lifecycle.owner import is_surely_dead, new_owner
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
 from rft.platform.store.database import Database
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
-from rft.platform.worker.heartbeat import Heartbeat
-from rft.platform.worker.lease import Lease, LeaseLost, Refusal, Wanted, heartbeat, release, take
-from rft.platform.worker.owner import is_surely_dead, new_owner
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
 from tests.integration.worker.workbench import Workbench
 
@@ -37,9 +38,9 @@ async def test_tokens_grow_and_an_expired_lease_can_be_taken(bench: Workbench) -
     assert second.token == first.token + 1
     assert await taken(bench, job_id, owner="b/1/x") is Refusal.NOT_RUNNABLE
     async with bench.database.connection() as connection:
-        assert await heartbeat(connection, second, ttl_s=60) == Wanted(None, 0)
+        assert await renew(connection, second, ttl_s=60) == Requests(None, 0)
         with pytest.raises(LeaseLost):
-            await heartbeat(connection, first, ttl_s=60)
+            await renew(connection, first, ttl_s=60)
 
 
 async def test_slots_are_counted_per_host(bench: Workbench) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rft.core.events import AttemptsMade, RunStarted, TrainEvent
 from rft.core.failure import FailureCode, Stage
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import LeaseLost
 from tests.integration.api.running_api import BellTower, Served
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.train_events import (
@@ -43,7 +43,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def stored(bench: Workbench, ingest: Ingest) -> list[tuple[int, str, str | None]]:
-    rows = await bench.all("select * from attempts where job_id = %s order by id", ingest.lease.job_id)
+    rows = await bench.all("select * from attempts where job_id = %s order by id", ingest.lease.id)
     return [(row["step"], row["trace_id"], row["code"]) for row in rows]
 
 
@@ -62,7 +62,7 @@ def a_run(job_id: str) -> list[TrainEvent]:
 
 async def test_a_rollouts_attempts_are_told_in_order(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, logged(a_run(job_id)))
     trace_id = rollout_done(job_id, 2, 0).trace_id
     url = f"/{job_id}/rollouts/{trace_id}/attempts"
@@ -96,7 +96,7 @@ async def test_a_rollouts_attempts_are_told_in_order(bench: Workbench, http: htt
 
 async def test_what_cannot_be_found_is_said(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, logged([attempts_made(1, "trace_running", None), rollout_done(job_id, 1, 0)]))
     assert len((await http.get(f"/{job_id}/rollouts/trace_running/attempts")).json()["data"]) == 1
     called_nobody = rollout_done(job_id, 1, 0).trace_id
@@ -113,7 +113,7 @@ async def test_what_we_gave_up_ourselves_is_listed_but_no_error_of_the_endpoint(
     bench: Workbench, http: httpx.AsyncClient
 ) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, logged([attempts_made(1, "trace_late", None, BUSY, None, FailureCode.CANCELLED)]))
     [tool] = (await http.get(f"/{job_id}/endpoints")).json()["data"]
     assert (tool["attempts"], tool["errors"], tool["error_share"]) == (4, 1, 1 / 4)
@@ -124,7 +124,7 @@ async def test_what_we_gave_up_ourselves_is_listed_but_no_error_of_the_endpoint(
 async def test_4xx_that_the_model_read_are_counted_apart_by_status(bench: Workbench, http: httpx.AsyncClient) -> None:
     """A URL that is wrong by one letter is neither an error nor healthy."""
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     made = attempts_made(1, "trace_lost", None, None, None, None, BUSY)
     statuses = (404, 404, 422, 200, 503)
     attempts = tuple(replace(one, status=status) for one, status in zip(made.attempts, statuses, strict=True))
@@ -139,7 +139,7 @@ async def test_4xx_that_the_model_read_are_counted_apart_by_status(bench: Workbe
 
 async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, http: httpx.AsyncClient) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     assert (await http.get(f"/{job_id}/endpoints")).json()["data"] == []
     await store(bench, ingest, logged(a_run(job_id)))
     tool, grader = (await http.get(f"/{job_id}/endpoints")).json()["data"]
@@ -169,7 +169,7 @@ async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, 
 
 async def test_a_resumed_run_voids_the_attempts_of_later_steps(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, logged(a_run(job_id)))
     found = await stored(bench, ingest)
     assert ("trace_lost" in [trace_id for _, trace_id, _ in found]) is False
@@ -180,7 +180,7 @@ async def test_a_resumed_run_voids_the_attempts_of_later_steps(bench: Workbench)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_replay_gives_every_attempt_once(bench: Workbench, cuts: list[tuple[int, int]]) -> None:
     ingest = await leased(bench)
-    lines, last = logged(a_run(ingest.lease.job_id)), 0
+    lines, last = logged(a_run(ingest.lease.id)), 0
     for back, length in cuts:
         start = max(0, last - back)
         last = (await store(bench, ingest, lines[start : start + length])).last_seq
@@ -190,7 +190,7 @@ async def test_any_replay_gives_every_attempt_once(bench: Workbench, cuts: list[
 
 async def test_a_stale_token_adds_no_line(bench: Workbench) -> None:
     ingest = await leased(bench)
-    await bench.do("update jobs set lease_token = lease_token + 1 where id = %s", ingest.lease.job_id)
+    await bench.do("update jobs set lease_token = lease_token + 1 where id = %s", ingest.lease.id)
     with pytest.raises(LeaseLost):
         await store(bench, ingest, logged([attempts_made(0, "trace_1", None)]))
     assert await stored(bench, ingest) == []
@@ -202,5 +202,5 @@ async def test_strange_text_and_empty_events_are_taken(bench: Workbench, http: h
     strange = AttemptsMade(step=0, attempts=(replace(odd, call_id="tab\t\\N nul\x00 \n"),))
     done = await store(bench, ingest, logged([AttemptsMade(step=0, attempts=()), strange, step_done(0, 2)]))
     assert done.last_seq == 3
-    page: Any = (await http.get(f"/{ingest.lease.job_id}/rollouts/trace_odd/attempts")).json()
+    page: Any = (await http.get(f"/{ingest.lease.id}/rollouts/trace_odd/attempts")).json()
     assert page["data"][0]["call_id"] == "tab\t\\N nul\ufffd \n"

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
 )
 
 from rft.platform.jobs import service
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker import job_run, trainer_run
-from rft.platform.worker.owner import is_alive
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.lifecycle_stage import MOST_JOBS, TERMINAL, Stage, Tracked, abandon

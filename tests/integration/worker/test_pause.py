@@ -10,10 +10,10 @@ import pytest
 from rft.platform.checkpoints.service import list_checkpoints
 from rft.platform.jobs import service
 from rft.platform.jobs.repository import JobRow
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.models.service import find_model, list_models
 from rft.platform.store.bell import RUN_JOB, Bell
 from rft.platform.store.unit_of_work import unit_of_work
-from rft.platform.worker.owner import is_alive
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
 from tests.integration.waiting import until
@@ -116,14 +116,14 @@ async def test_a_queued_job_is_paused_at_once_and_nobody_rings_for_it(bench: Wor
 async def test_a_worker_that_dies_while_it_is_to_pause_leaves_a_paused_job(bench: Workbench) -> None:
     seen, unseen = await leased(bench), await leased(bench)
     for ingest in (seen, unseen):
-        await pause(bench, ingest.lease.job_id)
-        await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.job_id)
-    assert await run_job(seen.lease.job_id, bench.place()) == "paused"
+        await pause(bench, ingest.lease.id)
+        await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.id)
+    assert await run_job(seen.lease.id, bench.place()) == "paused"
     assert await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) == []
     for ingest in (seen, unseen):
-        job = await bench.job(ingest.lease.job_id)
+        job = await bench.job(ingest.lease.id)
         assert (job["status"], job["is_pause_requested"], job["lease_owner"]) == ("paused", False, None)
-        assert await coded(bench, ingest.lease.job_id) == [{"code": "paused", "step": None}]
+        assert await coded(bench, ingest.lease.id) == [{"code": "paused", "step": None}]
 
 
 async def test_a_worker_that_shuts_down_does_not_forget_the_wish(bench: Workbench) -> None:

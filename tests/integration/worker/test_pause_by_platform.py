@@ -63,15 +63,15 @@ async def test_last_words_that_nobody_read_pause_the_job_too(bench: Workbench) -
     lines: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=3, pid=1), LOST]
     done = await store(bench, ingest, logged(lines))
     assert done.ended == LOST
-    job = await bench.job(ingest.lease.job_id)
+    job = await bench.job(ingest.lease.id)
     assert (job["status"], job["lease_owner"], job["pause_reason"]["code"]) == ("paused", None, "platform_failure")
     assert job["pause_reason"]["step"] is None
-    assert (await bench.messages(ingest.lease.job_id))[-1].endswith("Nothing is trained yet; resume the job to go on")
+    assert (await bench.messages(ingest.lease.id))[-1].endswith("Nothing is trained yet; resume the job to go on")
 
 
 async def test_rollouts_of_a_step_that_is_rolled_out_anew_are_void(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     void = [rollout_done(job_id, 1, index) for index in range(4)]
     kept = rollout_done(job_id, 1, 0, split=Split.VALID)
     redone = RoundRedone(

@@ -14,10 +14,11 @@ import pytest
 from rft.core.events import RolloutDone, RunStarted, TrainEvent
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.grader_metrics import GraderLabel
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, take
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
@@ -253,7 +254,7 @@ async def test_one_whose_process_died_is_failed_at_the_next_look(scene: Scene) -
     scene.judge.faults = FaultSequence([Fault(FaultKind.HANG)], last_stays=True)
     id_ = (await scene.order()).json()["id"]
     await until(lambda: bool(scene.judge.calls), "the judge is asked")
-    await scene.bench.do("update regrades set touched_at = now() - interval '10 minutes'")
+    await scene.bench.do("update regrades set lease_until = now() - interval '9 minutes'")
 
     ended = await scene.end_of(id_)
 

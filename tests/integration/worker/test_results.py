@@ -12,11 +12,12 @@ from rft.core.job import JobStatus
 from rft.platform.jobs.objects import to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.transitions import cancel
-from rft.platform.worker.ending import cancel_unheld
+from rft.platform.lifecycle.ending import cancel_unleased
+from rft.platform.lifecycle.job_lease import release, take
+from rft.platform.lifecycle.lease import Lease, lock_row
+from rft.platform.lifecycle.results import write_results
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, hold_row, release, take
 from rft.platform.worker.metrics_event import GraderLabel
-from rft.platform.worker.result_file import write_results
 from tests.integration.worker.train_events import START, logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
 
@@ -57,7 +58,7 @@ async def found(bench: Workbench, job_id: str) -> JobRow:
 
 async def test_a_run_that_succeeded_has_its_result_file(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=3))
     rows = await result(bench, job_id)
     assert rows is not None
@@ -70,8 +71,8 @@ async def test_a_run_that_succeeded_has_its_result_file(bench: Workbench) -> Non
 async def test_a_run_that_failed_after_a_step_has_its_result_file(bench: Workbench) -> None:
     ingest = await leased(bench)
     failed = RunEnded(outcome="failed", best_step=None, error_code="x", error_message="y")
-    await store(bench, ingest, [*whole_run(ingest.lease.job_id, steps=2)[:-2], failed])
-    rows = await result(bench, ingest.lease.job_id)
+    await store(bench, ingest, [*whole_run(ingest.lease.id, steps=2)[:-2], failed])
+    rows = await result(bench, ingest.lease.id)
     assert rows is not None
     assert len(rows) == 3
 
@@ -79,24 +80,24 @@ async def test_a_run_that_failed_after_a_step_has_its_result_file(bench: Workben
 async def test_a_run_that_failed_in_its_first_step_has_none(bench: Workbench) -> None:
     ingest = await leased(bench)
     failed = RunEnded(outcome="failed", best_step=None, error_code="x", error_message="y")
-    baseline = list(one_step(ingest.lease.job_id, 0, 3, rollouts=3))
-    await store(bench, ingest, [whole_run(ingest.lease.job_id, steps=3)[0], *baseline, failed])
-    assert await result(bench, ingest.lease.job_id) is None
+    baseline = list(one_step(ingest.lease.id, 0, 3, rollouts=3))
+    await store(bench, ingest, [whole_run(ingest.lease.id, steps=3)[0], *baseline, failed])
+    assert await result(bench, ingest.lease.id) is None
 
 
 @pytest.mark.parametrize("how", ["by its worker", "unheld", "paused"])
 async def test_a_cancelled_run_keeps_what_it_measured(bench: Workbench, how: str) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=2)[:-1])
     async with bench.database.transaction() as connection:
         match how:
             case "by its worker":
-                await hold_row(connection, ingest.lease)
+                await lock_row(connection, ingest.lease)
                 await release(connection, ingest.lease, JobStatus.CANCELLED)
             case "unheld":
                 await connection.execute("update jobs set is_cancel_requested = true, lease_until = null")
-                assert await cancel_unheld(connection, job_id)
+                assert await cancel_unleased(connection, job_id)
             case _:
                 await connection.execute("update jobs set status = 'paused', lease_owner = null, lease_until = null")
                 job = await JobRepository(connection).lock(job_id)
@@ -119,7 +120,7 @@ async def test_a_job_that_never_trained_has_neither(bench: Workbench) -> None:
 
 async def test_an_ending_that_is_rolled_back_leaves_no_file_and_a_second_one_no_second(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=2)[:-1])
 
     class PowerCut(Exception):
@@ -141,7 +142,7 @@ async def test_an_ending_that_is_rolled_back_leaves_no_file_and_a_second_one_no_
 
 async def test_a_running_job_knows_when_it_will_be_done(bench: Workbench) -> None:
     ingest = await leased(bench)
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     assert (await found(bench, job_id)).estimated_finish(START) is None
     events: list[Any] = whole_run(job_id, steps=5)
     await store(bench, ingest, events[: 1 + 3 * 5])

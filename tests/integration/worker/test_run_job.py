@@ -17,10 +17,11 @@ from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.files.service import delete_file
 from rft.platform.jobs.service import cancel_job
+from rft.platform.lifecycle.job_lease import take_for_validation
+from rft.platform.lifecycle.lease import Cancelled, renew
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.event_log import EventLog
-from rft.platform.worker.lease import JobCancelled, heartbeat, take_for_validation
-from rft.platform.worker.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from tests.integration.waiting import until
@@ -225,8 +226,8 @@ async def test_a_job_that_is_cancelled_while_it_is_validated_is_over_at_once(ben
     assert lease is not None
     assert (await cancel(bench, job_id))["lease_owner"] is None
     async with bench.database.connection() as connection:
-        with pytest.raises(JobCancelled):
-            await heartbeat(connection, lease, ttl_s=60)
+        with pytest.raises(Cancelled):
+            await renew(connection, lease, ttl_s=60)
 
 
 async def test_a_queued_job_that_is_to_be_cancelled_never_starts(bench: Workbench) -> None:

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
-from rft.platform.api.keys import create_key
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, take
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.api.running_api import BellTower, Served
 from tests.integration.waiting import PATIENCE_S
@@ -81,7 +82,7 @@ class Messages:
 
 
 async def test_a_finished_job_is_told_whole_and_ends(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS))
     async with http.stream("GET", f"/{job_id}/stream") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -101,7 +102,7 @@ async def all_events(bench: Workbench, job_id: str) -> list[dict[str, Any]]:
 async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_it_was(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     seq = await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)])
     async with http.stream("GET", f"/{job_id}/stream") as response:
         messages = Messages(response)
@@ -132,8 +133,8 @@ async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_
 
 
 async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    await store(bench, ingest, whole_run(ingest.lease.job_id, steps=STEPS))
-    async with http.stream("GET", f"/{ingest.lease.job_id}/stream") as response:
+    await store(bench, ingest, whole_run(ingest.lease.id, steps=STEPS))
+    async with http.stream("GET", f"/{ingest.lease.id}/stream") as response:
         ids = [int(line.removeprefix("id: ")) async for line in response.aiter_lines() if line.startswith("id: ")]
     assert ids == sorted(ids)
     assert len(set(ids)) >= len(ids) - 1
@@ -143,8 +144,8 @@ async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.Async
 async def test_a_strange_last_event_id_breaks_nothing(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, last_event_id: str
 ) -> None:
-    await store(bench, ingest, whole_run(ingest.lease.job_id, steps=1))
-    url = f"/{ingest.lease.job_id}/stream"
+    await store(bench, ingest, whole_run(ingest.lease.id, steps=1))
+    url = f"/{ingest.lease.id}/stream"
     async with http.stream("GET", url, headers={"Last-Event-ID": last_event_id}) as response:
         assert (await Messages(response).all())[-1][0] == "job"
 
@@ -157,7 +158,7 @@ async def test_an_unknown_job_is_not_found(bench: Workbench, http: httpx.AsyncCl
 
 
 async def test_steps_are_listed_oldest_first(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS))
     page = (await http.get(f"/{job_id}/steps")).json()
     assert [entry["step"] for entry in page["data"]] == [0, 1, 2, 3]
@@ -170,7 +171,7 @@ async def test_steps_are_listed_oldest_first(bench: Workbench, ingest: Ingest, h
 
 
 async def test_rollouts_are_paged_without_loss(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
     found: list[dict[str, Any]] = []
     after: dict[str, str] = {}
@@ -201,7 +202,7 @@ async def test_rollouts_are_paged_without_loss(bench: Workbench, ingest: Ingest,
 async def test_filtered_rollouts_are_paged_without_loss(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, wanted: dict[str, Any]
 ) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
     whole = (await http.get(f"/{job_id}/rollouts", params={"limit": 1000, **wanted})).json()["data"]
     found: list[dict[str, Any]] = []
@@ -219,7 +220,7 @@ async def test_filtered_rollouts_are_paged_without_loss(
 async def test_a_page_may_begin_behind_a_rollout_that_the_filter_leaves_out(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
     everything = (await http.get(f"/{job_id}/rollouts", params={"limit": 1000})).json()["data"]
     for place, rollout in enumerate(everything):
@@ -229,7 +230,7 @@ async def test_a_page_may_begin_behind_a_rollout_that_the_filter_leaves_out(
 
 
 async def test_rollouts_are_filtered(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=STEPS, rollouts=5))
 
     async def listed(**params: Any) -> list[dict[str, Any]]:
@@ -248,7 +249,7 @@ async def test_rollouts_are_filtered(bench: Workbench, ingest: Ingest, http: htt
 
 
 async def test_a_rollout_is_told_message_by_message(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
-    job_id = ingest.lease.job_id
+    job_id = ingest.lease.id
     await store(bench, ingest, whole_run(job_id, steps=1))
     summary = (await http.get(f"/{job_id}/rollouts", params={"step": 1, "outcome": "graded"})).json()["data"][0]
     detail = (await http.get(f"/{job_id}/rollouts/{summary['id']}")).json()

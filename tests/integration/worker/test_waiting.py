@@ -7,7 +7,8 @@ from psycopg.types.json import Jsonb
 from rft.core.job import JobStatus
 from rft.platform.jobs.objects import JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository
-from rft.platform.worker.lease import Lease, Refusal, release, take
+from rft.platform.lifecycle.job_lease import Refusal, release, take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.reconciler import reconcile_once
 from tests.integration.worker.train_events import hold_began
 from tests.integration.worker.workbench import Workbench
@@ -51,15 +52,15 @@ async def end(bench: Workbench, lease: Lease, status: JobStatus = JobStatus.SUCC
 
 async def hold(bench: Workbench, lease: Lease) -> None:
     document = hold_began(2).model_dump(mode="json", exclude={"type"}) | {"since": 0.0}
-    await bench.do("update jobs set status = 'paused', hold = %s where id = %s", Jsonb(document), lease.job_id)
+    await bench.do("update jobs set status = 'paused', hold = %s where id = %s", Jsonb(document), lease.id)
 
 
 async def test_a_job_that_finds_the_slot_taken_names_the_one_who_has_it(bench: Workbench) -> None:
     first, waiting = await running(bench), await bench.queued_job()
     assert await waits_for(bench, waiting) is None
     assert await run(bench, waiting) is Refusal.NO_SLOT
-    assert await waits_for(bench, waiting) == {first.job_id: None}
-    assert await told(bench, waiting) == [f"Waits for the slot of job {first.job_id}"]
+    assert await waits_for(bench, waiting) == {first.id: None}
+    assert await told(bench, waiting) == [f"Waits for the slot of job {first.id}"]
 
 
 async def test_it_is_told_once_however_often_it_asks(bench: Workbench) -> None:
@@ -78,10 +79,10 @@ async def test_a_held_job_keeps_its_slot_and_that_is_said(bench: Workbench) -> N
     held, early = await running(bench), await bench.queued_job()
     assert await run(bench, early) is Refusal.NO_SLOT
     await hold(bench, held)
-    assert await waits_for(bench, early) == {held.job_id: "tool 'search'"}, "told already, and still true"
+    assert await waits_for(bench, early) == {held.id: "tool 'search'"}, "told already, and still true"
     late = await bench.queued_job()
     assert await run(bench, late) is Refusal.NO_SLOT
-    assert await told(bench, late) == [f"Waits for the slot of job {held.job_id} (held, waits for tool 'search')"]
+    assert await told(bench, late) == [f"Waits for the slot of job {held.id} (held, waits for tool 'search')"]
 
 
 async def test_nothing_is_in_the_way_once_the_slot_is_free(bench: Workbench) -> None:
@@ -99,8 +100,8 @@ async def test_the_next_one_in_the_slot_is_named_too(bench: Workbench) -> None:
     await end(bench, first)
     second = await running(bench)
     await run(bench, waiting)
-    assert await waits_for(bench, waiting) == {second.job_id: None}
-    assert await told(bench, waiting) == [f"Waits for the slot of job {job}" for job in (first.job_id, second.job_id)]
+    assert await waits_for(bench, waiting) == {second.id: None}
+    assert await told(bench, waiting) == [f"Waits for the slot of job {job}" for job in (first.id, second.id)]
 
 
 async def test_a_job_that_ran_and_waits_again_says_it_again(bench: Workbench) -> None:
@@ -111,7 +112,7 @@ async def test_a_job_that_ran_and_waits_again_says_it_again(bench: Workbench) ->
     await end(bench, lease, JobStatus.QUEUED)
     assert await waits_for(bench, waiting) is None
     await run(bench, waiting)
-    assert await told(bench, waiting) == [f"Waits for the slot of job {first.job_id}"] * 2
+    assert await told(bench, waiting) == [f"Waits for the slot of job {first.id}"] * 2
 
 
 async def test_hosts_that_refuse_it_in_turn_are_told_together_and_once(bench: Workbench) -> None:
@@ -119,10 +120,10 @@ async def test_hosts_that_refuse_it_in_turn_are_told_together_and_once(bench: Wo
     waiting = await bench.queued_job()
     for owner in (OWNER, ELSEWHERE, OWNER, ELSEWHERE):
         assert await run(bench, waiting, owner=owner) is Refusal.NO_SLOT
-    assert await waits_for(bench, waiting) == {here.job_id: None, there.job_id: None}
-    both = ", ".join(sorted((here.job_id, there.job_id)))
+    assert await waits_for(bench, waiting) == {here.id: None, there.id: None}
+    both = ", ".join(sorted((here.id, there.id)))
     assert await told(bench, waiting) == [
-        f"Waits for the slot of job {here.job_id}",
+        f"Waits for the slot of job {here.id}",
         f"Waits for one of the slots of jobs {both}",
     ]
 
@@ -141,10 +142,10 @@ async def test_a_job_that_is_not_queued_waits_for_nobody(bench: Workbench) -> No
 async def test_a_job_whose_worker_fell_silent_is_in_nobodys_way(bench: Workbench) -> None:
     first, waiting = await running(bench), await bench.queued_job()
     await run(bench, waiting)
-    await bench.do("update jobs set lease_until = now() - interval '1 second' where id = %s", first.job_id)
+    await bench.do("update jobs set lease_until = now() - interval '1 second' where id = %s", first.id)
     assert await waits_for(bench, waiting) is None
     await bench.do("update jobs set created_at = created_at - interval '2 days' where id = %s", waiting)
     await reconcile_once(bench.database, reconcile_s=1000, ringer=bench.bells.append)
     assert isinstance(await run(bench, waiting), Lease)
-    assert await run(bench, first.job_id) is Refusal.NO_SLOT
-    assert await waits_for(bench, first.job_id) == {waiting: None}
+    assert await run(bench, first.id) is Refusal.NO_SLOT
+    assert await waits_for(bench, first.id) == {waiting: None}

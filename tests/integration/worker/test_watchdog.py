@@ -5,7 +5,7 @@ import time
 
 from rft.core import run_layout
 from rft.core.events import TrainEvent
-from rft.platform.worker.owner import is_alive
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.worker.run_job import run_job
 from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan

@@ -8,11 +8,11 @@ import pytest
 from celery import Celery
 
 from rft.platform.jobs.service import cancel_job
+from rft.platform.lifecycle.owner import is_alive
 from rft.platform.settings import Settings
 from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.app import NoServer, configuration
-from rft.platform.worker.owner import is_alive
 from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench

@@ -15,7 +15,8 @@ from rft.core.ids import public_id
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import LocalFileStore
-from rft.platform.jobs.repository import JobRepository, NewJob
+from rft.platform.lifecycle.records import NewJob
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.settings import Settings
 from rft.platform.store.bell import Bell
 from rft.platform.store.database import Database
@@ -134,7 +135,7 @@ class Workbench:
             secrets=SecretBox.at(self.settings.home).seal(SECRETS),
         )
         async with self.database.transaction() as connection:
-            await JobRepository(connection).insert(job)
+            await LifecycleRepository(connection).insert(job)
         return job.id
 
     async def queued_job(self) -> str:

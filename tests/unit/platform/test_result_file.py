@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rft.core.base import JsonObject
-from rft.platform.jobs.usage import JudgeTokens, usage_of
+from rft.platform.lifecycle.results import result_row, to_csv
+from rft.platform.lifecycle.usage import JudgeTokens, usage_of
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
-from rft.platform.worker.result_file import result_row, to_csv
 from tests.integration.worker.train_events import step_done
 
 GRADERS = (GraderLabel("judge", "endpoint"),)

@@ -556,7 +556,7 @@ export interface components {
             n_epochs: number;
             steps: number;
         };
-        rft__platform__jobs__usage__JudgeTokens: {
+        rft__platform__lifecycle__usage__JudgeTokens: {
             /** @default 0 */
             cached_tokens: number;
             /** @default 0 */
@@ -722,7 +722,7 @@ export interface components {
         };
         UsageMetrics: {
             judge_tokens: {
-                [key: string]: components["schemas"]["rft__platform__jobs__usage__JudgeTokens"];
+                [key: string]: components["schemas"]["rft__platform__lifecycle__usage__JudgeTokens"];
             };
             rollouts: number;
             sampled_tokens: number;

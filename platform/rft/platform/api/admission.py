@@ -10,8 +10,8 @@ import psycopg
 import psycopg_pool
 
 from rft.platform.api.authentication import Credential
-from rft.platform.api.keys import living_keys
-from rft.platform.api.sessions import living_sessions
+from rft.platform.api.key_repository import living_keys
+from rft.platform.api.session_repository import living_sessions
 from rft.platform.store.database import Database
 
 _LOG = logging.getLogger(__name__)

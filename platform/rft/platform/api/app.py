@@ -184,8 +184,7 @@ def _start_chores(
 
 async def _health(services: AppServices) -> Health:
     """Whether the API and its database answer; needs no key."""
-    async with services.database.transaction() as connection:
-        await connection.execute("select 1")
+    await services.database.ping()
     return Health()
 
 

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rft.platform.api.error_handlers import database_down, render
 from rft.platform.api.errors import Forbidden, Unauthorized
-from rft.platform.api.keys import verify_key
+from rft.platform.api.key_repository import verify_key
 from rft.platform.api.session_cookie import read_cookie, refuse_foreign
-from rft.platform.api.sessions import find_session
+from rft.platform.api.session_repository import find_session
 from rft.platform.store.database import Database
 
 PREFIX = "/v1"

@@ -8,7 +8,7 @@ from rft.platform.cli.views import Permission, SigningSecret
 from rft.platform.cli.words import NOTHING, date
 
 if TYPE_CHECKING:
-    from rft.platform.api.keys import KeyRow
+    from rft.platform.api.key_repository import KeyRow
 
 
 def permission_table(permissions: Sequence[Permission]) -> Fitted:

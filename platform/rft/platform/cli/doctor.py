@@ -150,10 +150,9 @@ def check_reachable(variable: str, url: str) -> Finding:
 
 
 def _query(url: str) -> None:
-    import psycopg
+    from rft.platform.store.database import check_answers
 
-    with psycopg.connect(url, connect_timeout=int(_CONNECT_PATIENCE_S)) as connection:
-        connection.execute("select 1")
+    check_answers(url, patience_s=_CONNECT_PATIENCE_S)
 
 
 def _connect(url: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from psycopg import AsyncConnection, Error
 from psycopg.rows import TupleRow
 
-from rft.platform.api.keys import KeyRow, LastKey, create_key, id_of, list_keys, revoke_key
+from rft.platform.api.key_repository import KeyRow, LastKey, create_key, id_of, list_keys, revoke_key
 from rft.platform.embedded.faults import StartFailed
 from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres

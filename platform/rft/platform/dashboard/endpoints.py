@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from rft.platform.api.dependencies import AppSettings, Caller, Reading, Uow
 from rft.platform.api.errors import Forbidden
 from rft.platform.api.session_cookie import drop_cookie, read_cookie, refuse_foreign, set_cookie
-from rft.platform.api.sessions import end_session
+from rft.platform.api.session_repository import end_session
 from rft.platform.dashboard import service
 from rft.platform.dashboard.schemas import SessionObject, SignIn, SignInLink
 

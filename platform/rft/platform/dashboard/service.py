@@ -5,10 +5,10 @@ import time
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.platform.api import sessions
+from rft.platform.api import session_repository as sessions
 from rft.platform.api.authentication import unknown_key
 from rft.platform.api.errors import Unauthorized
-from rft.platform.api.keys import verify_key
+from rft.platform.api.key_repository import verify_key
 from rft.platform.dashboard.links import LINK_MAX_AGE_S, sign_in_url
 from rft.platform.dashboard.schemas import SessionObject, SignInLink
 

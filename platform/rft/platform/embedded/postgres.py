@@ -118,13 +118,12 @@ class EmbeddedPostgres:
             await asyncio.sleep(0.3)
 
     async def _ensure_database(self) -> None:
-        from psycopg import AsyncConnection, Error, sql  # here: the supervisor loads it while initdb runs
+        from psycopg import Error  # here: the supervisor loads it while initdb runs
+
+        from rft.platform.store.database import ensure_database
 
         try:
-            async with await AsyncConnection.connect(self.url("postgres"), autocommit=True) as connection:
-                found = await connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
-                if await found.fetchone() is None:
-                    await connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+            await ensure_database(self.url("postgres"), DATABASE)
         except Error as problem:
             raise StartFailed(f"Postgres started but does not serve: {problem}") from problem
 

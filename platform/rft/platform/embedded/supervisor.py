@@ -192,8 +192,8 @@ async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
     """
     from psycopg import AsyncConnection, Error  # late: loaded only once a server is there to talk to
 
-    from rft.platform.api.keys import create_key, verify_key
-    from rft.platform.api.sessions import create_sign_in_token
+    from rft.platform.api.key_repository import create_key, verify_key
+    from rft.platform.api.session_repository import create_sign_in_token
     from rft.platform.store.migrations import MigrationRefused, migrate
 
     try:

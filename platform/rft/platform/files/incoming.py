@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.platform.api.errors import BadRequest, Unavailable
-from rft.platform.files.loose_bytes import LooseBytes
+from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
 
@@ -41,7 +41,7 @@ class Incoming:
     async def begin(self) -> None:
         """Before the first byte is stored: from now on somebody knows of them, whatever becomes of us."""
         async with self._database.transaction() as connection:
-            await LooseBytes(connection).add(self._storage_key, spare_for=SPARED_FOR)
+            await OrphanedBlobs(connection).add(self._storage_key, spare_for=SPARED_FOR)
         self._spared_s = time.monotonic()
 
     async def watched(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -57,7 +57,7 @@ class Incoming:
 
     async def keep(self, connection: AsyncConnection[TupleRow]) -> None:
         """In the transaction that writes the row the bytes belong to: they are its own now. Raises Unavailable."""
-        if not await LooseBytes(connection).forget(self._storage_key):
+        if not await OrphanedBlobs(connection).forget(self._storage_key):
             raise _swept()
 
     async def drop(self) -> None:
@@ -67,7 +67,7 @@ class Incoming:
         await self._store.delete(self._storage_key)
         with suppress(psycopg.OperationalError):
             async with self._database.transaction() as connection:
-                await LooseBytes(connection).forget(self._storage_key)
+                await OrphanedBlobs(connection).forget(self._storage_key)
 
     async def _next(self, body: AsyncIterator[bytes]) -> bytes | None:
         try:
@@ -78,7 +78,7 @@ class Incoming:
 
     async def _renew(self) -> None:
         async with self._database.transaction() as connection:
-            if not await LooseBytes(connection).spare(self._storage_key, SPARED_FOR):
+            if not await OrphanedBlobs(connection).spare(self._storage_key, SPARED_FOR):
                 raise _swept()
         self._spared_s = time.monotonic()
 

@@ -9,10 +9,8 @@ from psycopg.rows import TupleRow, class_row
 from rft.core.base import Record
 from rft.core.dataset_report import DatasetReport
 from rft.platform.store.departed import has_departed
-from rft.platform.worker.storable import storable_json, storable_text
+from rft.platform.store.storable import storable_json, storable_text
 
-IN_DATABASE = "database"
-"""Storage key of files whose bytes lie in `file_contents`."""
 _COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at, report"
 _ALIVE = "(expires_at is null or expires_at > now())"
 _UNFINISHED_JOB = "status in ('validating_files', 'queued', 'running', 'paused')"
@@ -77,24 +75,6 @@ class FileRepository:
             row = await cursor.fetchone()
         assert row is not None, "insert returning gives the row"
         return row
-
-    async def insert_with_content(self, *, id: str, filename: str, purpose: str, content: bytes) -> bool:
-        """A file of our own making, its bytes beside its row. False when it was there already."""
-        cursor = await self._connection.execute(
-            "insert into files (id, filename, purpose, bytes, status, storage_key, created_at)"
-            " values (%s, %s, %s, %s, 'processed', %s, clock_timestamp()) on conflict (id) do nothing",
-            (id, filename, purpose, len(content), IN_DATABASE),
-        )
-        if cursor.rowcount == 0:
-            return False
-        await self._connection.execute("insert into file_contents (file_id, content) values (%s, %s)", (id, content))
-        return True
-
-    async def content(self, file_id: str) -> bytes | None:
-        """The bytes of a file that lies in the database."""
-        cursor = await self._connection.execute("select content from file_contents where file_id = %s", (file_id,))
-        row = await cursor.fetchone()
-        return None if row is None else row[0]
 
     async def lock_expired(self, *, limit: int) -> list[FileRow]:
         """Files past their expiry that nothing unfinished needs, as far as one look tells, and nobody is removing."""

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 
 from rft.core.dataset_report import DatasetReport
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.files.loose_bytes import LooseBytes
-from rft.platform.files.repository import IN_DATABASE, FileRepository, FileRow
+from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
+from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
 from rft.platform.files.storage import BytesMissing, FileStore
+from rft.platform.store.file_contents import IN_DATABASE, content_of
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -42,7 +43,7 @@ async def open_content(uow: UnitOfWork, store: FileStore, row: FileRow) -> Async
     """The file's bytes, wherever they lie. Raises BytesMissing."""
     if row.storage_key != IN_DATABASE:
         return await store.open(row.storage_key)
-    content = await FileRepository(uow.connection).content(row.id)
+    content = await content_of(uow.connection, row.id)
     if content is None:
         raise BytesMissing(f"the bytes of {row.id} are gone")
     return _whole(content)
@@ -72,5 +73,5 @@ async def delete_file(uow: UnitOfWork, store: FileStore, file_id: str) -> None:
         )
     await files.delete(file_id)
     if row.storage_key != IN_DATABASE:
-        await LooseBytes(uow.connection).add(row.storage_key)
+        await OrphanedBlobs(uow.connection).add(row.storage_key)
         uow.after_commit(lambda: store.delete(row.storage_key))

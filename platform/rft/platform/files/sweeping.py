@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
-from rft.platform.files.loose_bytes import LooseBytes
+from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
@@ -53,7 +53,7 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
 async def sweep_loose(database: Database, store: FileStore) -> int:
     """Remove the bytes of up to a hundred uploads that were cut off, or of deleted files; returns how many."""
     async with database.transaction() as connection:
-        loose = LooseBytes(connection)
+        loose = OrphanedBlobs(connection)
         due = await loose.lock_due(limit=_AT_ONCE)
         for storage_key in due:
             # An upload that is not as dead as it seemed waits here, and finds that its bytes are gone.

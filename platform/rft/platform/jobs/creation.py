@@ -10,7 +10,7 @@ from rft.core.failure import Stage
 from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
-from rft.platform.api.idempotency import IdempotencyKey, claim, earlier_job, fingerprint
+from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.graders.specification import grader_targets, refuse_without_judge, with_name
@@ -22,16 +22,17 @@ from rft.platform.jobs.order_checks import (
     unknown_fields,
 )
 from rft.platform.jobs.order_warnings import OrderWarning, order_warnings
-from rft.platform.jobs.repository import JobRepository, JobRow, NewJob
+from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.schemas import JobCreate, JobOrder, Method
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.records import NewJob
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.models.service import resolve_base
 from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.registry.resolution import resolve_order
 from rft.platform.store.bell import VALIDATE_JOB
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.tools.probing import Target, find_doubtful
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import notify
 
 _GENERATED_SEEDS = 2**31
 GRADER = "method.reinforcement.grader"
@@ -65,11 +66,13 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
             assert earlier is not None, "the claim was refused for it"
             return earlier
         await check_files(uow, order)
-        row = await JobRepository(uow.connection).insert(job)
+        await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
         await _first_events(uow, order, job.id)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.ring(VALIDATE_JOB, job.id)
+        row = await JobRepository(uow.connection).get(job.id)
+    assert row is not None, "it was just inserted"
     return row
 
 

@@ -19,12 +19,12 @@ from rft.platform.jobs.order_warnings import endpoint_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.schemas import Method
 from rft.platform.jobs.service import find_job, found_job
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.tools.probing import Target, find_doubtful
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import notify
 
 _TOOLS = "method.reinforcement.tools"
 
@@ -44,7 +44,7 @@ async def change_endpoints(services: Services, job_id: str, change: EndpointsCha
         job = found_job(await JobRepository(uow.connection).lock(job_id), job_id)
         _refuse_unchangeable(job)
         made = _changed(job, change, services.secret_box)
-        await JobRepository(uow.connection).change_endpoints(
+        await LifecycleRepository(uow.connection).change_endpoints(
             job_id, Jsonb(masked_method(made.method)), services.secret_box.seal(secrets_of(made.method))
         )
         await _forget_registrations(uow, job_id, made)

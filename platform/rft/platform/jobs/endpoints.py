@@ -17,7 +17,7 @@ from rft.platform.api.conditional import (
 )
 from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Uow
 from rft.platform.api.errors import BadRequest
-from rft.platform.api.idempotency import OptionalIdempotencyKey
+from rft.platform.api.idempotency_repository import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs import creation, endpoint_service, service
 from rft.platform.jobs.endpoint_schemas import EndpointsChange

@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, dict_row
 
 from rft.core.base import JsonObject, Record
+from rft.core.events import StepDone
 from rft.platform.store.stored_json import StoredJson
 
 EventType: TypeAlias = Literal["message", "metrics"]
@@ -20,6 +21,11 @@ _EVENT: LiteralString = (
 _PAGE: LiteralString = (
     "select " + _EVENT + " from job_events where job_id = %(job_id)s and (%(after)s::text is null"
     " or seq < (select seq from job_events where id = %(after)s and job_id = %(job_id)s))"
+)
+_AFTER: LiteralString = (
+    "select e.id, e.seq, e.job_id, e.created_at, e.level, e.type, e.message, e.data, s.record"
+    " from job_events e left join steps s on s.job_id = e.job_id and s.step = e.step and e.type = 'metrics'"
+    " where e.job_id = %s and e.seq > %s order by e.seq limit %s"
 )
 _NEWEST: LiteralString = " order by seq desc limit %(limit)s"
 _OF_TYPE: dict[EventType, LiteralString] = {"message": " and type = 'message'", "metrics": " and type = 'metrics'"}
@@ -49,6 +55,14 @@ class EventRow(Record):
     data: StoredJson | None
 
 
+@dataclass(frozen=True, slots=True)
+class EventWithStep:
+    """An event, and the step that a metrics event stands for, if it is still there."""
+
+    event: EventRow
+    step: StepDone | None
+
+
 class EventRepository:
     """Reads `job_events` inside the caller's transaction."""
 
@@ -74,6 +88,26 @@ class EventRepository:
         )
         row = await cursor.fetchone()
         return None if row is None else History(":".join(map(str, row)), newest_seq=row[2])
+
+    async def after(self, job_id: str, seq: int, *, limit: int) -> list[EventWithStep]:
+        """Up to `limit` events beyond `seq`, oldest first."""
+        cursor = await self._connection.execute(_AFTER, (job_id, seq, limit))
+        return [
+            EventWithStep(
+                EventRow.model_validate(dict(zip(EventRow.model_fields, columns, strict=True))),
+                None if record is None else StepDone.model_validate(record),
+            )
+            for *columns, record in await cursor.fetchall()
+        ]
+
+    async def newest_seq(self, job_id: str) -> int:
+        """Of a job's events; 0 where there is none."""
+        cursor = await self._connection.execute(
+            "select coalesce(max(seq), 0) from job_events where job_id = %s", (job_id,)
+        )
+        row = await cursor.fetchone()
+        assert row is not None, "an aggregate has a row"
+        return row[0]
 
     async def exists(self, job_id: str, event_id: str) -> bool:
         """Whether this job has such an event."""

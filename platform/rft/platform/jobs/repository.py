@@ -1,4 +1,4 @@
-"""Rows of `jobs`. Runners write through their lease (`rft.platform.worker`); here is what everybody reads."""
+"""Reads rows of `jobs`; `lifecycle` alone writes them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,12 +9,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
-from rft.core.base import Record
-from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
-from rft.platform.jobs.usage import UsageMetrics
-from rft.platform.store.stored_json import StoredJson
+from rft.platform.lifecycle.records import JobError, JobHold, NewJob, PauseReason, SlotHolder
+from rft.platform.lifecycle.repository import SLOT_HOLDERS
+from rft.platform.lifecycle.usage import UsageMetrics
 
 _CLOCK_S = 1e-6
 """Steps cannot be told to be shorter."""
@@ -27,69 +26,10 @@ _COLUMNS: LiteralString = (
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
     " order by step desc limit 20) recent)"
     " as recent_step_s,"
-    " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at,"
-    " (select jsonb_agg(jsonb_build_object('job', other.id, 'hold', other.hold ->> 'endpoint') order by other.id)"
-    " from jobs other where jobs.status = 'queued' and other.id = any(jobs.waits_for)"
-    " and other.status in ('running', 'paused', 'cancelled') and other.lease_until > clock_timestamp()) as waits_for"
+    " (select created_at from steps where job_id = jobs.id and step = jobs.current_step) as last_step_at, "
+    + SLOT_HOLDERS
+    + " as waits_for"
 )
-
-
-class JobError(Record):
-    """Why a job failed."""
-
-    code: str
-    message: str
-    param: str | None = None
-
-
-class JobHold(Record):
-    """What a held job waits for."""
-
-    endpoint: str
-    """In words, e.g. `tool 'search'`."""
-    stage: Stage
-    reason: str
-    since: float
-    """Unix time in seconds."""
-    step: int
-
-
-class PauseReason(Record):
-    """Why the platform paused a job that does not go on by itself."""
-
-    code: str
-    message: str
-    since: float
-    """Unix time in seconds."""
-    step: int | None
-    """The last step that is done; None when there is none."""
-
-
-class SlotHolder(Record):
-    """A job that has a slot which another one waits for."""
-
-    job: str
-    hold: str | None
-    """The endpoint that it waits for itself, in words, where it is held."""
-
-
-class NewJob(Record):
-    """An order that passed every check."""
-
-    id: str
-    model: str
-    base_model_path: str
-    training_file: str
-    validation_file: str | None
-    suffix: str | None
-    seed: int
-    metadata: dict[str, str] | None
-    method: StoredJson
-    """As the customer wrote it, header values masked."""
-    request: StoredJson
-    """The whole body, header values masked."""
-    secrets: bytes | None
-    """Sealed RunSecrets."""
 
 
 class JobRow(NewJob):
@@ -140,20 +80,10 @@ class JobRow(NewJob):
 
 
 class JobRepository:
-    """Reads and writes `jobs` inside the caller's transaction."""
+    """Reads `jobs` inside the caller's transaction."""
 
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
-
-    async def insert(self, job: NewJob) -> JobRow:
-        """A new job, `validating_files`; its bell counts as rung now."""
-        values: Mapping[str, object] = job.model_dump() | {
-            "metadata": None if job.metadata is None else Jsonb(job.metadata),
-            "method": Jsonb(job.method),
-            "request": Jsonb(job.request),
-        }
-        rows = await self._fetch(_INSERT, values)
-        return rows[0]
 
     async def get(self, job_id: str) -> JobRow | None:
         """One job."""
@@ -193,30 +123,12 @@ class JobRepository:
         query = "select " + _COLUMNS + " from jobs where right(id, length(%(tail)s)) = %(tail)s"
         return await self._fetch(query, {"tail": tail})
 
-    async def change_endpoints(self, job_id: str, method: Jsonb, secrets: bytes) -> None:
-        """Other addresses and headers of its tools and grader: `method` with its values masked, `secrets` sealed."""
-        await self._connection.execute(
-            "update jobs set method = %s, secrets = %s, endpoints_version = endpoints_version + 1 where id = %s",
-            (method, secrets, job_id),
-        )
-
-    async def mark_model_deleted(self, job_id: str) -> None:
-        """The final model is gone; the job keeps its history."""
-        await self._connection.execute("update jobs set model_deleted_at = now() where id = %s", (job_id,))
-
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[JobRow]:
         async with self._connection.cursor(row_factory=class_row(JobRow)) as cursor:
             await cursor.execute(query, values)
             return await cursor.fetchall()
 
 
-_INSERT: LiteralString = (
-    "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, suffix, seed,"
-    " metadata, method, request, secrets, rung_at)"
-    " values (%(id)s, 'validating_files', clock_timestamp(), %(model)s, %(base_model_path)s, %(training_file)s,"
-    " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, clock_timestamp())"
-    " returning " + _COLUMNS
-)
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from jobs"
     " where (%(after)s::text is null"

@@ -11,20 +11,18 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.errors import IllegalTransition
-from rft.core.job import TERMINAL, JobStatus, advance
+from rft.core.job import TERMINAL, JobStatus
 from rft.platform.jobs.repository import JobRow
-from rft.platform.worker.ending import CANCELLED, add_paused_event
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import cancel_and_fence, notify
+from rft.platform.lifecycle import ending
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.repository import LifecycleRepository
 
 
 async def cancel(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     """Cancel a job whose row the caller holds locked. Raises IllegalTransition when it is over."""
     if job.status in TERMINAL:
         raise IllegalTransition(f"is {job.status} and can no longer be cancelled")
-    advance(job.status, JobStatus.CANCELLED)
-    await cancel_and_fence(connection, job.id)
-    await add_event(connection, job.id, CANCELLED, key="cancelled")
+    await ending.cancel(connection, job.id)
 
 
 async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
@@ -41,15 +39,12 @@ async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     if job.is_pause_requested or (job.status is JobStatus.PAUSED and job.hold is None):
         return
     if _has_runner(job):
-        await connection.execute("update jobs set is_pause_requested = true where id = %s", (job.id,))
+        await LifecycleRepository(connection).request_pause(job.id)
         message = "Pause requested; the current step is given up and will be done again"
         await add_event(connection, job.id, message, key=_once("pause-requested"))
     else:
-        status = advance(job.status, JobStatus.PAUSED)
-        await connection.execute(
-            "update jobs set status = %s, lease_owner = null, lease_until = null where id = %s", (status, job.id)
-        )
-        await add_paused_event(connection, job.id, job.current_step, key=_once("paused"))
+        await LifecycleRepository(connection).pause(job.id)
+        await ending.add_paused_event(connection, job.id, job.current_step, key=_once("paused"))
     await notify(connection, job.id)
 
 
@@ -66,11 +61,7 @@ async def resume(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
         raise IllegalTransition(f"waits for {job.hold.endpoint} and resumes by itself once that answers again")
     if job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"is {job.status}; only a paused job can be resumed")
-    await connection.execute(
-        "update jobs set status = %s, launches_without_progress = 0, pause_reason = null, rung_at = clock_timestamp()"
-        " where id = %s",
-        (advance(job.status, JobStatus.QUEUED), job.id),
-    )
+    await LifecycleRepository(connection).resume(job.id)
     step = "the beginning" if job.current_step is None else f"the checkpoint of step {job.current_step}"
     await add_event(connection, job.id, f"The job is resumed; it is queued to go on from {step}", key=_once("resumed"))
     await notify(connection, job.id)

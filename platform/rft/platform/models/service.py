@@ -9,6 +9,7 @@ from rft.core.job import TERMINAL, JobStatus
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.checkpoints.repository import CheckpointRepository, CheckpointRow
 from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
 from rft.platform.models.schemas import ModelObject
 from rft.platform.settings import Settings
@@ -87,7 +88,7 @@ async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:
         )
     checkpoints = CheckpointRepository(uow.connection)
     if checkpoint is None:
-        await JobRepository(uow.connection).mark_model_deleted(job.id)
+        await LifecycleRepository(uow.connection).mark_model_deleted(job.id)
         is_kept_as_checkpoint = await checkpoints.at_step(job.id, job.best_step or 0) is not None
         unused = None if is_kept_as_checkpoint else await checkpoints.path_at_step(job.id, job.best_step or 0)
     else:

@@ -12,12 +12,14 @@ from rft.core.base import JsonObject, Record
 from rft.core.events import RolloutDone
 from rft.core.failure import Stage
 from rft.core.rollout import Split
-from rft.platform.jobs.repository import JobError
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, Lease, LeasedTable
+from rft.platform.lifecycle.records import JobError
 from rft.platform.regrades.comparison import RegradeReport
 
 RegradeStatus = Literal["queued", "running", "succeeded", "failed"]
-SILENT_S = 60
-"""A regrade that gave no sign of life for so long was interrupted."""
+REGRADES = LeasedTable("regrades", standing=("queued", "running"), occupying=("running",))
+_FIRST_TOKEN = 1
+"""Nobody ever takes a regrade a second time: one whose process is gone has failed."""
 
 
 class Selection(Record):
@@ -66,13 +68,24 @@ class RegradeRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def insert(self, id_: str, job_id: str, grader: JsonObject, selection: Selection) -> RegradeRow:
-        """A queued regrade."""
+    async def insert(
+        self, id_: str, job_id: str, grader: JsonObject, selection: Selection, *, owner: str, ttl_s: float
+    ) -> tuple[RegradeRow, Lease]:
+        """A queued regrade, leased by whoever orders it."""
+        values = {
+            "id": id_,
+            "job_id": job_id,
+            "grader": Jsonb(grader),
+            "selection": Jsonb(selection.model_dump(mode="json")),
+            "owner": owner,
+            "token": _FIRST_TOKEN,
+            "ttl_s": ttl_s,
+        }
         async with self._connection.cursor(row_factory=class_row(RegradeRow)) as cursor:
-            await cursor.execute(_INSERT, (id_, job_id, Jsonb(grader), Jsonb(selection.model_dump(mode="json"))))
+            await cursor.execute(_INSERT, values)
             row = await cursor.fetchone()
         assert row is not None, "an insert returns its row"
-        return row
+        return row, Lease(REGRADES, id_, _FIRST_TOKEN, owner)
 
     async def get(self, job_id: str, id_: str) -> RegradeRow | None:
         """One regrade of a job."""
@@ -93,43 +106,27 @@ class RegradeRepository:
         assert row is not None, "an aggregate has a row"
         return row[0]
 
-    async def fail_silent(self) -> None:
+    async def fail_expired(self) -> None:
         """Whoever worked on these is gone."""
         error = JobError(code="interrupted", message="The process that graded was stopped; order the regrade again.")
-        await self._connection.execute(_FAIL_SILENT, (Jsonb(error.model_dump()), SILENT_S))
+        await self._connection.execute(_FAIL_EXPIRED, (Jsonb(error.model_dump()),))
 
-    async def touch(self, id_: str) -> None:
-        """A sign of life."""
-        await self._connection.execute("update regrades set touched_at = clock_timestamp() where id = %s", (id_,))
-
-    async def begin(self, id_: str, total: int) -> None:
+    async def begin(self, lease: Lease, total: int) -> None:
         """It runs."""
-        await self._connection.execute(
-            "update regrades set status = 'running', total = %s, touched_at = clock_timestamp() where id = %s",
-            (total, id_),
-        )
+        await self._connection.execute(_BEGIN, (total, lease.id, lease.token))
 
-    async def progress(self, id_: str, done: int) -> None:
+    async def progress(self, lease: Lease, done: int) -> None:
         """So many rollouts are graded."""
-        await self._connection.execute(
-            "update regrades set done = %s, touched_at = clock_timestamp() where id = %s", (done, id_)
-        )
+        await self._connection.execute(_PROGRESS, (done, lease.id, lease.token))
 
-    async def succeed(self, id_: str, report: RegradeReport) -> None:
-        """It is done. One that somebody else gave up in the meantime is done all the same."""
-        await self._connection.execute(
-            "update regrades set status = 'succeeded', report = %s, error = null, done = %s,"
-            " finished_at = clock_timestamp() where id = %s",
-            (Jsonb(report.model_dump(mode="json")), report.n, id_),
-        )
+    async def succeed(self, lease: Lease, report: RegradeReport) -> None:
+        """It is done. One that was given up as interrupted in the meantime is done all the same."""
+        record = Jsonb(report.model_dump(mode="json"))
+        await self._connection.execute(_SUCCEED, (record, report.n, lease.id, lease.token))
 
-    async def fail(self, id_: str, error: JobError) -> None:
+    async def fail(self, lease: Lease, error: JobError) -> None:
         """It cannot be done."""
-        await self._connection.execute(
-            "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp()"
-            " where id = %s and status in ('queued', 'running')",
-            (Jsonb(error.model_dump()), id_),
-        )
+        await self._connection.execute(_FAIL, (Jsonb(error.model_dump()), lease.id, lease.token))
 
     async def rollouts(self, job_id: str, wanted: Selection) -> list[StoredRollout]:
         """Up to `limit` rollouts with a whole conversation, newest step first, groups together and whole."""
@@ -162,9 +159,9 @@ def whole_groups(rollouts: Sequence[StoredRollout], limit: int) -> list[StoredRo
 
 _COLUMNS: LiteralString = "id, job_id, created_at, finished_at, status, grader, selection, total, done, error"
 _INSERT: LiteralString = (
-    "insert into regrades (id, job_id, status, grader, selection) values (%s, %s, 'queued', %s, %s) returning "
-    + _COLUMNS
-    + ", report"
+    "insert into regrades (id, job_id, status, grader, selection, lease_owner, lease_token, lease_until)"
+    " values (%(id)s, %(job_id)s, 'queued', %(grader)s, %(selection)s, %(owner)s, %(token)s,"
+    " clock_timestamp() + make_interval(secs => %(ttl_s)s)) returning " + _COLUMNS + ", report"
 )
 _GET: LiteralString = "select " + _COLUMNS + ", report from regrades where job_id = %s and id = %s"
 _PAGE: LiteralString = (
@@ -173,9 +170,23 @@ _PAGE: LiteralString = (
     " < (select created_at, id from regrades where job_id = %(job_id)s and id = %(after)s))"
     " order by created_at desc, id desc limit %(limit)s"
 )
-_FAIL_SILENT: LiteralString = (
-    "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp()"
-    " where status in ('queued', 'running') and touched_at < clock_timestamp() - make_interval(secs => %s)"
+_FAIL_EXPIRED: LiteralString = (
+    "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp(), "
+    + GIVE_BACK
+    + " where status in ('queued', 'running') and "
+    + EXPIRED
+)
+_BEGIN: LiteralString = "update regrades set status = 'running', total = %s where id = %s and lease_token = %s"
+_PROGRESS: LiteralString = "update regrades set done = %s where id = %s and lease_token = %s"
+_SUCCEED: LiteralString = (
+    "update regrades set status = 'succeeded', report = %s, error = null, done = %s, finished_at = clock_timestamp(), "
+    + GIVE_BACK
+    + " where id = %s and lease_token = %s"
+)
+_FAIL: LiteralString = (
+    "update regrades set status = 'failed', error = %s, finished_at = clock_timestamp(), "
+    + GIVE_BACK
+    + " where id = %s and lease_token = %s and status in ('queued', 'running')"
 )
 _OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
 _IN_GROUPS: LiteralString = " order by step desc, split, row_index, epoch, group_index, attempt limit %(limit)s"

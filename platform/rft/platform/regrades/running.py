@@ -24,15 +24,20 @@ from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import BytesMissing, read_lines
 from rft.platform.graders.service import StoredTrace, open_client
 from rft.platform.graders.specification import to_judge
-from rft.platform.jobs.repository import JobError, JobRow
+from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import described_tools, ordered_format
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.records import JobError
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
 """Rollouts whose conversations are in memory at a time."""
-_TOUCH_S = 10.0
+LEASE_TTL_S = 60.0
+"""A regrade whose process is not heard of for so long was interrupted."""
+_HEARTBEAT_S = 10.0
 _CUT_OFF = frozenset({StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL})
 
 Items = dict[tuple[Split, int], DatasetRow]
@@ -51,7 +56,9 @@ class CannotRegrade(RftError):
 class Work:
     """What is to be done. The secrets live nowhere else."""
 
-    id_: str
+    lease: Lease
+    asked_at: float
+    """`time.monotonic()` before the lease was asked for."""
     job: JobRow
     spec: GraderSpec
     secrets: RunSecrets = field(repr=False)
@@ -60,42 +67,45 @@ class Work:
 
 async def work_on(services: Services, work: Work) -> None:
     """Grade, report, write it down. Whatever happens, the row says so."""
-    life = asyncio.create_task(_stay_alive(services, work.id_))
+    lease = work.lease
+    # Nobody else would take it over: a regrade whose lease could not be kept goes on all the same.
+    beat = Heartbeat(
+        services.database, lease, LEASE_TTL_S, _HEARTBEAT_S, confirmed_at=work.asked_at, on_lost=lambda: None
+    )
     try:
-        async with services.background.slots:
-            report = await _regrade(services, work)
-        await _write(services, lambda rows: rows.succeed(work.id_, report))
+        async with beat:
+            async with services.background.slots:
+                report = await _regrade(services, work)
+            await _write(services, lambda rows: rows.succeed(lease, report))
     except asyncio.CancelledError:
         stopped = JobError(code="interrupted", message="The platform was stopped; order the regrade again.")
-        await _write(services, lambda rows: rows.fail(work.id_, stopped))
+        await _write(services, lambda rows: rows.fail(lease, stopped))
         raise
     except CannotRegrade as cannot:
         error = cannot.error
-        await _write(services, lambda rows: rows.fail(work.id_, error))
+        await _write(services, lambda rows: rows.fail(lease, error))
     except Exception:
-        _LOG.exception("regrade %s broke", work.id_)
+        _LOG.exception("regrade %s broke", lease.id)
         broken = JobError(code="internal_error", message="The server had an error while grading again.")
-        await _write(services, lambda rows: rows.fail(work.id_, broken))
-    finally:
-        life.cancel()
+        await _write(services, lambda rows: rows.fail(lease, broken))
 
 
 async def _regrade(services: Services, work: Work) -> RegradeReport:
     async with services.database.transaction() as connection:
         stored = await RegradeRepository(connection).rollouts(work.job.id, work.wanted)
-        await RegradeRepository(connection).begin(work.id_, len(stored))
+        await RegradeRepository(connection).begin(work.lease, len(stored))
     if not stored:
         raise CannotRegrade("no_rollouts", "This job has no finished rollouts that match.")
     items = await _items(services, work.job, stored)
     compared: list[list[Regraded]] = []
     async with (
-        open_client(services, work.secrets, occasion=work.id_) as (client, secrets),
+        open_client(services, work.secrets, occasion=work.lease.id) as (client, secrets),
         _Grading(services, work, client, secrets) as grading,
     ):
         for batch in _batches(stored):
             compared += await _grade_batch(services, work, batch, items, grading.grade_group)
             done = sum(map(len, compared))
-            await _write(services, lambda rows, done=done: rows.progress(work.id_, done))
+            await _write(services, lambda rows, done=done: rows.progress(work.lease, done))
     return compare(compared)
 
 
@@ -147,7 +157,7 @@ class _Grading:
     """The open grader of one regrade, whatever its kind."""
 
     def __init__(self, services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> None:
-        judge, spec, job_id = to_judge(services.settings), work.spec, work.id_
+        judge, spec, job_id = to_judge(services.settings), work.spec, work.lease.id
         self._model, self._described = work.job.model, described_tools(work.job, services.settings)
         wanted = ordered_format(work.job)
         self._ruler = self._grader = None
@@ -238,15 +248,6 @@ def _file_gone(split: Split, words: str) -> CannotRegrade:
     file = "training" if split is Split.TRAIN else "validation"
     message = f"The job's {file} file {words}; graders need its rows."
     return CannotRegrade("file_not_found", message, param=f"{file}_file")
-
-
-async def _stay_alive(services: Services, id_: str) -> None:
-    while True:
-        await asyncio.sleep(_TOUCH_S)
-        try:
-            await _write(services, lambda rows: rows.touch(id_))
-        except Exception as error:
-            _LOG.warning("no sign of life for regrade %s: %r", id_, error)
 
 
 async def _write(services: Services, change: Callable[[RegradeRepository], Awaitable[None]]) -> None:

@@ -1,6 +1,7 @@
 """Regrades are ordered here and worked on beside the requests of this process; one that dies with it is `failed`."""
 
 import secrets
+import time
 
 from rft.core.base import JsonObject
 from rft.core.ids import public_id
@@ -17,10 +18,12 @@ from rft.platform.graders.specification import (
 )
 from rft.platform.jobs.masking import masked
 from rft.platform.jobs.service import expect_job, find_job
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.owner import new_owner
 from rft.platform.registry.resolution import resolve_grader
 from rft.platform.regrades.objects import RegradeObject, to_regrade_object
 from rft.platform.regrades.repository import RegradeRepository, RegradeRow, Selection
-from rft.platform.regrades.running import Work, work_on
+from rft.platform.regrades.running import LEASE_TTL_S, Work, work_on
 from rft.platform.regrades.schemas import RegradeCreate
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.tools.probing import refuse_unreachable
@@ -42,27 +45,30 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
     shown = masked(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
+    asked_at = time.monotonic()
     async with unit_of_work(services.database, services.ringer) as uow:
-        row = await _insert(uow, id_, job_id, shown, wanted)
+        row, lease = await _insert(uow, id_, job_id, shown, wanted)
     spec, own = to_grader_spec(grader, services.settings), secrets_of_grader(grader)
-    work = Work(id_=id_, job=job, spec=spec, secrets=own, wanted=wanted)
+    work = Work(lease=lease, asked_at=asked_at, job=job, spec=spec, secrets=own, wanted=wanted)
     services.background.start(work_on(services, work), name=id_)
     return to_regrade_object(row)
 
 
-async def _insert(uow: UnitOfWork, id_: str, job_id: str, grader: JsonObject, wanted: Selection) -> RegradeRow:
+async def _insert(
+    uow: UnitOfWork, id_: str, job_id: str, grader: JsonObject, wanted: Selection
+) -> tuple[RegradeRow, Lease]:
     regrades = RegradeRepository(uow.connection)
-    await regrades.fail_silent()
+    await regrades.fail_expired()
     if await regrades.unfinished() >= MAX_UNFINISHED:
         raise BadRequest(f"{MAX_UNFINISHED} regrades are under way; wait for one of them.", code="too_many_regrades")
-    return await regrades.insert(id_, job_id, grader, wanted)
+    return await regrades.insert(id_, job_id, grader, wanted, owner=new_owner(), ttl_s=LEASE_TTL_S)
 
 
 async def find_regrade(uow: UnitOfWork, job_id: str, regrade_id: str) -> RegradeObject:
     """One regrade. Raises NotFound."""
     await expect_job(uow, job_id)
     regrades = RegradeRepository(uow.connection)
-    await regrades.fail_silent()
+    await regrades.fail_expired()
     row = await regrades.get(job_id, regrade_id)
     if row is None:
         raise NotFound(f"No such regrade: {regrade_id}", param="regrade_id", code="not_found")
@@ -73,7 +79,7 @@ async def list_regrades(uow: UnitOfWork, job_id: str, *, after: str | None, limi
     """One page of a job's regrades, newest first. Raises NotFound, BadRequest."""
     await expect_job(uow, job_id)
     regrades = RegradeRepository(uow.connection)
-    await regrades.fail_silent()
+    await regrades.fail_expired()
     if after is not None and await regrades.get(job_id, after) is None:
         raise unknown_cursor(after)
     rows = await regrades.page(job_id, after=after, limit=limit + 1)

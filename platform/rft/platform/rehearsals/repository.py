@@ -9,9 +9,10 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
-from rft.platform.jobs.repository import JobError
+from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, Lease, LeasedTable, occupants
+from rft.platform.lifecycle.records import JobError
 from rft.platform.store.advisory_locks import AdvisoryLock, lock
-from rft.platform.worker.storable import storable_json
+from rft.platform.store.storable import storable_json
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 
 RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed", "cancelled"]
@@ -19,6 +20,14 @@ RehearsalStatus: TypeAlias = Literal["queued", "running", "completed", "failed",
 _COLUMNS: LiteralString = (
     "id, status, is_cancel_requested, created_at, started_at, finished_at, model, training_file, method, secrets, seed,"
     " plan, report, error"
+)
+
+
+REHEARSALS = LeasedTable(
+    "rehearsals",
+    standing=("running",),
+    occupying=("running",),
+    requests="case when is_cancel_requested then 'cancel' end, 0",
 )
 
 
@@ -72,41 +81,53 @@ class RehearsalRepository:
         """Up to `limit`, newest first."""
         return await self._fetch(_PAGE, {"after": after, "limit": limit})
 
-    async def take(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> RehearsalRow | None:
-        """The queued rehearsal, running now; None when it is not to be run, or another one runs."""
+    async def take(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> tuple[RehearsalRow, Lease] | None:
+        """The queued rehearsal, running now, and its lease; None when it is not to be run, or another one runs."""
         await lock(self._connection, AdvisoryLock.REHEARSALS)
-        rows = await self._fetch(_TAKE, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
-        return rows[0] if rows else None
+        if await occupants(self._connection, REHEARSALS, besides=rehearsal_id):
+            return None
+        cursor = await self._connection.execute(_TAKE, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
+        taken, row = await cursor.fetchone(), await self.get(rehearsal_id)
+        if taken is None or row is None:
+            return None
+        return row, Lease(REHEARSALS, rehearsal_id, taken[0], owner)
 
     async def cancel(self, rehearsal_id: str) -> bool:
         """Cancel it, or ask its worker to; False when it is over, or there is none."""
         cursor = await self._connection.execute(_CANCEL, {"id": rehearsal_id})
         return cursor.rowcount > 0
 
-    async def renew(self, rehearsal_id: str, *, owner: str, ttl_s: float) -> RehearsalRow | None:
-        """Keep the lease, and see whether to go on; None when it is no longer ours."""
-        rows = await self._fetch(_RENEW, {"id": rehearsal_id, "owner": owner, "ttl_s": ttl_s})
-        return rows[0] if rows else None
-
-    async def complete(self, rehearsal_id: str, report: RehearsalReport, *, owner: str) -> bool:
+    async def complete(self, lease: Lease, report: RehearsalReport) -> bool:
         """Write the report; False when the lease is no longer ours."""
         record = storable_json(report.model_dump_json())
-        return await self._end(rehearsal_id, owner, "completed", report=record, error=None)
+        return await self._end(lease, "completed", report=record, error=None)
 
-    async def fail(self, rehearsal_id: str, error: JobError, *, owner: str) -> bool:
+    async def fail(self, lease: Lease, error: JobError) -> bool:
         """Write why there is no report; False when the lease is no longer ours."""
         record = storable_json(error.model_dump_json())
-        return await self._end(rehearsal_id, owner, "failed", report=None, error=record)
+        return await self._end(lease, "failed", report=None, error=record)
 
-    async def call_off(self, rehearsal_id: str, *, owner: str) -> bool:
+    async def call_off(self, lease: Lease) -> bool:
         """Write that it was cancelled; False when the lease is no longer ours."""
-        return await self._end(rehearsal_id, owner, "cancelled", report=None, error=None)
+        return await self._end(lease, "cancelled", report=None, error=None)
 
-    async def _end(
-        self, rehearsal_id: str, owner: str, status: RehearsalStatus, *, report: str | None, error: str | None
-    ) -> bool:
+    async def end_expired(self, error: JobError) -> None:
+        """Those whose worker is gone: cancelled where their customer asked for it, failed with `error` otherwise."""
+        await self._connection.execute(_END_EXPIRED, (Jsonb(error.model_dump(mode="json")),))
+
+    async def unanswered(self, *, after_s: float) -> list[str]:
+        """The one whose turn it is, if its message was not answered for so long; it counts as sent again now."""
+        cursor = await self._connection.execute(_UNANSWERED, (after_s,))
+        return [row[0] for row in await cursor.fetchall()]
+
+    async def next_queued(self) -> list[str]:
+        """The oldest that waits, if any; its message counts as sent now."""
+        cursor = await self._connection.execute(_NEXT_QUEUED)
+        return [row[0] for row in await cursor.fetchall()]
+
+    async def _end(self, lease: Lease, status: RehearsalStatus, *, report: str | None, error: str | None) -> bool:
         cursor = await self._connection.execute(
-            _END, {"id": rehearsal_id, "owner": owner, "status": status, "report": report, "error": error}
+            _END, {"id": lease.id, "token": lease.token, "status": status, "report": report, "error": error}
         )
         return cursor.rowcount > 0
 
@@ -127,11 +148,9 @@ _PAGE: LiteralString = (
     " order by created_at desc, id desc limit %(limit)s"
 )
 _TAKE: LiteralString = (
-    "update rehearsals set status = 'running', started_at = clock_timestamp(), lease_owner = %(owner)s,"
-    " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
-    " where id = %(id)s and status = 'queued' and not exists (select 1 from rehearsals"
-    " where status = 'running' and lease_until > clock_timestamp())"
-    " returning " + _COLUMNS
+    "update rehearsals set status = 'running', started_at = clock_timestamp(), "
+    + TAKE
+    + " where id = %(id)s and status = 'queued' returning lease_token"
 )
 _CANCEL: LiteralString = (
     "update rehearsals set is_cancel_requested = true,"
@@ -140,13 +159,24 @@ _CANCEL: LiteralString = (
     " secrets = case status when 'queued' then null else secrets end"
     " where id = %(id)s and status in ('queued', 'running')"
 )
-_RENEW: LiteralString = (
-    "update rehearsals set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
-    " where id = %(id)s and lease_owner = %(owner)s and status = 'running'"
-    " returning " + _COLUMNS
-)
 _END: LiteralString = (
     "update rehearsals set status = %(status)s, finished_at = clock_timestamp(), report = %(report)s::jsonb,"
-    " error = %(error)s::jsonb, secrets = null, lease_owner = null, lease_until = null"
-    " where id = %(id)s and lease_owner = %(owner)s and status = 'running'"
+    " error = %(error)s::jsonb, secrets = null, "
+    + GIVE_BACK
+    + " where id = %(id)s and lease_token = %(token)s and status = 'running'"
+)
+_END_EXPIRED: LiteralString = (
+    "update rehearsals set status = case when is_cancel_requested then 'cancelled' else 'failed' end,"
+    " error = case when is_cancel_requested then null else %s end,"
+    " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where status = 'running' and " + EXPIRED
+)
+_UNANSWERED: LiteralString = (
+    "update rehearsals set rung_at = clock_timestamp() where id = ("
+    "select id from rehearsals where status = 'queued' order by created_at, id limit 1)"
+    " and rung_at < clock_timestamp() - make_interval(secs => %s)"
+    " and not exists (select 1 from rehearsals where status = 'running') returning id"
+)
+_NEXT_QUEUED: LiteralString = (
+    "update rehearsals set rung_at = clock_timestamp() where id = ("
+    "select id from rehearsals where status = 'queued' order by created_at, id limit 1) returning id"
 )

@@ -5,16 +5,16 @@ import logging
 import time
 from dataclasses import dataclass
 
-import psycopg
-from psycopg_pool import PoolTimeout
-
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.jobs.repository import JobError
 from rft.platform.jobs.schemas import Method
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.lease import RequestedAction
+from rft.platform.lifecycle.owner import new_owner
+from rft.platform.lifecycle.records import JobError
 from rft.platform.rehearsals.planning import to_spec
 from rft.platform.rehearsals.reconciling import INTERRUPTED, next_in_line
 from rft.platform.rehearsals.repository import RehearsalRepository, RehearsalRow
@@ -22,7 +22,6 @@ from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.bell import ring_all
 from rft.platform.store.secret_box import SecretsUnreadable
-from rft.platform.worker.owner import new_owner
 from rft.platform.worker.workplace import Workplace
 from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import RehearsalReport
@@ -42,21 +41,24 @@ class _Lost(Record):
 
 async def run_rehearsal(rehearsal_id: str, place: Workplace) -> str:
     """Run a queued rehearsal, if none other runs. Returns what came of it, for the log."""
-    owner, ttl_s = new_owner(), place.settings.lease_ttl_s
+    owner, ttl_s, asked_at = new_owner(), place.settings.lease_ttl_s, time.monotonic()
     async with place.database.transaction() as connection:
-        row = await RehearsalRepository(connection).take(rehearsal_id, owner=owner, ttl_s=ttl_s)
-    if row is None:
+        taken = await RehearsalRepository(connection).take(rehearsal_id, owner=owner, ttl_s=ttl_s)
+    if taken is None:
         return "not to be run now"
-    outcome = await _Run(place, row, owner).execute()
+    row, lease = taken
+    every_s = min(_LOOK_S, place.settings.heartbeat_s)
+    async with Heartbeat(place.database, lease, ttl_s, every_s, asked_at, on_lost=lambda: None) as beat:
+        outcome = await _Run(place, row, beat).execute()
     async with place.database.transaction() as connection:
         rehearsals = RehearsalRepository(connection)
         match outcome:
             case RehearsalReport():
-                await rehearsals.complete(row.id, outcome, owner=owner)
+                await rehearsals.complete(lease, outcome)
             case JobError():
-                await rehearsals.fail(row.id, outcome, owner=owner)
+                await rehearsals.fail(lease, outcome)
             case _CalledOff():
-                await rehearsals.call_off(row.id, owner=owner)
+                await rehearsals.call_off(lease)
             case _Lost():
                 return "lease lost"
         bells = await next_in_line(connection)
@@ -76,7 +78,7 @@ class _Run:
 
     place: Workplace
     row: RehearsalRow
-    owner: str
+    beat: Heartbeat
 
     async def execute(self) -> RehearsalReport | JobError | _CalledOff | _Lost:
         """The report, or why there is none."""
@@ -118,22 +120,12 @@ class _Run:
         return await read_sample(read_lines(file.storage_key, self.place.file_store), tools=tools)
 
     async def _watch(self) -> JobError | _CalledOff | _Lost:
-        """Keep the lease until the work is to stop, and say why."""
-        settings = self.place.settings
-        kept_s = time.monotonic()
+        """Until the work is to stop; says why."""
         while True:
-            await asyncio.sleep(min(_LOOK_S, settings.heartbeat_s))
+            await asyncio.sleep(self.beat.every_s)
             if self.place.is_stopping():
                 return INTERRUPTED
-            asked_s = time.monotonic()
-            try:
-                async with self.place.database.transaction() as connection:
-                    rehearsals = RehearsalRepository(connection)
-                    row = await rehearsals.renew(self.row.id, owner=self.owner, ttl_s=settings.lease_ttl_s)
-                if row is None or row.is_cancel_requested:
-                    return _Lost() if row is None else _CalledOff()
-                kept_s = asked_s
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
-                _LOG.warning("%s: the lease could not be renewed: %s", self.row.id, error)
-                if time.monotonic() - kept_s > settings.lease_ttl_s:
-                    return _Lost()
+            if self.beat.is_lost or self.beat.is_cancelled:
+                return _Lost()
+            if self.beat.action is RequestedAction.CANCEL:
+                return _CalledOff()

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from psycopg import AsyncConnection
+import psycopg
+from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -92,8 +93,27 @@ class Database:
             self._lent -= 1
             await self._pool.putconn(connection)
 
+    async def ping(self) -> None:
+        """Ask the server for an answer. Raises as `connection` does."""
+        async with self.connection() as connection:
+            await connection.execute("select 1")
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         """A connection inside one transaction: committed on leaving, rolled back on any exception. Raises as above."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+
+def check_answers(url: str, *, patience_s: float) -> None:
+    """Whether the server behind `url` answers a query. Raises psycopg.Error."""
+    with psycopg.connect(url, connect_timeout=int(patience_s)) as connection:
+        connection.execute("select 1")
+
+
+async def ensure_database(server_url: str, name: str) -> None:
+    """Create the database if the server does not have it yet. Raises psycopg.Error."""
+    async with await AsyncConnection[TupleRow].connect(server_url, autocommit=True) as connection:
+        found = await connection.execute("select 1 from pg_database where datname = %s", [name])
+        if await found.fetchone() is None:
+            await connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import AsyncConnection
 
+from rft.platform.lifecycle.events import listen
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from rft.platform.stream.tail import JobTail
@@ -59,7 +60,7 @@ class JobFeed:
         while self._listener is asyncio.current_task():
             try:
                 async with await AsyncConnection.connect(self._database.url, autocommit=True) as connection:
-                    await connection.execute("listen rft_jobs")
+                    await listen(connection)
                     for tail in self._tails.values():
                         tail.look()
                     async for notification in connection.notifies():

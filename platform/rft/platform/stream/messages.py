@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
 
 from fastapi.sse import ServerSentEvent
 from psycopg import AsyncConnection
@@ -11,18 +10,13 @@ from pydantic import BaseModel
 
 from rft.core.events import StepDone
 from rft.core.job import TERMINAL
-from rft.platform.jobs.event_repository import EventRow
+from rft.platform.jobs.event_repository import EventRepository, EventRow, EventWithStep
 from rft.platform.jobs.objects import EventObject, to_job_object
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.rollouts.objects import StepObject
 from rft.platform.settings import Settings
 
 _PAGE = 200
-_NEWS: LiteralString = (
-    "select e.id, e.seq, e.job_id, e.created_at, e.level, e.type, e.message, e.data, s.step, s.record"
-    " from job_events e left join steps s on s.job_id = e.job_id and s.step = e.step and e.type = 'metrics'"
-    " where e.job_id = %s and e.seq > %s order by e.seq limit %s"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +45,8 @@ async def read_news(connection: AsyncConnection[TupleRow], settings: Settings, j
     job = await JobRepository(connection).get(job_id)
     if job is None:
         return News(job=None, has_ended=True, events=())
-    cursor = await connection.execute(_NEWS, (job_id, after_seq, _PAGE))
-    events = [_told(row) for row in await cursor.fetchall()]
+    found = await EventRepository(connection).after(job_id, after_seq, limit=_PAGE)
+    events = [_told(event) for event in found]
     document = to_job_object(job, settings).model_dump_json()
     return News(document, job.status in TERMINAL, events, is_all=len(events) < _PAGE)
 
@@ -87,19 +81,18 @@ class JobStream:
             yield ServerSentEvent(event="job", raw_data=news.job, id=str(self.last_seq))
 
 
-def _told(row: TupleRow) -> Told:
-    *columns, step, record = row
-    event = EventRow.model_validate(dict(zip(EventRow.model_fields, columns, strict=True)))
+def _told(found: EventWithStep) -> Told:
+    event = found.event
     said = ServerSentEvent(event="event", raw_data=_json(_event(event)), id=str(event.seq))
-    if record is None:
+    if found.step is None:
         return Told(event.seq, (said,))
     # Without an id: a watcher cut off between the two messages gets both again.
-    return Told(event.seq, (ServerSentEvent(event="step", raw_data=_json(_step(event, step, record))), said))
+    return Told(event.seq, (ServerSentEvent(event="step", raw_data=_json(_step(event, found.step))), said))
 
 
-def _step(event: EventRow, step: int, record: object) -> StepObject:
+def _step(event: EventRow, record: StepDone) -> StepObject:
     created_at = int(event.created_at.timestamp())
-    return StepObject(id=str(step), step=step, created_at=created_at, record=StepDone.model_validate(record))
+    return StepObject(id=str(record.step), step=record.step, created_at=created_at, record=record)
 
 
 def _event(row: EventRow) -> EventObject:

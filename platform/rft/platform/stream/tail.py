@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+from rft.platform.jobs.event_repository import EventRepository
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from rft.platform.stream.messages import News, Told, read_news
@@ -88,12 +89,7 @@ class JobTail:
 
     async def _newest_seq(self) -> int:
         async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "select coalesce(max(seq), 0) from job_events where job_id = %s", (self._job_id,)
-            )
-            row = await cursor.fetchone()
-        assert row is not None, "an aggregate has a row"
-        return row[0]
+            return await EventRepository(connection).newest_seq(self._job_id)
 
     def _keep(self, events: Sequence[Told]) -> None:
         self._kept.extend(events)

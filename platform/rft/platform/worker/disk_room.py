@@ -7,13 +7,13 @@ from typing import Literal
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
-from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject
 from rft.core.failure import Stage
-from rft.platform.jobs.repository import JobHold
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import Lease, hold_row, notify
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.records import JobHold
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.scratch.disk import free_bytes
 
 DISK_FULL = "disk_full"
@@ -49,33 +49,26 @@ class DiskRoom:
 
 async def hold_for_room(connection: AsyncConnection[TupleRow], lease: Lease, reason: str, *, at: float) -> None:
     """The job is held by its worker until there is room. Raises LeaseLost."""
-    await hold_row(connection, lease)
-    cursor = await connection.execute("select current_step, launches from jobs where id = %s", (lease.job_id,))
-    row = await cursor.fetchone()
-    assert row is not None, "its row is held"
-    step = row[0] or 0
+    job = RunRepository(connection, lease)
+    await job.lock()
+    step, launches = await job.step() or 0, (await job.launches()).total
     hold = JobHold(endpoint=DISK, stage=Stage.PLATFORM, reason=reason, since=at, step=step)
-    await connection.execute(
-        "update jobs set status = 'paused', hold = %s where id = %s and lease_token = %s",
-        (Jsonb(hold.model_dump(mode="json")), lease.job_id, lease.token),
-    )
+    await job.hold(hold)
     data: JsonObject = {"code": DISK_FULL, "step": step}
-    key = f"{DISK_FULL}:{lease.token}:{row[1]}:{at}"
-    await add_event(connection, lease.job_id, reason, level="warn", data=data, key=key)
-    await notify(connection, lease.job_id)
+    key = f"{DISK_FULL}:{lease.token}:{launches}:{at}"
+    await add_event(connection, lease.id, reason, level="warn", data=data, key=key)
+    await notify(connection, lease.id)
 
 
 async def go_on(connection: AsyncConnection[TupleRow], lease: Lease, *, held_s: float, at: float) -> None:
     """There is room again. Raises LeaseLost."""
-    await hold_row(connection, lease)
-    await connection.execute(
-        "update jobs set status = 'running', hold = null where id = %s and lease_token = %s",
-        (lease.job_id, lease.token),
-    )
+    job = RunRepository(connection, lease)
+    await job.lock()
+    await job.run_on()
     message = f"There is room on the disk again; the job goes on after {held_s:.0f} s"
     data: JsonObject = {"code": "hold_ended", "endpoint": DISK, "held_s": held_s}
-    await add_event(connection, lease.job_id, message, data=data, key=f"{DISK_FULL}:{lease.token}:{at}:ended")
-    await notify(connection, lease.job_id)
+    await add_event(connection, lease.id, message, data=data, key=f"{DISK_FULL}:{lease.token}:{at}:ended")
+    await notify(connection, lease.id)
 
 
 def in_megabytes(size: int) -> str:

@@ -12,13 +12,15 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.job import JobStatus
-from rft.platform.jobs.repository import JobError
+from rft.platform.lifecycle.ending import add_paused_event, fail
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.job_lease import free_slot, release
+from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
+from rft.platform.lifecycle.records import JobError
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker import run_directory
 from rft.platform.worker.disk_room import DiskRoom, go_on, hold_for_room
-from rft.platform.worker.ending import add_paused_event, fail
-from rft.platform.worker.heartbeat import Heartbeat
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, free_slot, hold_row, notify, release
 from rft.platform.worker.own_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
@@ -59,7 +61,7 @@ class JobRun:
         async with self.beat:
             try:
                 return await self._launch_until_over()
-            except JobCancelled:
+            except Cancelled:
                 await self._free_slot()
                 return "cancelled"
 
@@ -90,7 +92,7 @@ class JobRun:
             raise
         except Exception as error:
             # Whatever broke here (a full disk, a torn log, a bug of ours) must neither end the job at once nor hide.
-            _LOG.exception("%s: launch %d broke", self.lease.job_id, launches)
+            _LOG.exception("%s: launch %d broke", self.lease.id, launches)
             ending = Ending.DISK_FULL if is_disk_full(error) else Ending.DIED
             words = f"could not be kept running: {type(error).__name__}: {error}"
         return await self._after(ending, words)
@@ -121,7 +123,7 @@ class JobRun:
         reason, at, since_s = self.room.lacking(), time.time(), time.monotonic()
         if reason is None:
             return None
-        _LOG.warning("%s: %s", self.lease.job_id, reason)
+        _LOG.warning("%s: %s", self.lease.id, reason)
         await self.beat.write(lambda connection: hold_for_room(connection, self.lease, reason, at=at))
         while self.room.lacking() is not None:
             if (ending := interruption(self.beat, self.place.is_stopping)) is not None:
@@ -150,9 +152,9 @@ class JobRun:
         return target if is_wanted and not (target / "config.json").exists() else None
 
     async def _announce_starter(self, connection: AsyncConnection[TupleRow]) -> None:
-        await hold_row(connection, self.lease)
-        await add_event(connection, self.lease.job_id, "Building the starter policy", key="starter")
-        await notify(connection, self.lease.job_id)
+        await lock_row(connection, self.lease)
+        await add_event(connection, self.lease.id, "Building the starter policy", key="starter")
+        await notify(connection, self.lease.id)
 
     async def _take_over_log(self, run: TrainerRun) -> int:
         """The number of the last stored event that is still in the log, which then ends with a whole line."""
@@ -163,32 +165,23 @@ class JobRun:
     async def _rewind_to_log(self, connection: AsyncConnection[TupleRow], logged: int) -> int:
         """A machine that lost power may have lost lines that are stored here. The trainer numbers on from the last line
         it has, so those numbers will come again; what they first stood for is voided by its `RunStarted`."""
-        stored = await hold_row(connection, self.lease)
+        job = RunRepository(connection, self.lease)
+        stored = await job.lock()
         if logged >= stored:
             return stored
-        _LOG.warning("%s: the event log lost lines %d to %d", self.lease.job_id, logged + 1, stored)
-        await connection.execute(
-            "update jobs set last_event_seq = %s where id = %s and lease_token = %s",
-            (logged, self.lease.job_id, self.lease.token),
-        )
+        _LOG.warning("%s: the event log lost lines %d to %d", self.lease.id, logged + 1, stored)
+        await job.set_last_event(logged)
         return logged
 
     async def _count_launch(self, connection: AsyncConnection[TupleRow]) -> int:
-        await hold_row(connection, self.lease)
-        # A trainer that starts waits for nobody yet, whatever the one before it waited for.
-        cursor = await connection.execute(
-            "update jobs set status = 'running', hold = null, launches = launches + 1,"
-            " launches_without_progress = launches_without_progress + 1"
-            " where id = %s and lease_token = %s returning launches_without_progress, launches",
-            (self.lease.job_id, self.lease.token),
-        )
-        row = await cursor.fetchone()
-        assert row is not None, "its row is held"
-        if row[1] == 1:
-            await add_event(connection, self.lease.job_id, "Fine-tuning job started", key="started")
-            await warn_of_limits(connection, self.lease.job_id, self.place.settings)
-            await notify(connection, self.lease.job_id)
-        return int(row[0])
+        job = RunRepository(connection, self.lease)
+        await job.lock()
+        launches = await job.count_launch()
+        if launches.total == 1:
+            await add_event(connection, self.lease.id, "Fine-tuning job started", key="started")
+            await warn_of_limits(connection, self.lease.id, self.place.settings)
+            await notify(connection, self.lease.id)
+        return launches.without_progress
 
     async def _back_off(self, launches: int) -> Ending | None:
         """Wait before another launch; the interruption that came meanwhile, if any."""
@@ -201,21 +194,19 @@ class JobRun:
 
     async def _after_death(self, words: str) -> str | None:
         """Say what happened; None when there is another launch in it."""
-        _LOG.warning("%s: the trainer died: %s", self.lease.job_id, words)
+        _LOG.warning("%s: the trainer died: %s", self.lease.id, words)
 
         async def write(connection: AsyncConnection[TupleRow]) -> bool:
-            await hold_row(connection, self.lease)
-            cursor = await connection.execute(
-                "select launches, launches_without_progress from jobs where id = %s", (self.lease.job_id,)
-            )
-            row = await cursor.fetchone()
-            assert row is not None, "its row is held"
-            if row[1] >= self.place.settings.max_launches_without_progress:
-                await fail(connection, self.lease, _died_too_often(row[1], words), key=f"run:{self.lease.token}")
+            job = RunRepository(connection, self.lease)
+            await job.lock()
+            launches = await job.launches()
+            if launches.without_progress >= self.place.settings.max_launches_without_progress:
+                error = _died_too_often(launches.without_progress, words)
+                await fail(connection, self.lease, error, key=f"run:{self.lease.token}")
                 return True
             message = f"The training process {words}\nIt starts again from the last complete checkpoint."
-            await add_event(connection, self.lease.job_id, message, level="warn", key=f"died:{row[0]}")
-            await notify(connection, self.lease.job_id)
+            await add_event(connection, self.lease.id, message, level="warn", key=f"died:{launches.total}")
+            await notify(connection, self.lease.id)
             return False
 
         return "failed" if await self.beat.write(write) else None
@@ -234,29 +225,23 @@ class JobRun:
             async with self.place.database.transaction() as connection:
                 await free_slot(connection, self.lease)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            _LOG.warning("%s: its slot was not freed: %s", self.lease.job_id, error)
+            _LOG.warning("%s: its slot was not freed: %s", self.lease.id, error)
 
     async def _pause(self, connection: AsyncConnection[TupleRow]) -> None:
         step = await self._uncount_launch(connection)
-        await add_paused_event(connection, self.lease.job_id, step, key=f"paused:{self.lease.token}")
+        await add_paused_event(connection, self.lease.id, step, key=f"paused:{self.lease.token}")
         await release(connection, self.lease, JobStatus.PAUSED)
 
     async def _uncount_launch(self, connection: AsyncConnection[TupleRow]) -> int | None:
         """A launch that we ended ourselves is no sign of a job that cannot run. Returns the job's step."""
-        await hold_row(connection, self.lease)
-        cursor = await connection.execute(
-            "update jobs set launches_without_progress = greatest(0, launches_without_progress - %s)"
-            " where id = %s and lease_token = %s returning current_step",
-            (int(self._is_counted), self.lease.job_id, self.lease.token),
-        )
-        row = await cursor.fetchone()
-        assert row is not None, "its row is held"
-        return row[0]
+        job = RunRepository(connection, self.lease)
+        await job.lock()
+        return await job.uncount_launches(int(self._is_counted))
 
     async def _give_back(self, connection: AsyncConnection[TupleRow]) -> None:
         await self._uncount_launch(connection)
         message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
-        await add_event(connection, self.lease.job_id, message, level="warn", key=f"given-back:{self.lease.token}")
+        await add_event(connection, self.lease.id, message, level="warn", key=f"given-back:{self.lease.token}")
         await release(connection, self.lease, JobStatus.QUEUED)
 
     def _kill_trainer(self) -> None:

@@ -3,8 +3,8 @@
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.platform.lifecycle.events import add_event
 from rft.platform.settings import Settings
-from rft.platform.worker.job_events import add_event
 
 
 def limits_warning(settings: Settings) -> str | None:

@@ -11,17 +11,18 @@ from rft.core.errors import RftError
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.jobs.repository import JobError, JobRepository, JobRow
+from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.lease import Lease, lock_row
+from rft.platform.lifecycle.records import JobError
 from rft.platform.models.naming import final_model_name
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.worker import run_directory
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.grader_metrics import grader_labels
-from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.lease import Lease, hold_row
 from rft.platform.worker.trainer_run import TrainerRun
 from rft.platform.worker.workplace import Workplace
 
@@ -72,8 +73,8 @@ class Preparation:
         )
 
     async def _load(self, connection: AsyncConnection[TupleRow]) -> "_Loaded":
-        await hold_row(connection, self.lease)
-        job = await JobRepository(connection).get(self.lease.job_id)
+        await lock_row(connection, self.lease)
+        job = await JobRepository(connection).get(self.lease.id)
         assert job is not None, "its row is held"
         files = FileRepository(connection)
         validation = None if job.validation_file is None else await files.get_kept(job.validation_file)

@@ -5,11 +5,13 @@ import time
 
 import psycopg
 
+from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
+from rft.platform.lifecycle.job_lease import Refusal, take
+from rft.platform.lifecycle.lease import LeaseLost
+from rft.platform.lifecycle.owner import new_owner
+from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.store.bell import RUN_JOB, Bell, ring_all
-from rft.platform.worker.ending import cancel_unheld, pause_unheld
 from rft.platform.worker.job_run import JobRun
-from rft.platform.worker.lease import LeaseLost, Refusal, take
-from rft.platform.worker.owner import new_owner
 from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
@@ -18,9 +20,9 @@ _LOG = logging.getLogger(__name__)
 async def run_job(job_id: str, place: Workplace) -> str:
     """Run the job if it may run now, or an older one that waits. Returns what came of it, for the log."""
     async with place.database.transaction() as connection:
-        if await cancel_unheld(connection, job_id):
+        if await cancel_unleased(connection, job_id):
             return "cancelled"
-        if await pause_unheld(connection, job_id):
+        if await pause_unleased(connection, job_id):
             return "paused"
     asked_at = time.monotonic()
     settings = place.settings
@@ -30,12 +32,12 @@ async def run_job(job_id: str, place: Workplace) -> str:
         )
     if isinstance(lease, Refusal):
         return lease
-    if lease.job_id != job_id:
+    if lease.id != job_id:
         await ring_all([Bell(RUN_JOB, job_id)], place.ringer)  # Its message was spent on the older one.
     try:
         return await JobRun(place, lease, asked_at).execute()
     except LeaseLost as error:
-        _LOG.error("%s: %s", lease.job_id, error)
+        _LOG.error("%s: %s", lease.id, error)
         return "lease lost"
     finally:
         await _ring_next(place)
@@ -47,13 +49,9 @@ async def _ring_next(place: Workplace) -> None:
         return
     try:
         async with place.database.transaction() as connection:
-            cursor = await connection.execute(
-                "update jobs set rung_at = clock_timestamp() where id = (select id from jobs where status = 'queued'"
-                " order by created_at, id limit 1 for update skip locked) returning id"
-            )
-            row = await cursor.fetchone()
+            next_id = await LifecycleRepository(connection).next_queued()
     except psycopg.OperationalError as error:
         _LOG.warning("the next job was not woken, the reconciler will: %s", error)
         return
-    if row is not None:
-        await ring_all([Bell(RUN_JOB, str(row[0]))], place.ringer)
+    if next_id is not None:
+        await ring_all([Bell(RUN_JOB, next_id)], place.ringer)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from rft.core import run_layout
 from rft.core.spec import RunSecrets
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.lease import Cancelled, RequestedAction
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import Settings
 from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
 from rft.platform.worker.event_log import EventLog
-from rft.platform.worker.heartbeat import Heartbeat
 from rft.platform.worker.ingest import Ingest, Ingested
-from rft.platform.worker.lease import JobCancelled, Wish
 from rft.platform.worker.log_line import LogLine
 from rft.scratch.disk import EXIT_DISK_FULL
 from rft.scratch.folder import ScratchFolder, sweep
@@ -100,7 +101,7 @@ class TrainerRun:
         return Ending.DISK_FULL if child.returncode == EXIT_DISK_FULL else Ending.DIED
 
     async def attempt(self) -> Ending:
-        """Launch the trainer and stay until it is gone. Raises LeaseLost, JobCancelled, CorruptLog, LogGap, OSError."""
+        """Launch the trainer and stay until it is gone. Raises LeaseLost, Cancelled, CorruptLog, LogGap, OSError."""
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # Its last words had not been read when the worker before us died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
@@ -121,7 +122,7 @@ class TrainerRun:
     async def _stay(self, child: ChildProcess) -> Ending:
         try:
             return await self._watch(child)
-        except JobCancelled:
+        except Cancelled:
             # Nothing of it counts any more, but customers' servers are still told which rollouts have ended.
             await child.stop(self.settings.trainer_grace_s)
             raise
@@ -207,22 +208,16 @@ class TrainerRun:
     async def _note_progress(self, *, ended: bool) -> None:
         if ended:
             return
-        lease = self.beat.lease
-        await self.beat.write(
-            lambda connection: connection.execute(
-                "update jobs set launches_without_progress = 0 where id = %s and lease_token = %s",
-                (lease.job_id, lease.token),
-            )
-        )
+        await self.beat.write(lambda connection: RunRepository(connection, self.beat.lease).forget_fruitless_launches())
 
 
 def interruption(beat: Heartbeat, is_stopping: Callable[[], bool]) -> Ending | None:
     """Why to stop now, if so. Raises LeaseLost."""
     beat.check()
-    match beat.wish:
-        case Wish.PAUSE:
+    match beat.action:
+        case RequestedAction.PAUSE:
             return Ending.PAUSED
-        case None:
+        case RequestedAction.CANCEL | None:
             return Ending.STOPPED if is_stopping() else None
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
-from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject
 from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
@@ -17,16 +16,19 @@ from rft.core.job import JobStatus
 from rft.core.spec import Hyperparameters, ResolvedHyperparameters, resolve
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.storage import BytesMissing
-from rft.platform.jobs.repository import JobError, JobRepository, JobRow
+from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.schemas import Method
+from rft.platform.lifecycle.ending import cancel_unleased, fail
+from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.heartbeat import Heartbeat
+from rft.platform.lifecycle.job_lease import release, take_for_validation
+from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
+from rft.platform.lifecycle.owner import new_owner
+from rft.platform.lifecycle.records import JobError
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.bell import RUN_JOB, Bell, ring_all
 from rft.platform.tools.schemas import Tool
 from rft.platform.worker.context_length import context_tokens
-from rft.platform.worker.ending import cancel_unheld, fail
-from rft.platform.worker.heartbeat import Heartbeat
-from rft.platform.worker.job_events import add_event
-from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, hold_row, notify, release, take_for_validation
-from rft.platform.worker.owner import new_owner
 from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ class _FileRead:
 async def validate_job(job_id: str, place: Workplace) -> str:
     """Validate the job's files, then queue it or fail it. Returns what came of it, for the log."""
     async with place.database.transaction() as connection:
-        if await cancel_unheld(connection, job_id):
+        if await cancel_unleased(connection, job_id):
             return "cancelled"
     asked_at, settings = time.monotonic(), place.settings
     async with place.database.connection() as connection:
@@ -68,7 +70,7 @@ async def validate_job(job_id: str, place: Workplace) -> str:
     try:
         async with beat:
             return await Validation(place, lease, beat).execute()
-    except JobCancelled:
+    except Cancelled:
         return "cancelled"
     except LeaseLost as error:
         _LOG.warning("%s: %s", job_id, error)
@@ -110,8 +112,8 @@ class Validation:
         return DatasetCheck(max_rows=max_rows, registered=[tool.name for tool in tools], context_tokens=context)
 
     async def _load(self, connection: AsyncConnection[TupleRow]) -> tuple[JobRow, FileRow | None, FileRow | None]:
-        await hold_row(connection, self.lease)
-        job = await JobRepository(connection).get(self.lease.job_id)
+        await lock_row(connection, self.lease)
+        job = await JobRepository(connection).get(self.lease.id)
         assert job is not None, "its row is held"
         also = "" if job.validation_file is None else f" and validation file: {job.validation_file}"
         await add_event(connection, job.id, f"Validating training file: {job.training_file}{also}", key="validating")
@@ -132,7 +134,7 @@ class Validation:
                         break
                 report = check.end()
             except BytesMissing as error:
-                _LOG.error("%s: %s", self.lease.job_id, error)
+                _LOG.error("%s: %s", self.lease.id, error)
         return _FileRead(param, file_id, check, report)
 
     async def _queue(
@@ -143,15 +145,11 @@ class Validation:
         files: list[_FileRead],
         context: int | None,
     ) -> None:
-        job_id = self.lease.job_id
-        await hold_row(connection, self.lease)
+        job_id, record = self.lease.id, RunRepository(connection, self.lease)
+        await record.lock()
         reports = [file.report for file in files if file.report is not None]
         resolved = resolve(_wanted(job), train_rows=reports[0].rows)
-        await connection.execute(
-            "update jobs set resolved = %s, total_steps = %s, rung_at = clock_timestamp()"
-            " where id = %s and lease_token = %s",
-            (Jsonb(resolved.model_dump(mode="json")), resolved.steps, job_id, self.lease.token),
-        )
+        await record.set_plan(resolved)
         for warning in [*dataset_warnings(files, context), *_unused_tools(tools, reports)]:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from rft.platform.lifecycle.owner import is_alive
+from rft.platform.store.storable import storable_json, storable_text
 from rft.platform.worker.child_process import child_environment, exit_in_words, launch, log_tail
 from rft.platform.worker.job_run import backoff_s
-from rft.platform.worker.owner import is_alive
-from rft.platform.worker.storable import storable_json, storable_text
 from tests.integration.waiting import until
 
 

@@ -12,8 +12,8 @@ from psycopg.rows import TupleRow
 
 from rft.core.events import RolloutsBegan
 from rft.core.rollout import Split
+from rft.platform.store.storable import storable_text
 from rft.platform.worker.log_line import LogLine
-from rft.platform.worker.storable import storable_text
 
 
 async def store_begun(

@@ -16,8 +16,10 @@ from rft.core.failure import Stage
 from rft.core.grade import CODE_ERRORS
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
-from rft.platform.files.repository import FileRepository
-from rft.platform.jobs.usage import entries, number, part_of, usage_of
+from rft.platform.lifecycle.events import metrics_data
+from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.lifecycle.usage import entries, number, part_of, usage_of
+from rft.platform.store.file_contents import insert_with_content
 
 FILENAME = "step_metrics.csv"
 PURPOSE = "fine-tune-results"
@@ -54,23 +56,16 @@ async def write_results(connection: AsyncConnection[TupleRow], job_id: str, stat
 
     A run that did not finish a step has no result file, unless it succeeded.
     """
-    cursor = await connection.execute(
-        "select data from job_events where job_id = %s and type = 'metrics' order by step", (job_id,)
-    )
-    steps: list[JsonObject] = [row[0] for row in await cursor.fetchall()]
+    jobs, steps = LifecycleRepository(connection), await metrics_data(connection, job_id)
     if not steps:
         return
-    await connection.execute(
-        "update jobs set usage_metrics = %s where id = %s", (usage_of(steps).model_dump_json(), job_id)
-    )
+    await jobs.set_usage(job_id, usage_of(steps).model_dump_json())
     if status is not JobStatus.SUCCEEDED and not any(number(data, "step") > 0 for data in steps):
         return
     file_id = public_id("file-", digest(job_id, "result file"), length=22)
     content = to_csv([result_row(data) for data in steps])
-    await FileRepository(connection).insert_with_content(
-        id=file_id, filename=FILENAME, purpose=PURPOSE, content=content
-    )
-    await connection.execute("update jobs set result_files = %s where id = %s", ([file_id], job_id))
+    await insert_with_content(connection, id=file_id, filename=FILENAME, purpose=PURPOSE, content=content)
+    await jobs.set_result_files(job_id, [file_id])
 
 
 def to_csv(rows: Sequence[JsonObject]) -> bytes:

@@ -13,8 +13,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, renew
 from rft.platform.store.database import Database
-from rft.platform.worker.lease import JobCancelled, Lease, LeaseLost, Wish, heartbeat
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
@@ -34,13 +34,13 @@ class Heartbeat:
     on_lost: Callable[[], None]
     is_lost: bool = False
     is_cancelled: bool = False
-    """The job was cancelled: nothing may be written any more, but there is time to stop in good order."""
+    """The work was cancelled: nothing may be written any more, but there is time to stop in good order."""
     is_over: bool = False
-    """The job has ended under this lease: no more beats are due."""
-    wish: Wish | None = None
-    """What the customer wants of the job, as of the last beat."""
+    """The work has ended under this lease: no more beats are due."""
+    action: RequestedAction | None = None
+    """What the customer asks for, as of the last beat."""
     endpoints_version: int = 0
-    """Of the job, as of the last beat."""
+    """As of the last beat."""
     _task: "asyncio.Task[None] | None" = None
 
     async def __aenter__(self) -> Self:
@@ -56,11 +56,11 @@ class Heartbeat:
                 await self._task
 
     def check(self) -> None:
-        """Raises LeaseLost, JobCancelled for one, when nothing may be written any more."""
+        """Raises LeaseLost, Cancelled for one, when nothing may be written any more."""
         if self.is_cancelled:
-            raise JobCancelled(f"{self.lease.job_id} was cancelled")
+            raise Cancelled(f"{self.lease.id} was cancelled")
         if self.is_lost:
-            raise LeaseLost(f"the lease {self.lease.token} of {self.lease.job_id} could not be kept")
+            raise LeaseLost(f"the lease {self.lease.token} of {self.lease.id} could not be kept")
 
     async def write(self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]]) -> T:
         """`work` in one transaction, tried again for as long as a lost database leaves us the lease.
@@ -73,7 +73,7 @@ class Heartbeat:
                 async with self.database.transaction() as connection:
                     return await work(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.job_id, error)
+                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, error)
                 await asyncio.sleep(_RETRY_S)
 
     async def _run(self) -> None:
@@ -85,15 +85,15 @@ class Heartbeat:
             asked_at = time.monotonic()
             try:
                 async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
-                    wanted = await heartbeat(connection, self.lease, ttl_s=self.ttl_s)
-                self.wish, self.endpoints_version = wanted.wish, wanted.endpoints_version
-            except JobCancelled:
+                    requests = await renew(connection, self.lease, ttl_s=self.ttl_s)
+                self.action, self.endpoints_version = requests.action, requests.endpoints_version
+            except Cancelled:
                 self.is_cancelled = True
                 return None
             except LeaseLost as error:
                 return self._lose(str(error))
             except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:
-                _LOG.warning("%s: heartbeat failed: %r", self.lease.job_id, error)
+                _LOG.warning("%s: heartbeat failed: %r", self.lease.id, error)
                 wait_s = min(_RETRY_S, self.every_s)
             else:
                 self.confirmed_at, wait_s = asked_at, self.every_s
@@ -105,6 +105,6 @@ class Heartbeat:
     def _lose(self, reason: str) -> None:
         if self.is_over:
             return
-        _LOG.error("%s: lease lost: %s", self.lease.job_id, reason)
+        _LOG.error("%s: lease lost: %s", self.lease.id, reason)
         self.is_lost = True
         self.on_lost()

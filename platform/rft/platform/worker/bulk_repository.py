@@ -10,8 +10,8 @@ from psycopg.rows import TupleRow
 
 from rft.core.attempt import Attempt
 from rft.core.events import AttemptsMade
+from rft.platform.store.storable import storable_json_bytes, storable_text
 from rft.platform.worker.log_line import LoggedRollout, LogLine, UnreadRollout
-from rft.platform.worker.storable import storable_json_bytes, storable_text
 
 _Row = tuple[str | int | float | bytes | None, ...]
 

@@ -7,7 +7,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 
-class LooseBytes:
+class OrphanedBlobs:
     """Reads and writes `loose_bytes` inside the caller's transaction."""
 
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:

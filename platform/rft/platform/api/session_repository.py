@@ -10,7 +10,7 @@ from typing import LiteralString
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.platform.api.keys import IS_USE_UNNOTED, note_use
+from rft.platform.api.key_repository import IS_USE_UNNOTED, note_use
 
 TOKEN_PREFIX = "signin_"
 """Begins every token of a sign-in link, and no API key."""

@@ -6,8 +6,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.job import JobStatus
-from rft.platform.jobs.repository import JobRepository, SlotHolder
-from rft.platform.worker.job_events import add_event
+from rft.platform.lifecycle.events import add_event
+from rft.platform.lifecycle.records import SlotHolder
+from rft.platform.lifecycle.repository import LifecycleRepository
 
 
 async def tell_waiting(connection: AsyncConnection[TupleRow], job_id: str, holders: Sequence[str]) -> bool:
@@ -15,27 +16,24 @@ async def tell_waiting(connection: AsyncConnection[TupleRow], job_id: str, holde
 
     Other hosts may have refused it, too: the jobs that have their slots stay named for as long as they do.
     """
-    jobs = JobRepository(connection)
-    job = await jobs.lock(job_id)
-    known = set[str]() if job is None else {holder.job for holder in job.waits_for or ()}
-    if job is None or job.status is not JobStatus.QUEUED or known.issuperset(holders):
+    jobs = LifecycleRepository(connection)
+    before = await jobs.waiting(job_id)
+    if before is None or before[0] is not JobStatus.QUEUED:
+        return False
+    known = {holder.job for holder in before[1]}
+    if known.issuperset(holders):
         return False
     named = sorted(known.union(holders))
-    cursor = await connection.execute(
-        "update jobs set waits_for = %s where id = %s returning lease_token", (named, job_id)
-    )
-    row, now_waits = await cursor.fetchone(), await jobs.get(job_id)
-    assert row is not None, "its row is locked"
-    assert now_waits is not None, "its row is locked"
-    if now_waits.waits_for is None:
+    token, now = await jobs.wait_for(job_id, named), await jobs.waiting(job_id)
+    if now is None or not now[1]:
         return False  # Their leases ended this very moment.
     await add_event(
         connection,
         job_id,
-        in_words(now_waits.waits_for),
+        in_words(now[1]),
         data={"code": "waits_for_slot", "jobs": [*named]},
         # Once per change: hosts that refuse it again and again say nothing new, until it has run.
-        key=f"waits:{row[0]}:{','.join(named)}",
+        key=f"waits:{token}:{','.join(named)}",
     )
     return True
 
