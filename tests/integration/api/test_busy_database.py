@@ -20,10 +20,10 @@ from tests.integration.waiting import until
 async def test_a_pool_whose_connections_are_all_lent_says_so(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "LEND_TIMEOUT_S", 0.1)
     async with Database(migrated_url, max_connections=2) as database, AsyncExitStack() as lent:
         for _ in range(2):
             await lent.enter_async_context(database.transaction())
+        monkeypatch.setattr(database_module, "LEND_TIMEOUT_S", 0.1)  # only now: a new connection may take longer
         with pytest.raises(NoFreeConnection, match="all 2 connections"):
             async with database.connection():
                 pass
@@ -35,7 +35,6 @@ async def test_a_pool_whose_connections_are_all_lent_says_so(
 async def test_an_exhausted_pool_is_a_503_by_its_name_and_the_reconciler_goes_on(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "LEND_TIMEOUT_S", 0.1)
     bells = BellTower()
     app = create_app(
         Settings.model_validate({"home": tmp_path, "DATABASE_URL": migrated_url, "reconcile_s": 0.05}), ringer=bells
@@ -47,6 +46,7 @@ async def test_an_exhausted_pool_is_a_503_by_its_name_and_the_reconciler_goes_on
         for _ in range(9):
             await lent.enter_async_context(database.connection())
         held = await lent.enter_async_context(database.connection())
+        monkeypatch.setattr(database_module, "LEND_TIMEOUT_S", 0.1)  # only now: a new connection may take longer
         for path in ("/v1/files", "/health"):
             reply = await ask(app, path, key)
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "no_free_connection"), path

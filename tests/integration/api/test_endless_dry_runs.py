@@ -56,6 +56,14 @@ def is_sandbox(process: psutil.Process) -> bool:
         return False
 
 
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """The children of a process that may end while it is looked at."""
+    try:
+        return process.children()
+    except psutil.NoSuchProcess:
+        return []
+
+
 async def until(condition: Any, within_s: float = 15.0) -> None:
     deadline_s = time.monotonic() + within_s
     while not condition():
@@ -112,10 +120,12 @@ async def test_endless_graders_of_one_key_leave_room_for_another(api: Api, migra
 async def test_a_dry_run_whose_caller_hangs_up_is_ended(api: Api) -> None:
     body = {"grader": ENDLESS, "model_sample": "7", "item": {}}
     writers = [await abandoned(api, "/v1/fine_tuning/alpha/graders/run", body) for _ in range(AT_ONCE)]
-    await until(lambda: any(process.children() for process in sandboxes()))
-    children = [child for process in sandboxes() for child in (process, *process.children())]
-    for writer in writers:
-        writer.close()
+    try:
+        await until(lambda: any(descendants(process) for process in sandboxes()))
+        children = [child for process in sandboxes() for child in (process, *descendants(process))]
+    finally:
+        for writer in writers:
+            writer.close()
     hung_up_s = time.monotonic()
     await until(lambda: not sandboxes())
     await until(lambda: not any(child.is_running() for child in children))

@@ -50,7 +50,6 @@ class Database:
             open=False,
             min_size=1,
             max_size=max_connections,
-            timeout=LEND_TIMEOUT_S,
             configure=_configure,
             check=_check,
             kwargs={"autocommit": True},
@@ -80,7 +79,7 @@ class Database:
         Raises NoFreeConnection, psycopg.OperationalError.
         """
         try:
-            connection = await self._pool.getconn()
+            connection = await self._pool.getconn(timeout=LEND_TIMEOUT_S)
         except PoolTimeout as error:
             if self._lent < self._max_connections:
                 raise
