@@ -1,8 +1,9 @@
 """The formula of a multi grader: `+ - * / ^`, a few functions, numbers and the graders' names. Nothing else exists."""
 
 import math
+import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,17 +14,18 @@ _MAX_CHARS = 4_000
 _MAX_DEPTH = 50
 _SHOWN_CHARS = 120
 
-_OF_SEVERAL: Mapping[str, Callable[[Sequence[float]], float]] = {"min": min, "max": max}
-_OF_ONE: Mapping[str, Callable[[float], float]] = {
-    "abs": math.fabs,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "exp": math.exp,
-    "sqrt": math.sqrt,
-    "log": math.log,
-}
-FUNCTIONS = (*_OF_SEVERAL, *_OF_ONE)
+_LEFT_TO_RIGHT = (("+", "-"), ("*", "/"))
+"""Signs of equal rank, those that bind least first."""
+_SIGNS: Mapping[str, Callable[..., float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": math.pow
+}  # fmt: skip
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {
+    "min": lambda *values: min(values), "max": lambda *values: max(values), "abs": math.fabs, "floor": math.floor,
+    "ceil": math.ceil, "exp": math.exp, "sqrt": math.sqrt, "log": math.log,
+}  # fmt: skip
+FUNCTIONS = tuple(_FUNCTIONS)
 """`log` is the natural logarithm."""
+_OF_SEVERAL = ("min", "max")
 
 
 class FormulaError(ValueError):
@@ -34,53 +36,26 @@ class FormulaTooLarge(FormulaError):
     """A formula whose value, or part of it, is larger than any number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    operand: "Expression"
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    sign: str
-    left: "Expression"
-    right: "Expression"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    function: str
-    arguments: tuple["Expression", ...]
-
-
-Expression: TypeAlias = Number | Name | Negation | Operation | Call
+Instruction: TypeAlias = float | str | tuple[Callable[..., float], int]
+"""A number, a grader's score, or a function of so many of the latest values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A parsed formula."""
+    """A formula in postfix order."""
 
     source: str
-    root: Expression
+    instructions: tuple[Instruction, ...]
 
     @property
     def names(self) -> frozenset[str]:
         """The graders it uses."""
-        return frozenset(_names(self.root))
+        return frozenset(name for name in self.instructions if isinstance(name, str))
 
     def value(self, scores: Mapping[str, float]) -> float:
         """Its value, finite. Raises FormulaError where it has none, FormulaTooLarge where it is beyond all numbers."""
         try:
-            value = _value(self.root, scores)
+            value = self._value(scores)
         except ZeroDivisionError:
             raise FormulaError(f"{_show(self.source)} divides by zero") from None
         except OverflowError:
@@ -92,6 +67,18 @@ class Formula:
         if math.isnan(value):
             raise FormulaError(f"{_show(self.source)} is {value}")
         return value
+
+    def _value(self, scores: Mapping[str, float]) -> float:
+        stack: list[float] = []
+        for instruction in self.instructions:
+            match instruction:
+                case (function, count):
+                    stack[-count:] = [float(function(*stack[-count:]))]
+                case str(name):
+                    stack.append(scores[name])
+                case number:
+                    stack.append(number)
+        return stack.pop()
 
 
 def parse_formula(source: str, names: Collection[str]) -> Formula:
@@ -114,160 +101,112 @@ def formula_problem(source: str, names: Collection[str]) -> str | None:
     return None
 
 
+def _tokens(source: str) -> Iterator[tuple[str | None, str]]:
+    """Kind and text of each, the end last. Raises FormulaError where there is no token."""
+    at = 0
+    while match := _TOKEN.match(source, at):
+        yield match.lastgroup, match[match.lastgroup or 0]
+        at = match.end()
+    if rest := source[at:].lstrip():
+        raise FormulaError(f"{_show(source)}: {rest[0]!r} is not part of the language (+ - * / ^ and "
+                           f"{', '.join(FUNCTIONS)})")  # fmt: skip
+    yield "end", ""
+
+
 class _Parser:
-    """Sum, product, negation, power (to the right), atom: each level asks the next."""
+    """Recursive descent with one token in hand. Only signs, powers and parentheses nest; sums and products do not."""
 
     def __init__(self, source: str, names: frozenset[str]) -> None:
-        self._source, self._names = source, names
-        self._at = self._depth = 0
-        self._kind, self._text = "", ""
-        self._advance()
+        self._source, self._names, self._tokens = source, names, _tokens(source)
+        self._depth = 0
+        self._out: list[Instruction] = []
+        self._kind, self._text = next(self._tokens)
 
-    def parse(self) -> Expression:
-        root = self._sum()
+    def parse(self) -> tuple[Instruction, ...]:
+        self._operations()
         if self._kind != "end":
             raise self._unexpected()
-        return root
-
-    def _advance(self) -> None:
-        match = _TOKEN.match(self._source, self._at)
-        if match is not None and match.lastgroup is not None:
-            self._kind, self._text, self._at = match.lastgroup, match.group(match.lastgroup), match.end()
-        elif self._source[self._at :].strip():
-            rest = self._source[self._at :].lstrip()
-            raise FormulaError(f"{_show(self._source)}: {rest[0]!r} is not part of the language (+ - * / ^ and "
-                               f"{', '.join(FUNCTIONS)})")  # fmt: skip
-        else:
-            self._kind, self._text = "end", ""
+        return tuple(self._out)
 
     def _takes(self, *signs: str) -> str | None:
         if self._kind != "sign" or self._text not in signs:
             return None
-        sign = self._text
-        self._advance()
-        return sign
+        return self._advance()
 
-    def _needs(self, sign: str) -> None:
-        if self._takes(sign) is None:
-            raise self._unexpected(f"{sign!r}")
+    def _advance(self) -> str:
+        text = self._text
+        self._kind, self._text = next(self._tokens)
+        return text
 
     def _unexpected(self, wanted: str = "") -> FormulaError:
         found = "the end" if self._kind == "end" else repr(self._text)
-        return FormulaError(f"{_show(self._source)}: {f'expected {wanted}, found' if wanted else 'unexpected'} {found}")
+        return self._error(f"{f'expected {wanted}, found' if wanted else 'unexpected'} {found}")
 
-    def _sum(self) -> Expression:
-        left = self._product()
-        while sign := self._takes("+", "-"):
-            left = Operation(sign, left, self._product())
-        return left
+    def _error(self, words: str) -> FormulaError:
+        return FormulaError(f"{_show(self._source)}: {words}")
 
-    def _product(self) -> Expression:
-        left = self._signed()
-        while sign := self._takes("*", "/"):
-            left = Operation(sign, left, self._signed())
-        return left
+    def _operations(self, rank: int = 0) -> None:
+        if rank == len(_LEFT_TO_RIGHT):
+            return self._signed()
+        self._operations(rank + 1)
+        while sign := self._takes(*_LEFT_TO_RIGHT[rank]):
+            self._operations(rank + 1)
+            self._out.append((_SIGNS[sign], 2))
 
-    def _signed(self) -> Expression:
+    def _signed(self) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise FormulaError(f"{_show(self._source)}: nested deeper than {_MAX_DEPTH}")
-        try:
-            sign = self._takes("-", "+")
-            if sign is None:
-                return self._power()
-            operand = self._signed()
-            return Negation(operand) if sign == "-" else operand
-        finally:
-            self._depth -= 1
+            raise self._error(f"nested deeper than {_MAX_DEPTH}")
+        if sign := self._takes("-", "+"):
+            self._signed()
+            if sign == "-":
+                self._out.append((_negated, 1))
+        else:
+            self._atom()
+            if self._takes("^"):
+                self._signed()
+                self._out.append((_SIGNS["^"], 2))
+        self._depth -= 1
 
-    def _power(self) -> Expression:
-        base = self._atom()
-        return Operation("^", base, self._signed()) if self._takes("^") else base
-
-    def _atom(self) -> Expression:
-        text = self._text
+    def _atom(self) -> None:
         if self._kind == "number":
-            self._advance()
-            return Number(float(text))
-        if self._kind == "name":
-            self._advance()
-            return self._call(text) if self._takes("(") else self._name(text)
-        if self._takes("("):
-            inside = self._sum()
-            self._needs(")")
-            return inside
-        raise self._unexpected("a number, a grader or a function")
+            self._out.append(float(self._advance()))
+        elif self._kind == "name":
+            name = self._advance()
+            if self._takes("("):
+                self._call(name)
+            elif name in self._names:
+                self._out.append(name)
+            else:
+                known = ", ".join(sorted(self._names)) or "none"
+                raise self._error(f"there is no grader {name!r}; there are: {known}")
+        elif self._takes("("):
+            self._inside()
+        else:
+            raise self._unexpected("a number, a grader or a function")
 
-    def _name(self, name: str) -> Expression:
-        if name not in self._names:
-            known = ", ".join(sorted(self._names)) or "none"
-            raise FormulaError(f"{_show(self._source)}: there is no grader {name!r}; there are: {known}")
-        return Name(name)
-
-    def _call(self, function: str) -> Expression:
+    def _call(self, function: str) -> None:
         if function not in FUNCTIONS:
-            raise FormulaError(f"{_show(self._source)}: no function {function!r}; there are: {', '.join(FUNCTIONS)}")
-        arguments = [self._sum()]
-        while self._takes(","):
-            arguments.append(self._sum())
-        self._needs(")")
-        if len(arguments) > 1 and function in _OF_ONE:
-            raise FormulaError(f"{_show(self._source)}: {function} takes one argument")
-        return Call(function, tuple(arguments))
+            raise self._error(f"no function {function!r}; there are: {', '.join(FUNCTIONS)}")
+        count = self._inside(",")
+        if count > 1 and function not in _OF_SEVERAL:
+            raise self._error(f"{function} takes one argument")
+        self._out.append((_FUNCTIONS[function], count))
+
+    def _inside(self, *separators: str) -> int:
+        """What stands in parentheses that are open: so many expressions."""
+        count = 1
+        self._operations()
+        while self._takes(*separators):
+            self._operations()
+            count += 1
+        if not self._takes(")"):
+            raise self._unexpected("')'")
+        return count
 
 
-def _value(node: Expression, scores: Mapping[str, float]) -> float:
-    # Chains of + and * lean to the left and may be long: they are walked, not recursed into.
-    waiting: list[Operation] = []
-    while isinstance(node, Operation):
-        waiting.append(node)
-        node = node.left
-    match node:
-        case Number(value):
-            result = value
-        case Name(name):
-            result = scores[name]
-        case Negation(operand):
-            result = -_value(operand, scores)
-        case Call(function, arguments):
-            result = _called(function, [_value(argument, scores) for argument in arguments])
-    for operation in reversed(waiting):
-        result = _combined(operation.sign, result, _value(operation.right, scores))
-    return result
-
-
-def _called(function: str, values: list[float]) -> float:
-    return float(_OF_ONE[function](values[0]) if function in _OF_ONE else _OF_SEVERAL[function](values))
-
-
-def _combined(sign: str, left: float, right: float) -> float:
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left / right
-        case _:
-            return math.pow(left, right)
-
-
-def _names(node: Expression) -> Iterator[str]:
-    waiting = [node]
-    while waiting:
-        match waiting.pop():
-            case Name(name):
-                yield name
-            case Negation(operand):
-                waiting.append(operand)
-            case Operation(_, left, right):
-                waiting += [left, right]
-            case Call(_, arguments):
-                waiting += arguments
-            case Number():
-                pass
+def _negated(value: float) -> float:
+    return -value
 
 
 def _show(source: str) -> str:

@@ -82,6 +82,13 @@ def test_what_is_no_formula_is_told_before_any_rollout(source: str, words: str) 
     assert words in problem
 
 
+@pytest.mark.parametrize("nested", ["{}a", "a + {}a", "1 + {}(a)", "a * ({}a)"])
+def test_signs_powers_and_parentheses_nest_fifty_deep_and_no_deeper(nested: str) -> None:
+    room = 49 - nested.count("(")
+    assert formula_problem(nested.format("-" * room), NAMES) is None
+    assert "nested deeper than 50" in (formula_problem(nested.format("2^" * (room + 1)), NAMES) or "")
+
+
 @pytest.mark.parametrize("name", ["my grader", "max", "1st", "a-b", "", "ünï"])
 def test_a_grader_that_a_formula_cannot_name_is_a_problem(name: str) -> None:
     problem = formula_problem("1", [name])
