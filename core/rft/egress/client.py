@@ -99,7 +99,7 @@ class HttpClient:
         """Ask what may be done at the URL, without reading what it says: no server does anything for that."""
         return await self._attempt("OPTIONS", url, b"", headers, timeout_s, 0)
 
-    async def knock(self, url: str, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
+    async def probe(self, url: str, *, headers: HeaderList, timeout_s: float) -> Reply | AttemptFailure:
         """Ask for the URL without reading what it says: is anybody there?"""
         return await self._attempt("GET", url, b"", headers, timeout_s, 0)
 

@@ -54,7 +54,7 @@ class EndpointClient:
         retry: RetryBudget | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
-        occasion: str | None = None,
+        idempotency_scope: str | None = None,
         jitter: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -65,7 +65,7 @@ class EndpointClient:
         # Of its own: whoever seeds the process's generator, a trainer for one, makes no two clients wait in step.
         self.jitter = jitter or Random().random
         self.sleep, self.now = sleep, now
-        self.occasion = occasion
+        self.idempotency_scope = idempotency_scope
         """Keeps the idempotency keys of a second look at old rollouts apart from those of the first."""
 
     @classmethod
@@ -80,7 +80,7 @@ class EndpointClient:
         caps: SizeCaps | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
-        occasion: str | None = None,
+        idempotency_scope: str | None = None,
     ) -> "EndpointClient":
         """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
         http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs), caps=caps)
@@ -90,7 +90,7 @@ class EndpointClient:
             retry=retry,
             signer=signer,
             on_attempt=on_attempt,
-            occasion=occasion,
+            idempotency_scope=idempotency_scope,
         )
 
     async def __aenter__(self) -> "EndpointClient":
@@ -153,7 +153,8 @@ class _Call(Generic[T]):
     ) -> None:
         self._client, self._endpoint, self._body, self._read = client, endpoint, body, read
         self._trace_id, self._call_id, self._owner = trace_id, call_id, owner
-        self._key = idempotency_key(trace_id, f"{call_id}.{client.occasion}" if client.occasion else call_id)
+        scope = client.idempotency_scope
+        self._key = idempotency_key(trace_id, f"{call_id}.{scope}" if scope else call_id)
         # A URL that the guard refuses may not even have a host to limit.
         self._limiter: Limiter | None = (
             client.limits.limiter(endpoint) if client.http.url_problem(endpoint.url) is None else None
@@ -210,7 +211,7 @@ class _Call(Generic[T]):
     async def _probe(self) -> bool:
         endpoint = self._endpoint
         timeout_s = min(endpoint.timeout_s, PROBE_TIMEOUT_S)
-        reply = await self._client.http.knock(endpoint.url, headers=endpoint.header_list, timeout_s=timeout_s)
+        reply = await self._client.http.probe(endpoint.url, headers=endpoint.header_list, timeout_s=timeout_s)
         # A 500 to a GET may only mean that nobody thought of GETs here; the trial call will tell.
         return isinstance(reply, Reply) and reply.status not in (502, 503, 504)
 

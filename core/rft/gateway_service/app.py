@@ -11,9 +11,9 @@ from fastapi import FastAPI, Request, Response
 from pydantic import ValidationError
 
 from rft.core.base import Record
+from rft.egress.drain_pending import DRAIN_S
 from rft.egress.endpoint_client import EndpointClient
-from rft.egress.last_words import LAST_WORDS_S
-from rft.gateway_service.door import OPEN_TO_ALL, Door
+from rft.gateway_service.auth_middleware import OPEN_TO_ALL, AuthMiddleware
 from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
@@ -36,7 +36,7 @@ SWEEP_S = 60.0
 J = TypeVar("J", bound=JobOrder)
 G = TypeVar("G")
 
-Room: TypeAlias = Callable[[G, bytes], Awaitable[ServiceReply]]
+Handler: TypeAlias = Callable[[G, bytes], Awaitable[ServiceReply]]
 """One kind of call: from a job's gateway and a request's body to the reply. Raises ValueError for a bad body."""
 
 
@@ -51,7 +51,7 @@ class ServiceHealth(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Trade(Generic[J, G]):
+class ServiceDefinition(Generic[J, G]):
     """What a service does: the only difference between the tool gateway's and the grader gateway's."""
 
     title: str
@@ -60,13 +60,13 @@ class Trade(Generic[J, G]):
     open_gateway: Callable[[str, J, EndpointClient], G]
     """From job id, order and client. Raises ValueError for an order that cannot be carried out."""
     close_gateway: Callable[[G], Awaitable[None]]
-    rooms: Mapping[str, Room[G]]
+    handlers: Mapping[str, Handler[G]]
     """By the last part of the path."""
 
 
-def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
+def create_service(service: ServiceDefinition[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
     """The service as an ASGI application; closes `shared` when it stops."""
-    jobs = Jobs(_opener(trade, shared), trade.close_gateway)
+    jobs = Jobs(_opener(service, shared), service.close_gateway)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -75,22 +75,22 @@ def create_service(trade: Trade[J, G], settings: ServiceSettings, shared: Shared
         sweeping.cancel()
         await asyncio.gather(sweeping, return_exceptions=True)
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_S):
+            async with asyncio.timeout(DRAIN_S):
                 await jobs.aclose()
         await shared.aclose()
 
-    app = FastAPI(title=trade.title, version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
+    app = FastAPI(title=service.title, version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
     app.add_exception_handler(UnknownJob, _unknown_job)
     app.add_exception_handler(NotJson, _not_json)
     app.add_exception_handler(ValueError, _bad_request)
     token = settings.gateway_token
     app.add_middleware(
-        Door,
+        AuthMiddleware,
         token=None if token is None else token.get_secret_value(),
         max_body_bytes=CAPS.request_bytes,
         allowed_hosts=settings.allowed_hosts,
     )
-    _add_routes(app, trade, jobs, shared)
+    _add_routes(app, service, jobs, shared)
     return app
 
 
@@ -101,7 +101,7 @@ async def _sweep(jobs: Jobs[J, G]) -> None:
         jobs.forget_silent()
 
 
-def _opener(trade: Trade[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
+def _opener(service: ServiceDefinition[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
     def open_job(job_id: str, order: J) -> RegisteredJob[J, G]:
         book, limits = AttemptBook(), shared.limits_of_job()
         client = shared.client(
@@ -110,28 +110,28 @@ def _opener(trade: Trade[J, G], shared: SharedEgress) -> Callable[[str, J], Regi
             signing_secrets=order.secrets.signing_secrets,
             on_attempt=book.note,
         )
-        gateway = trade.open_gateway(job_id, order, client)
+        gateway = service.open_gateway(job_id, order, client)
         return RegisteredJob(order=order, gateway=gateway, limits=limits, attempts=book)
 
     return open_job
 
 
-def _add_routes(app: FastAPI, trade: Trade[J, G], jobs: Jobs[J, G], shared: SharedEgress) -> None:
+def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G], shared: SharedEgress) -> None:
     """Plain routes: what FastAPI would do for typed parameters costs as much as a call itself."""
 
     async def health(request: Request) -> Response:
         return _answer(ServiceHealth(jobs=len(jobs), calls=jobs.calls_inside))
 
     async def register(request: Request) -> Response:
-        await jobs.register(_job_id(request), decode(trade.order, await request.body()))
-        _log.info("%s: job %s is registered", trade.title, _job_id(request))
+        await jobs.register(_job_id(request), decode(service.order, await request.body()))
+        _log.info("%s: job %s is registered", service.title, _job_id(request))
         return _answer(ServiceReply())
 
     async def forget(request: Request) -> Response:
         job = await jobs.forget(_job_id(request))
         if job is None:
             raise UnknownJob
-        _log.info("%s: job %s is done", trade.title, _job_id(request))
+        _log.info("%s: job %s is done", service.title, _job_id(request))
         return _answer(ServiceReply(attempts=job.attempts.take_left_over()))
 
     async def breakers(request: Request) -> Response:
@@ -143,26 +143,26 @@ def _add_routes(app: FastAPI, trade: Trade[J, G], jobs: Jobs[J, G], shared: Shar
     app.add_route("/v1/jobs/{job_id}", register, methods=["PUT"])
     app.add_route("/v1/jobs/{job_id}", forget, methods=["DELETE"])
     app.add_route("/v1/jobs/{job_id}/breakers", breakers, methods=["GET"])
-    for name, room in trade.rooms.items():
-        app.add_route(f"/v1/jobs/{{job_id}}/{name}", _endpoint(room, jobs), methods=["POST"])
+    for name, handler in service.handlers.items():
+        app.add_route(f"/v1/jobs/{{job_id}}/{name}", _endpoint(handler, jobs), methods=["POST"])
 
 
 def _job_id(request: Request) -> str:
     return request.path_params["job_id"]
 
 
-def _endpoint(room: Room[G], jobs: Jobs[J, G]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(handler: Handler[G], jobs: Jobs[J, G]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await request.body()
         async with jobs.inside(_job_id(request)) as job:
-            return await _unless_gone(request, _call(room, job, body))
+            return await _unless_gone(request, _call(handler, job, body))
 
     return endpoint
 
 
-async def _call(room: Room[G], job: RegisteredJob[J, G], body: bytes) -> Response:
+async def _call(handler: Handler[G], job: RegisteredJob[J, G], body: bytes) -> Response:
     with job.attempts.one_call() as take:
-        reply = await room(job.gateway, body)
+        reply = await handler(job.gateway, body)
         return _answer(reply.model_copy(update={"attempts": take()}))
 
 

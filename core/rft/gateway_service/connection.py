@@ -18,9 +18,9 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.spec import RetryBudget
 from rft.egress.breaker import BreakerState
 from rft.egress.client import HttpClient
+from rft.egress.drain_pending import drain_pending
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import AddressPolicy
-from rft.egress.last_words import last_words
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure, Reply
 from rft.egress.retry import decide, drive
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 R = TypeVar("R", bound=ServiceReply)
 
 POLL_S = 1.0
-SMALL_TALK_S = 30.0
+CONTROL_S = 30.0
 """Deadline of everything but the calls themselves."""
 QUEUE_S = 3600.0
 """How long a call may wait in the service's queues, beyond its retry budget. The rollout's own deadline is shorter."""
@@ -95,13 +95,13 @@ class ServiceConnection:
             self._watch = None
         if self._registrations:
             self._registrations = 0
-            await last_words([asyncio.create_task(self._say_goodbye())], hurry)
+            await drain_pending([asyncio.create_task(self._unregister())], hurry)
         await self._http.aclose()
 
-    async def _say_goodbye(self) -> None:
+    async def _unregister(self) -> None:
         self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", self._deadline_s))
 
-    async def call(self, room: str, order: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
+    async def call(self, operation: str, order: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
         """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""
         body = encode(order)
         if self._watch is None:
@@ -120,20 +120,20 @@ class ServiceConnection:
             )
 
         async def attempt() -> R | AttemptFailure:
-            return self._read(kind, await self._call_once(room, body))
+            return self._read(kind, await self._call_once(operation, body))
 
         outcome = await drive(attempt, wait_after=wait_after, sleep=self._sleep)
         return self._failure(outcome) if isinstance(outcome, AttemptFailure) else outcome
 
-    async def _call_once(self, room: str, body: bytes) -> Reply | AttemptFailure:
+    async def _call_once(self, operation: str, body: bytes) -> Reply | AttemptFailure:
         known, reply = self._registrations, None
         if known:
-            reply = await self._send("POST", f"{self._job_url}/{room}", body, self._deadline_s)
+            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
         if reply is None or _is_unknown_job(reply):
             problem = await self._register(known)
             if problem is not None:
                 return problem
-            reply = await self._send("POST", f"{self._job_url}/{room}", body, self._deadline_s)
+            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
         return reply
 
     async def _register(self, known: int) -> AttemptFailure | None:
@@ -141,7 +141,7 @@ class ServiceConnection:
         async with self._registering:
             if self._registrations != known:
                 return None
-            reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._order, SMALL_TALK_S))
+            reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._order, CONTROL_S))
             if isinstance(reply, AttemptFailure):
                 return reply
             self._registrations += 1
@@ -183,7 +183,7 @@ class ServiceConnection:
     async def _watch_once(self) -> None:
         if not self._registrations:
             return
-        reply = await self._send("GET", f"{self._job_url}/breakers", b"", SMALL_TALK_S)
+        reply = await self._send("GET", f"{self._job_url}/breakers", b"", CONTROL_S)
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.
             self._compare({})

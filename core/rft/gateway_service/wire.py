@@ -1,7 +1,7 @@
 """What a trainer and a gateway service say to each other. Version 1, under `/v1`; both sides are ours.
 
 PUT    /v1/jobs/{job_id}            the job's endpoints, secrets and retry budget; again after every `unknown_job`
-POST   /v1/jobs/{job_id}/<room>     one call; the reply carries the ledger lines of its attempts
+POST   /v1/jobs/{job_id}/<operation> one call; the reply carries the ledger lines of its attempts
 GET    /v1/jobs/{job_id}/breakers   which of the job's endpoints are down
 DELETE /v1/jobs/{job_id}            the job is done; its secrets are forgotten
 GET    /health

@@ -4,7 +4,7 @@ from fastapi import FastAPI
 
 from rft.core.graders import RulerGrader
 from rft.egress.endpoint_client import EndpointClient
-from rft.gateway_service.app import Trade, create_service
+from rft.gateway_service.app import ServiceDefinition, create_service
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import decode
@@ -21,7 +21,7 @@ from rft.grader_gateway.service_wire import (
 )
 
 
-class _GraderDesk:
+class _GraderHandlers:
     """One job's grader in the service: one that judges single rollouts, or one that ranks groups."""
 
     def __init__(self, *, single: Grader | None = None, group: GroupGrader | None = None) -> None:
@@ -53,10 +53,10 @@ class _GraderDesk:
 def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress | None = None) -> FastAPI:
     """The service; settings from the environment by default."""
     settings = settings or ServiceSettings()
-    return create_service(_TRADE, settings, shared or SharedEgress(settings))
+    return create_service(_SERVICE, settings, shared or SharedEgress(settings))
 
 
-def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderDesk:
+def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderHandlers:
     if isinstance(order.grader, RulerGrader):
         ranking = open_group_grader(
             order.grader,
@@ -66,7 +66,7 @@ def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderDesk:
             job_id=job_id,
             response_format=order.response_format,
         )
-        return _GraderDesk(group=ranking)
+        return _GraderHandlers(group=ranking)
     single = open_grader(
         order.grader,
         client=client,
@@ -75,13 +75,13 @@ def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderDesk:
         job_id=job_id,
         response_format=order.response_format,
     )
-    return _GraderDesk(single=single)
+    return _GraderHandlers(single=single)
 
 
-_TRADE = Trade(
+_SERVICE = ServiceDefinition(
     title="Grader gateway",
     order=GraderJob,
     open_gateway=_open,
-    close_gateway=_GraderDesk.aclose,
-    rooms={GRADES: _GraderDesk.grade, RANKS: _GraderDesk.rank},
+    close_gateway=_GraderHandlers.aclose,
+    handlers={GRADES: _GraderHandlers.grade, RANKS: _GraderHandlers.rank},
 )

@@ -46,7 +46,7 @@ class CustomerServer:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        """Paths that were called, in order; knocks (GET) are not calls."""
+        """Paths that were called, in order; probes (GET) are not calls."""
         self.bodies: list[dict[str, Any]] = []
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         """Path, headers by lower-case name, and raw body of each call."""

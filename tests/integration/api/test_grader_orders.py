@@ -110,7 +110,7 @@ async def test_an_order_with_every_kind_at_once_is_taken_as_it_is_and_reaches_th
 
     created: Any = await client.fine_tuning.jobs.create(**wanted, metadata={"team": "a"})
 
-    assert len(customer.endpoint.calls) == 1, "the endpoint inside was knocked at"
+    assert len(customer.endpoint.calls) == 1, "the endpoint inside was probed"
     shown = json.loads(created.to_json(warnings=False))["method"]["reinforcement"]
     hidden = copy.deepcopy(everything(customer))
     hidden["graders"]["remote"]["headers"] = {"Authorization": "**********"}

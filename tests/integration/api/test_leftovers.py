@@ -15,7 +15,7 @@ from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.storage import LocalFileStore
-from rft.platform.files.sweeping import sweep_loose
+from rft.platform.files.sweeping import sweep_orphaned_blobs
 from rft.platform.files.uploading import receive_upload
 from rft.platform.store.database import Database
 from tests.integration.api.api_process import api_process
@@ -43,13 +43,13 @@ def store(tmp_path: Path) -> LocalFileStore:
 async def make_due(database: Database) -> None:
     """As if all patience had passed."""
     async with database.transaction() as connection:
-        await connection.execute("update loose_bytes set due_at = clock_timestamp()")
+        await connection.execute("update orphaned_blobs set due_at = clock_timestamp()")
 
 
 async def loose(database: Database) -> int:
     """How many bytes somebody has to look after."""
     async with database.transaction() as connection:
-        row = await (await connection.execute("select count(*) from loose_bytes")).fetchone()
+        row = await (await connection.execute("select count(*) from orphaned_blobs")).fetchone()
     assert row is not None
     return row[0]
 
@@ -79,7 +79,7 @@ async def test_the_bytes_of_an_upload_that_a_kill_cut_off_are_swept_at_the_next_
         process.wait()
         writer.close()
     assert len(kept(tmp_path)) == 2
-    assert await sweep_loose(database, store) == 0, "another process might still be receiving it"
+    assert await sweep_orphaned_blobs(database, store) == 0, "another process might still be receiving it"
     assert len(kept(tmp_path)) == 2
     await make_due(database)
     with api_process(tmp_path, migrated_url):
@@ -105,7 +105,7 @@ async def test_a_deleted_files_bytes_go_even_if_the_api_dies_before_it_deletes_t
     await client.files.delete(file.id)
     bytes_again = api.settings.files_dir / file.id  # As if the process had ended right after the commit.
     bytes_again.write_bytes(ROW)
-    assert await sweep_loose(database, LocalFileStore(api.settings.files_dir)) == 1
+    assert await sweep_orphaned_blobs(database, LocalFileStore(api.settings.files_dir)) == 1
     assert not bytes_again.exists()
     assert await loose(database) == 0
 
@@ -123,7 +123,7 @@ async def test_an_upload_that_was_given_up_is_not_kept(
     async def body() -> AsyncIterator[bytes]:
         yield opened("user_data") + ROW
         await make_due(database)
-        assert await sweep_loose(database, store) == 1
+        assert await sweep_orphaned_blobs(database, store) == 1
         yield b"\r\n" + END
 
     with pytest.raises(Unavailable):
@@ -151,7 +151,7 @@ async def test_two_sweepers_do_not_sweep_the_same(database: Database, store: Loc
     async with database.transaction() as connection:
         for number in range(20):
             await OrphanedBlobs(connection).add(f"{KEY}-{number}")
-    assert sum(await asyncio.gather(*(sweep_loose(database, store) for _ in range(4)))) == 20
+    assert sum(await asyncio.gather(*(sweep_orphaned_blobs(database, store) for _ in range(4)))) == 20
 
 
 async def receive(database: Database, store: LocalFileStore, sent: bytes) -> None:

@@ -6,7 +6,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from rft.platform.files.storage import LocalFileStore
-from rft.platform.files.sweeping import sweep_departed, sweep_expired
+from rft.platform.files.sweeping import sweep_deleted_cursors, sweep_expired
 from rft.platform.store.database import Database
 from tests.integration.api.running_api import EXACT, Api, collect, upload
 
@@ -62,9 +62,9 @@ async def test_swept_files_keep_their_place_for_a_while(api: Api, client: AsyncO
         assert [file.id for file in await collect(client.files.list(after=newer))] == [older], "expired"
         assert await sweep_expired(database, store) == 1
         assert [file.id for file in await collect(client.files.list(after=newer))] == [older], "swept"
-        assert await sweep_departed(database, store) == 0
+        assert await sweep_deleted_cursors(database, store) == 0
         async with database.transaction() as connection:
-            await connection.execute("update departed set deleted_at = deleted_at - interval '2 days'")
-        assert await sweep_departed(database, store) == 1
+            await connection.execute("update deleted_cursors set deleted_at = deleted_at - interval '2 days'")
+        assert await sweep_deleted_cursors(database, store) == 1
     with pytest.raises(BadRequestError):
         await client.files.list(after=newer)

@@ -13,7 +13,7 @@ from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, BadRequestErro
 from openai.types import Upload
 
 from rft.platform.files.storage import LocalFileStore
-from rft.platform.files.sweeping import sweep_loose
+from rft.platform.files.sweeping import sweep_orphaned_blobs
 from rft.platform.store.database import Database
 from rft.platform.uploads.sweeping import sweep_uploads
 from tests.integration.api.form import END, FORM, part
@@ -147,7 +147,7 @@ async def test_an_upload_expires_with_its_parts(client: AsyncOpenAI, api: Api, m
         with pytest.raises(BadRequestError, match="expired"):
             await client.uploads.complete(late.id, part_ids=[part_id])
         # Of the completed one's part only the note is left that it was to go.
-        assert (await sweep_uploads(database, store), await sweep_loose(database, store)) == (1, 2)
+        assert (await sweep_uploads(database, store), await sweep_orphaned_blobs(database, store)) == (1, 2)
         assert kept(api) == {file.id}
         assert (
             await client.uploads.complete(done.id, part_ids=[*await completed_with(database, done.id)])

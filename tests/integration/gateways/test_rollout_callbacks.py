@@ -79,7 +79,7 @@ async def test_a_trainer_that_takes_a_job_over_begins_when_its_predecessors_roll
 async def test_a_service_that_stops_cuts_ends_short_that_nobody_takes(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rft.gateway_service.app.LAST_WORDS_S", 0.05)
+    monkeypatch.setattr("rft.gateway_service.app.DRAIN_S", 0.05)
     service = town.run(town.service())
     trainer = await town.trainer(service.url, callback_url=town.server.base_url + CALLBACK_PATH)
     await trainer.gateway.started(item=ITEM, trace_id="trace_1")

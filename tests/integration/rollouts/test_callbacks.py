@@ -14,8 +14,8 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import RetryBudget, ToolServer
+from rft.egress.drain_pending import DRAIN_S
 from rft.egress.endpoint_client import EndpointClient
-from rft.egress.last_words import LAST_WORDS_S
 from rft.egress.signing import Signer, new_secret
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
@@ -178,8 +178,8 @@ async def test_closing_tells_what_was_not_told_yet() -> None:
 
 
 async def test_closing_in_a_hurry_waits_only_seconds_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rft.egress.last_words.LAST_WORDS_S", 0.05)
-    assert LAST_WORDS_S < 10.0
+    monkeypatch.setattr("rft.egress.drain_pending.DRAIN_S", 0.05)
+    assert DRAIN_S < 10.0
     async with host(Script(rollout_ended=Fault(FaultKind.HANG))) as it:
         hurry = asyncio.Event()
         await it.callbacks.started(item=ITEM, trace_id="trace_1")
@@ -193,7 +193,7 @@ async def test_closing_in_a_hurry_waits_only_seconds_for_a_host_that_hangs(monke
 
 
 async def test_closing_in_peace_waits_for_a_host_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rft.egress.last_words.LAST_WORDS_S", 0.0)
+    monkeypatch.setattr("rft.egress.drain_pending.DRAIN_S", 0.0)
     async with host(takes_s=0.3) as it:
         for number in range(20):
             it.callbacks.ended(trace_id=f"trace_{number}", outcome=GRADE)

@@ -8,7 +8,7 @@ from rft.egress.limits import Limits
 
 
 def test_clients_do_not_wait_in_step_where_the_process_seeds_its_generator() -> None:
-    """A trainer does: two with one seed would knock at a server that comes back in the same instants."""
+    """A trainer does: two with one seed would send to a server that comes back in the same instants."""
     drawn = list[list[float]]()
     for _ in range(2):
         random.seed(7)

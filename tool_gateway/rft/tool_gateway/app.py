@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from rft.core.messages import ToolSchema
 from rft.egress.endpoint_client import EndpointClient
-from rft.gateway_service.app import Trade, create_service
+from rft.gateway_service.app import ServiceDefinition, create_service
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import ServiceReply, decode
@@ -28,7 +28,7 @@ from rft.tool_gateway.service_wire import (
 _REMEMBERED_SCHEMAS = 5_000
 
 
-class _ToolDesk:
+class _ToolHandlers:
     """One job's tools in the service."""
 
     def __init__(self, gateway: HttpToolGateway, callbacks: RolloutCallbacks) -> None:
@@ -75,21 +75,21 @@ class _ToolDesk:
 def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress | None = None) -> FastAPI:
     """The service; settings from the environment by default."""
     settings = settings or ServiceSettings()
-    return create_service(_TRADE, settings, shared or SharedEgress(settings))
+    return create_service(_SERVICE, settings, shared or SharedEgress(settings))
 
 
-def _open(job_id: str, order: ToolJob, client: EndpointClient) -> _ToolDesk:
+def _open(job_id: str, order: ToolJob, client: EndpointClient) -> _ToolHandlers:
     headers = order.secrets.tool_headers
-    return _ToolDesk(
+    return _ToolHandlers(
         HttpToolGateway(client, order.tools, headers=headers, job_id=job_id),
         RolloutCallbacks(client, order.tools, headers=headers, job_id=job_id),
     )
 
 
-_TRADE = Trade(
+_SERVICE = ServiceDefinition(
     title="Tool gateway",
     order=ToolJob,
     open_gateway=_open,
-    close_gateway=_ToolDesk.aclose,
-    rooms={CALLS: _ToolDesk.call, STARTED: _ToolDesk.started, ENDED: _ToolDesk.ended},
+    close_gateway=_ToolHandlers.aclose,
+    handlers={CALLS: _ToolHandlers.call, STARTED: _ToolHandlers.started, ENDED: _ToolHandlers.ended},
 )

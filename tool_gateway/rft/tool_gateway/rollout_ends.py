@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from rft.egress.last_words import last_words
+from rft.egress.drain_pending import drain_pending
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class RolloutEnds:
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell what was not told yet, within each call's retry budget; in seconds once `hurry` is set."""
-        late = await last_words(self._underway, hurry)
+        late = await drain_pending(self._underway, hurry)
         if late:
             _log.warning("%d ends of rollouts could not be told to their tool servers", late)
 

@@ -8,7 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
-from rft.platform.store.departed import has_departed
+from rft.platform.store.deleted_cursors import is_deleted_cursor
 
 Order = Literal["ascending", "descending"]
 _COLUMNS: LiteralString = "id, model, project_id, created_at"
@@ -60,14 +60,14 @@ class PermissionRepository:
         )
         if await self._fetch(query, {"model": model, "id": permission_id}):
             return True
-        return await has_departed(self._connection, _list_of(model), permission_id)
+        return await is_deleted_cursor(self._connection, _list_of(model), permission_id)
 
     async def delete(self, model: str, permission_id: str) -> bool:
         """False when there was no such permission."""
         cursor = await self._connection.execute(
             "with gone as ("
             "delete from checkpoint_permissions where model = %s and id = %s returning id, created_at, seq)"
-            " insert into departed (id, list, created_at, seq) select id, %s, created_at, seq from gone",
+            " insert into deleted_cursors (id, list, created_at, seq) select id, %s, created_at, seq from gone",
             (model, permission_id, _list_of(model)),
         )
         return cursor.rowcount > 0
@@ -84,7 +84,7 @@ def _list_of(model: str) -> str:
 
 _PLACE: LiteralString = (
     "(select seq from checkpoint_permissions where id = %(after)s"
-    " union all select seq from departed where id = %(after)s)"
+    " union all select seq from deleted_cursors where id = %(after)s)"
 )
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from checkpoint_permissions where model = %(model)s"

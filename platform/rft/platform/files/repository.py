@@ -8,7 +8,7 @@ from psycopg.rows import TupleRow, class_row
 
 from rft.core.base import Record
 from rft.core.dataset_report import DatasetReport
-from rft.platform.store.departed import has_departed
+from rft.platform.store.deleted_cursors import is_deleted_cursor
 from rft.platform.store.storable import storable_json, storable_text
 
 _COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, created_at, expires_at, report"
@@ -118,7 +118,7 @@ class FileRepository:
     async def has_place(self, file_id: str) -> bool:
         """Whether a page can begin after this file, which may be gone by now."""
         cursor = await self._connection.execute("select 1 from files where id = %s", (file_id,))
-        return await cursor.fetchone() is not None or await has_departed(self._connection, _LIST, file_id)
+        return await cursor.fetchone() is not None or await is_deleted_cursor(self._connection, _LIST, file_id)
 
     async def page(
         self, *, after: str | None, limit: int, purpose: str | None, order: Literal["asc", "desc"]
@@ -133,7 +133,7 @@ class FileRepository:
         """False when there was no such file."""
         cursor = await self._connection.execute(
             "with gone as (delete from files where id = %s returning id, created_at)"
-            " insert into departed (id, list, created_at) select id, %s, created_at from gone"
+            " insert into deleted_cursors (id, list, created_at) select id, %s, created_at from gone"
             " on conflict (id) do update set deleted_at = excluded.deleted_at",
             (file_id, _LIST),
         )
@@ -161,7 +161,7 @@ _PAGE = (
 )
 _PLACE = (
     "(select created_at, id from files where id = %(after)s"
-    " union all select created_at, id from departed where id = %(after)s)"
+    " union all select created_at, id from deleted_cursors where id = %(after)s)"
 )
 _NEWEST_FIRST = (
     _PAGE + " and (%(after)s::text is null or (created_at, id) < " + _PLACE + ")"

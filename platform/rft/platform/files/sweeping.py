@@ -10,7 +10,7 @@ from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
-from rft.platform.store.departed import forget_departed
+from rft.platform.store.deleted_cursors import forget_deleted_cursors
 
 _LOG = logging.getLogger(__name__)
 SWEEP_S = 60.0
@@ -25,7 +25,7 @@ async def sweep_forever(database: Database, store: FileStore, *others: Sweep) ->
     """Sweep every minute until cancelled, `others` first. A database that is away is waited for."""
     while True:
         try:
-            for sweep in (*others, sweep_expired, sweep_loose, sweep_departed):
+            for sweep in (*others, sweep_expired, sweep_orphaned_blobs, sweep_deleted_cursors):
                 while await sweep(database, store) == _AT_ONCE:
                     continue
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -50,19 +50,19 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
     return removed
 
 
-async def sweep_loose(database: Database, store: FileStore) -> int:
+async def sweep_orphaned_blobs(database: Database, store: FileStore) -> int:
     """Remove the bytes of up to a hundred uploads that were cut off, or of deleted files; returns how many."""
     async with database.transaction() as connection:
-        loose = OrphanedBlobs(connection)
-        due = await loose.lock_due(limit=_AT_ONCE)
+        orphaned = OrphanedBlobs(connection)
+        due = await orphaned.lock_due(limit=_AT_ONCE)
         for storage_key in due:
             # An upload that is not as dead as it seemed waits here, and finds that its bytes are gone.
             await store.delete(storage_key)
-            await loose.forget(storage_key)
+            await orphaned.forget(storage_key)
     return len(due)
 
 
-async def sweep_departed(database: Database, _store: FileStore) -> int:
+async def sweep_deleted_cursors(database: Database, _store: FileStore) -> int:
     """Forget up to a hundred places in lists where something stood long ago; returns how many."""
     async with database.transaction() as connection:
-        return await forget_departed(connection, limit=_AT_ONCE)
+        return await forget_deleted_cursors(connection, limit=_AT_ONCE)

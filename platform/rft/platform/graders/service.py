@@ -147,7 +147,7 @@ async def open_client(
     own: RunSecrets,
     *,
     on_attempt: Callable[[Attempt], None] | None = None,
-    occasion: str | None = None,
+    idempotency_scope: str | None = None,
 ) -> AsyncGenerator[tuple[EndpointClient, RunSecrets]]:
     """Connections as a trainer has them, with patience for a dry run; `own` with what the platform adds."""
     settings = services.settings
@@ -166,7 +166,7 @@ async def open_client(
         allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
-        occasion=occasion,
+        idempotency_scope=idempotency_scope,
     )
     async with client:
         yield client, secrets

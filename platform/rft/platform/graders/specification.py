@@ -146,7 +146,7 @@ def leaves(grader: Grader, param: str) -> Iterator[tuple[str, str, Grader]]:
 
 
 def grader_targets(grader: Grader, param: str) -> list[Target]:
-    """The URLs to knock at before a job begins."""
+    """The URLs to probe before a job begins."""
     return [
         Target(
             param=f"{path}.url",

@@ -9,7 +9,7 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.base import JsonObject, Record
-from rft.platform.store.departed import has_departed
+from rft.platform.store.deleted_cursors import is_deleted_cursor
 
 Kind = Literal["tool", "grader"]
 _COLUMNS: LiteralString = "id, kind, created_at, updated_at, body, sealed, last_test"
@@ -87,7 +87,7 @@ class RegistrationRepository:
     async def has_place(self, kind: Kind, registration_id: str) -> bool:
         """Whether a page can begin after this one, which may be deleted by now."""
         is_there = await self.get(kind, registration_id) is not None
-        return is_there or await has_departed(self._connection, kind, registration_id)
+        return is_there or await is_deleted_cursor(self._connection, kind, registration_id)
 
     async def among(self, ids: Sequence[str]) -> dict[str, Registration]:
         """Those of these ids that exist, by id."""
@@ -114,7 +114,7 @@ class RegistrationRepository:
         """False when there is none. Jobs keep their copies."""
         cursor = await self._connection.execute(
             "with gone as (delete from registrations where id = %s and kind = %s returning id, kind, created_at)"
-            " insert into departed (id, list, created_at) select id, kind, created_at from gone",
+            " insert into deleted_cursors (id, list, created_at) select id, kind, created_at from gone",
             (registration_id, kind),
         )
         return cursor.rowcount > 0
@@ -160,7 +160,7 @@ _UPDATE: LiteralString = (
 _PAGE: LiteralString = (
     "select " + _COLUMNS + " from registrations where kind = %(kind)s and (%(after)s::text is null"
     " or (created_at, id) < (select created_at, id from registrations where id = %(after)s"
-    " union all select created_at, id from departed where id = %(after)s))"
+    " union all select created_at, id from deleted_cursors where id = %(after)s))"
     " order by created_at desc, id desc limit %(limit)s"
 )
 _SEEN: LiteralString = (

@@ -99,7 +99,7 @@ async def _regrade(services: Services, work: Work) -> RegradeReport:
     items = await _items(services, work.job, stored)
     compared: list[list[Regraded]] = []
     async with (
-        open_client(services, work.secrets, occasion=work.lease.id) as (client, secrets),
+        open_client(services, work.secrets, idempotency_scope=work.lease.id) as (client, secrets),
         _Grading(services, work, client, secrets) as grading,
     ):
         for batch in _batches(stored):

@@ -126,7 +126,7 @@ class UploadRepository:
     async def _free_parts(self, upload_ids: list[str]) -> list[str]:
         cursor = await self._connection.execute(
             "with gone as (delete from upload_parts where upload_id = any(%s) returning id)"
-            " insert into loose_bytes (storage_key, due_at) select id, clock_timestamp() from gone"
+            " insert into orphaned_blobs (storage_key, due_at) select id, clock_timestamp() from gone"
             " on conflict (storage_key) do nothing returning storage_key",
             (upload_ids,),
         )

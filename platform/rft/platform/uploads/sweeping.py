@@ -10,7 +10,7 @@ _AT_ONCE = 100
 async def sweep_uploads(database: Database, _store: FileStore) -> int:
     """Expire up to a hundred uploads and forget as many old ones; returns the larger number.
 
-    The bytes of their parts are loose then: `sweep_loose` removes them.
+    The bytes of their parts are orphaned then: `sweep_orphaned_blobs` removes them.
     """
     async with database.transaction() as connection:
         uploads = UploadRepository(connection)

@@ -87,7 +87,7 @@ class JobRun:
             return "failed"
         try:
             ending = await self._back_off(launches) or await self._attempt()
-            words = self.run.last_words() if self.run is not None and ending is Ending.DIED else ""
+            words = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
         except (LeaseLost, CannotRun):
             raise
         except Exception as error:

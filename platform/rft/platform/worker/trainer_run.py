@@ -159,7 +159,7 @@ class TrainerRun:
     def _read(self, offset: int, after_seq: int) -> asyncio.Task[tuple[list[LogLine], int]]:
         return asyncio.create_task(asyncio.to_thread(self.log.read, after_seq=after_seq, start=offset))
 
-    def last_words(self) -> str:
+    def exit_summary(self) -> str:
         """How the last process ended and the end of its log; free of secrets."""
         tail = log_tail(self.folder / self.child_log, hide=_secret_values(self.secrets))
         ended = "could not be started" if self.child is None else exit_in_words(self.child.returncode)

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-LAST_WORDS_S = 5.0
+DRAIN_S = 5.0
 """How long somebody who was told to stop still tries."""
 
 
-async def last_words(underway: Iterable[asyncio.Task[None]], hurry: asyncio.Event | None = None) -> int:
+async def drain_pending(underway: Iterable[asyncio.Task[None]], hurry: asyncio.Event | None = None) -> int:
     """Wait until each has ended by itself; how many were cut short.
 
     Once `hurry` is set they have only seconds. Cancelling the wait cancels them all.
@@ -20,7 +20,7 @@ async def last_words(underway: Iterable[asyncio.Task[None]], hurry: asyncio.Even
     all_told: asyncio.Task[Any] = asyncio.create_task(asyncio.wait(tasks))
     try:
         await asyncio.wait((all_told, hurried), return_when=asyncio.FIRST_COMPLETED)
-        _, late = await asyncio.wait(tasks, timeout=LAST_WORDS_S)
+        _, late = await asyncio.wait(tasks, timeout=DRAIN_S)
         return len(late)
     finally:
         for task in (*tasks, hurried, all_told):

@@ -5,28 +5,28 @@ from typing import Any
 
 import pytest
 
-from rft.gateway_service.door import Door
+from rft.gateway_service.auth_middleware import AuthMiddleware
 from rft.gateway_service.wire import refusal_words
 
 
 class Visit:
-    """One request at the door, with what came of it."""
+    """One request, with what came of it."""
 
     def __init__(self, *, token: str | None = "sesame-open") -> None:
         self.sent: list[MutableMapping[str, Any]] = []
         self.has_entered = False
-        self._door = Door(self._room, token=token, max_body_bytes=100)
+        self._middleware = AuthMiddleware(self._app, token=token, max_body_bytes=100)
 
     async def __call__(self, path: str = "/v1/jobs/a", *, kind: str = "http", **headers: str) -> int:
         raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        await self._door({"type": kind, "path": path, "headers": raw}, self._receive, self._send)
+        await self._middleware({"type": kind, "path": path, "headers": raw}, self._receive, self._send)
         return 200 if self.has_entered else self.sent[0]["status"]
 
-    async def _room(self, scope: object, receive: object, send: object) -> None:
+    async def _app(self, scope: object, receive: object, send: object) -> None:
         self.has_entered = True
 
     async def _receive(self) -> MutableMapping[str, Any]:
-        raise AssertionError("the door reads no body")
+        raise AssertionError("the middleware reads no body")
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         self.sent.append(message)

@@ -1,4 +1,4 @@
-"""Who may come in, and with how much: checked before anything of a request is read. Plain ASGI."""
+"""Who is answered, and how large a body may be: checked before anything of a request is read. Plain ASGI."""
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -15,8 +15,8 @@ _App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 OPEN_TO_ALL = "/health"
 
 
-class Door:
-    """Lets requests in that show the token and announce a body within the limit.
+class AuthMiddleware:
+    """Passes on requests that show the token and announce a body within the limit.
 
     Without a token, what tells our callers from a page in a browser of this machine is the name that they ask for:
     a loopback one, or one of `allowed_hosts`.

@@ -1,0 +1,26 @@
+"""Rows of `deleted_cursors`: where deleted objects stood in their lists, for those who delete page by page."""
+
+from datetime import timedelta
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+REMEMBERED_FOR = timedelta(days=1)
+"""Nobody turns a page for so long."""
+
+
+async def is_deleted_cursor(connection: AsyncConnection[TupleRow], list_: str, id_: str) -> bool:
+    """Whether such an object stood in this list not long ago."""
+    cursor = await connection.execute("select 1 from deleted_cursors where list = %s and id = %s", (list_, id_))
+    return await cursor.fetchone() is not None
+
+
+async def forget_deleted_cursors(connection: AsyncConnection[TupleRow], *, limit: int) -> int:
+    """Forget up to `limit` of those that left long ago; returns how many."""
+    cursor = await connection.execute(
+        "delete from deleted_cursors where id in"
+        " (select id from deleted_cursors where deleted_at < clock_timestamp() - %s"
+        " order by deleted_at limit %s for update skip locked)",
+        (REMEMBERED_FOR, limit),
+    )
+    return cursor.rowcount
