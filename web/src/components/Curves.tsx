@@ -6,12 +6,12 @@ import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolCh
 import type { Zoom } from "../lib/plot";
 import { type Chart as ChartData, rewardRange } from "../lib/series";
 import { Chart } from "./Chart";
-import type { Course } from "../lib/summary";
+import type { JobCurves } from "../lib/summary";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
 
 interface Props {
-  course: Course;
+  curves: JobCurves;
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
   /** The job's own order of tools. */
@@ -26,8 +26,8 @@ const SHORT = 168;
 const seconds = (value: number) => `${compact(value)} s`;
 
 /** All curves of a job over its steps. */
-export function Curves({ course, tools, zoom, onZoom }: Props) {
-  const steps = course.data;
+export function Curves({ curves, tools, zoom, onZoom }: Props) {
+  const steps = curves.data;
   const [split, setSplit] = useState<Split>("train");
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
@@ -45,9 +45,9 @@ export function Curves({ course, tools, zoom, onZoom }: Props) {
     <section className="panel" aria-labelledby="curves">
       <header>
         <h2 id="curves">Curves</h2>
-        {steps.length < course.steps && (
+        {steps.length < curves.steps && (
           <span className="muted small">
-            {count(steps.length)} of {count(course.steps)} steps are drawn, the highest and lowest among them; drag to
+            {count(steps.length)} of {count(curves.steps)} steps are drawn, the highest and lowest among them; drag to
             see more
           </span>
         )}

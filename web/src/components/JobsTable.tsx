@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../api/types";
 import { ago, dateTime, delta, percent, reward, span } from "../lib/format";
-import { type Course, difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
+import { type JobCurves, difference, elapsed, figures, isTerminal, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { ProgressBar } from "./Progress";
 import { Sparkline } from "./Sparkline";
@@ -36,19 +36,19 @@ export function JobsTable({ children }: { children: ReactNode }) {
 
 interface Props {
   job: Job;
-  course: Course;
+  curves: JobCurves;
   /** Unix seconds. */
   now: number;
   onOpen(): void;
 }
 
 /** One job of the list. */
-export function JobRow({ job, course, now, onOpen }: Props) {
+export function JobRow({ job, curves, now, onOpen }: Props) {
   const done = progress(job);
-  const sums = figures(course);
-  const curves = {
-    train: course.data.map((step) => step.record.train?.reward_mean ?? null),
-    valid: course.data.map((step) => step.record.valid?.reward_mean ?? null),
+  const sums = figures(curves);
+  const sparkline = {
+    train: curves.data.map((step) => step.record.train?.reward_mean ?? null),
+    valid: curves.data.map((step) => step.record.valid?.reward_mean ?? null),
   };
   return (
     <tr className="clickable" onClick={onOpen}>
@@ -72,7 +72,7 @@ export function JobRow({ job, course, now, onOpen }: Props) {
         <ProgressBar progress={done} status={job.status} />
       </td>
       <td>
-        <Sparkline {...curves} />
+        <Sparkline {...sparkline} />
       </td>
       <td className="number">{reward(sums.latestTrain)}</td>
       <td className="number">

@@ -1,10 +1,10 @@
 import type { ReactNode } from "react";
 import { compact, count, delta, percent, reward } from "../lib/format";
-import { type Course, difference, figures, relativeChange } from "../lib/summary";
+import { type JobCurves, difference, figures, relativeChange } from "../lib/summary";
 
 /** The handful of numbers that say whether it works: best against baseline. */
-export function Tiles({ course }: { course: Course }) {
-  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(course);
+export function Tiles({ curves }: { curves: JobCurves }) {
+  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(curves);
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
     <dl className="tiles">

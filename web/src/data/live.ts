@@ -68,15 +68,15 @@ async function follow(target: Target, handlers: Handlers): Promise<void> {
 function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly StreamMessage[]): void {
   const known = {
     job: cache.getQueryData<Job>(keys.job(jobId)),
-    course: cache.getQueryData<Curves & Positioned>(keys.course(jobId)),
+    curves: cache.getQueryData<Curves & Positioned>(keys.curves(jobId)),
     events: cache.getQueryData<JobEvent[]>(keys.liveEvents(jobId)) ?? [],
   };
   const now = fold(known, messages);
   if (now.job) cache.setQueryData(keys.job(jobId), now.job);
-  if (now.course) cache.setQueryData(keys.course(jobId), now.course);
+  if (now.curves) cache.setQueryData(keys.curves(jobId), now.curves);
   cache.setQueryData(keys.liveEvents(jobId), now.events);
   if (!now.hasNewSteps) return;
-  if (now.isCourseStale) void cache.invalidateQueries({ queryKey: keys.course(jobId) });
+  if (now.areCurvesStale) void cache.invalidateQueries({ queryKey: keys.curves(jobId) });
   void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });

@@ -8,8 +8,8 @@ import { useSession } from "./session";
 export const keys = {
   jobs: ["jobs"],
   job: (id: string) => ["job", id],
-  course: (id: string) => ["job", id, "course"],
-  detail: (id: string, zoom: Zoom | null) => ["job", id, "course", zoom],
+  curves: (id: string) => ["job", id, "curves"],
+  detail: (id: string, zoom: Zoom | null) => ["job", id, "curves", zoom],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
@@ -40,11 +40,11 @@ export function useJobs() {
   });
 }
 
-/** The course of a job in the list: again with every step it makes. */
-export function useCourseOf(job: Job) {
+/** The curves of a job in the list: asked for again with every step it makes. */
+export function useCurvesOf(job: Job) {
   const { client } = useSession();
   return useQuery({
-    queryKey: ["list-course", job.id, job.current_step, job.status],
+    queryKey: ["list-curves", job.id, job.current_step, job.status],
     queryFn: () => client.curves(job.id, { points: SMALL_POINTS }),
     enabled: job.current_step !== null,
     staleTime: Number.POSITIVE_INFINITY,
@@ -57,12 +57,12 @@ export function useJob(id: string) {
   return useQuery({ queryKey: keys.job(id), queryFn: () => client.job(id) });
 }
 
-export function useCourse(id: string) {
+export function useCurves(id: string) {
   const { client } = useSession();
-  return useQuery({ queryKey: keys.course(id), queryFn: () => client.curves(id, { points: POINTS }) });
+  return useQuery({ queryKey: keys.curves(id), queryFn: () => client.curves(id, { points: POINTS }) });
 }
 
-/** The steps of a part of the course, as many as can be drawn; asked for where the whole course leaves some out. */
+/** The steps of a part of the curves, as many as can be drawn; asked for where the whole leaves some out. */
 export function useDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
   const { client } = useSession();
   return useQuery({

@@ -1,74 +1,74 @@
 import { describe, expect, test } from "vitest";
 import type { StreamMessage } from "../api/stream";
-import { course, event, job, stats, step } from "../testing/records";
+import { curves, event, job, stats, step } from "../testing/records";
 import { fold, mergeEvents, reconnectDelay, streamPosition } from "./fold";
 
 const stepMessage = (number: number, at = number * 10): StreamMessage => ({
   type: "step",
   data: step(number, stats(), null, at),
 });
-const NOTHING = { job: job(), course: course([]), events: [] };
+const NOTHING = { job: job(), curves: curves([]), events: [] };
 
 describe("steps", () => {
   test("come in order, each once", () => {
     const first = fold(NOTHING, [stepMessage(0), stepMessage(1), stepMessage(1), stepMessage(2)]);
-    expect(first.course?.data.map((one) => one.step)).toEqual([0, 1, 2]);
+    expect(first.curves?.data.map((one) => one.step)).toEqual([0, 1, 2]);
     expect(first.hasNewSteps).toBe(true);
   });
 
   test("a history told again changes nothing, not even the array", () => {
     const steps = [step(0, null, stats()), step(1, stats(), null)];
-    const known = course(steps);
-    const again = fold({ ...NOTHING, course: known }, [stepMessage(0), stepMessage(1)]);
-    expect(again.course).toBe(known);
+    const known = curves(steps);
+    const again = fold({ ...NOTHING, curves: known }, [stepMessage(0), stepMessage(1)]);
+    expect(again.curves).toBe(known);
     expect(again.hasNewSteps).toBe(false);
   });
 
   test("done again after a resume, the newer record wins", () => {
     const steps = [step(1, stats({ reward_mean: 0.1 }), null, 10)];
-    const now = fold({ ...NOTHING, course: course(steps) }, [
+    const now = fold({ ...NOTHING, curves: curves(steps) }, [
       { type: "step", data: step(1, stats({ reward_mean: 0.9 }), null, 99) },
     ]);
-    expect(now.course?.data[0]?.record.train?.reward_mean).toBe(0.9);
+    expect(now.curves?.data[0]?.record.train?.reward_mean).toBe(0.9);
   });
 
   test("above the job's step they are void", () => {
     const steps = [0, 1, 2, 3].map((number) => step(number, stats(), null));
-    const now = fold({ ...NOTHING, course: course(steps) }, [{ type: "job", data: job({ current_step: 1 }) }]);
-    expect(now.course?.data.map((one) => one.step)).toEqual([0, 1]);
+    const now = fold({ ...NOTHING, curves: curves(steps) }, [{ type: "job", data: job({ current_step: 1 }) }]);
+    expect(now.curves?.data.map((one) => one.step)).toEqual([0, 1]);
     expect(now.job?.current_step).toBe(1);
     expect(
-      fold({ ...NOTHING, course: course(steps) }, [{ type: "job", data: job({ current_step: null }) }]).course?.data,
+      fold({ ...NOTHING, curves: curves(steps) }, [{ type: "job", data: job({ current_step: null }) }]).curves?.data,
     ).toEqual([]);
   });
 
   test("not loaded yet they stay unknown", () => {
-    expect(fold({ ...NOTHING, course: undefined }, [stepMessage(3)]).course).toBeUndefined();
+    expect(fold({ ...NOTHING, curves: undefined }, [stepMessage(3)]).curves).toBeUndefined();
   });
 });
 
-describe("a long course", () => {
+describe("curves of a long job", () => {
   const drawn = [step(0, null, stats()), step(40, stats(), null), step(80, stats(), null)];
   const long = { data: drawn, steps: 81, rollouts: 900, excluded: 7 };
 
   test("a step that was left out stays out, and nothing is counted twice", () => {
-    const now = fold({ ...NOTHING, course: long }, [stepMessage(41), stepMessage(80)]);
-    expect(now.course).toBe(long);
+    const now = fold({ ...NOTHING, curves: long }, [stepMessage(41), stepMessage(80)]);
+    expect(now.curves).toBe(long);
     expect(now.hasNewSteps).toBe(false);
   });
 
   test("a new step is added to the sums", () => {
     const done: StreamMessage = { type: "step", data: step(81, stats({ excluded: 2 }), stats()) };
-    const now = fold({ ...NOTHING, course: long }, [done]);
-    expect(now.course).toMatchObject({ steps: 82, rollouts: 916, excluded: 9 });
-    expect(now.isCourseStale).toBe(false);
+    const now = fold({ ...NOTHING, curves: long }, [done]);
+    expect(now.curves).toMatchObject({ steps: 82, rollouts: 916, excluded: 9 });
+    expect(now.areCurvesStale).toBe(false);
   });
 
   test("whatever is voided or done again takes its sums with it", () => {
-    const voided = fold({ ...NOTHING, course: long }, [{ type: "job", data: job({ current_step: 60 }) }]);
-    expect(voided.course?.data.map((one) => one.step)).toEqual([0, 40]);
-    expect(voided.isCourseStale).toBe(true);
-    expect(fold({ ...NOTHING, course: long }, [stepMessage(40, 999)]).isCourseStale).toBe(true);
+    const voided = fold({ ...NOTHING, curves: long }, [{ type: "job", data: job({ current_step: 60 }) }]);
+    expect(voided.curves?.data.map((one) => one.step)).toEqual([0, 40]);
+    expect(voided.areCurvesStale).toBe(true);
+    expect(fold({ ...NOTHING, curves: long }, [stepMessage(40, 999)]).areCurvesStale).toBe(true);
   });
 });
 

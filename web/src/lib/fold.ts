@@ -1,39 +1,42 @@
 /** Folds what the stream sends into what is already there. A stream may tell again what is known. */
 import type { StreamMessage } from "../api/stream";
 import type { Job, JobEvent, Positioned } from "../api/types";
-import type { Course } from "./summary";
+import type { JobCurves } from "./summary";
 
-export interface Known<C extends Course = Course> {
+export interface Known<C extends JobCurves = JobCurves> {
   job: Job | undefined;
-  course: C | undefined;
+  curves: C | undefined;
   events: readonly JobEvent[];
 }
 
-export interface Folded<C extends Course = Course> extends Known<C> {
+export interface Folded<C extends JobCurves = JobCurves> extends Known<C> {
   /** Steps were finished or voided that were not known before. */
   hasNewSteps: boolean;
   /** Its sums no longer hold: steps that they count were voided or done again. */
-  isCourseStale: boolean;
+  areCurvesStale: boolean;
 }
 
 /** What is known after `messages`. What was not loaded yet stays unknown: the answer under way has it all. */
-export function fold<C extends Course>(known: Known<C>, messages: readonly StreamMessage[]): Folded<C> {
+export function fold<C extends JobCurves>(known: Known<C>, messages: readonly StreamMessage[]): Folded<C> {
   // The stream tells the oldest first.
   const events = messages.flatMap((message) => (message.type === "event" ? [message.data] : [])).toReversed();
   const job = messages.findLast((message) => message.type === "job")?.data ?? known.job;
-  const { course, isStale } = known.course ? foldSteps(known.course, messages) : { course: undefined, isStale: false };
+  const { curves, isStale } = known.curves ? foldSteps(known.curves, messages) : { curves: undefined, isStale: false };
   return {
     job,
-    course,
+    curves,
     events: events.length ? mergeEvents(known.events, [events]) : known.events,
-    hasNewSteps: course !== known.course,
-    isCourseStale: isStale,
+    hasNewSteps: curves !== known.curves,
+    areCurvesStale: isStale,
   };
 }
 
 /** A step behind the last is new, one that is not drawn was left out; going back to a checkpoint voids those above. */
-function foldSteps<C extends Course>(course: C, messages: readonly StreamMessage[]): { course: C; isStale: boolean } {
-  const now = { data: [...course.data], steps: course.steps, rollouts: course.rollouts, excluded: course.excluded };
+function foldSteps<C extends JobCurves>(
+  curves: C,
+  messages: readonly StreamMessage[],
+): { curves: C; isStale: boolean } {
+  const now = { data: [...curves.data], steps: curves.steps, rollouts: curves.rollouts, excluded: curves.excluded };
   let [isChanged, isStale] = [false, false];
   for (const message of messages) {
     if (message.type === "step") {
@@ -62,7 +65,7 @@ function foldSteps<C extends Course>(course: C, messages: readonly StreamMessage
       }
     }
   }
-  return { course: isChanged ? { ...course, ...now } : course, isStale };
+  return { curves: isChanged ? { ...curves, ...now } : curves, isStale };
 }
 
 /** Newest first, each event once. Events of one second keep their order: `first` is newer than `pages`. */

@@ -97,6 +97,7 @@ describe("outcome", () => {
     latency_s: 0,
     attempts: 1,
     model_errors: [],
+    is_invalid: false,
   };
 
   test("blame", () => {

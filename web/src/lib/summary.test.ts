@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { course, job, stats, step } from "../testing/records";
-import { difference, elapsed, figures, isTerminal, NO_COURSE, progress, refined, relativeChange } from "./summary";
+import { curves, job, stats, step } from "../testing/records";
+import { difference, elapsed, figures, isTerminal, NO_CURVES, progress, refined, relativeChange } from "./summary";
 
 test("progress is unknown until there are steps", () => {
   expect(progress(job())).toBeNull();
@@ -17,13 +17,13 @@ test("time runs from the start, or from creation, to the end", () => {
 test("best is the highest evaluation after step 0, later wins ties", () => {
   const at = (number: number, reward: number | null) =>
     step(number, number ? stats() : null, stats({ reward_mean: reward, excluded: 1 }));
-  const sums = figures(course([at(0, 0.9), at(4, 0.5), at(8, 0.7), at(12, 0.7), at(16, null)]));
+  const sums = figures(curves([at(0, 0.9), at(4, 0.5), at(8, 0.7), at(12, 0.7), at(16, null)]));
   expect(sums.bestStep).toBe(12);
   expect(sums.baseline?.reward_mean).toBe(0.9);
   expect(sums.latestValid).toBe(0.7);
   expect(sums.rollouts).toBe(8 * 9);
   expect(sums.excluded).toBe(5);
-  expect(figures(NO_COURSE)).toMatchObject({
+  expect(figures(NO_CURVES)).toMatchObject({
     baseline: null,
     best: null,
     bestStep: null,
@@ -47,8 +47,8 @@ test("a paused job goes on", () => {
 
 test("a part in more detail adds its steps and no sums; what was voided since is not shown", () => {
   const at = (number: number) => step(number, stats(), null);
-  const whole = { ...course([at(0), at(50), at(100)]), steps: 101, rollouts: 800, excluded: 3 };
-  const more = refined(whole, course([at(50), at(51), at(52), at(101)]));
+  const whole = { ...curves([at(0), at(50), at(100)]), steps: 101, rollouts: 800, excluded: 3 };
+  const more = refined(whole, curves([at(50), at(51), at(52), at(101)]));
   expect(more.data.map((one) => one.step)).toEqual([0, 50, 51, 52, 100]);
   expect(more).toMatchObject({ steps: 101, rollouts: 800, excluded: 3 });
   expect(refined(whole, undefined)).toBe(whole);

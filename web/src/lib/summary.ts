@@ -28,16 +28,16 @@ export function elapsed(job: Pick<Job, "created_at" | "started_at" | "finished_a
   return Math.max(0, (job.finished_at ?? now) - (job.started_at ?? job.created_at));
 }
 
-export type Course = Pick<Curves, "data" | "steps" | "rollouts" | "excluded">;
-export const NO_COURSE: Course = { data: [], steps: 0, rollouts: 0, excluded: 0 };
+export type JobCurves = Pick<Curves, "data" | "steps" | "rollouts" | "excluded">;
+export const NO_CURVES: JobCurves = { data: [], steps: 0, rollouts: 0, excluded: 0 };
 
-/** The course with what is known of a part of it in more detail. */
-export function refined(course: Course, detail: Course | undefined): Course {
-  if (detail === undefined) return course;
-  const last = course.data.at(-1)?.step ?? -1;
-  const byStep = new Map([...detail.data, ...course.data].map((step) => [step.step, step]));
+/** The curves with what is known of a part of it in more detail. */
+export function refined(curves: JobCurves, detail: JobCurves | undefined): JobCurves {
+  if (detail === undefined) return curves;
+  const last = curves.data.at(-1)?.step ?? -1;
+  const byStep = new Map([...detail.data, ...curves.data].map((step) => [step.step, step]));
   const data = [...byStep.values()].filter((step) => step.step <= last).toSorted((a, b) => a.step - b.step);
-  return { ...course, data };
+  return { ...curves, data };
 }
 
 export interface Figures {
@@ -53,9 +53,9 @@ export interface Figures {
   excluded: number;
 }
 
-/** Steps that a long course leaves out are in its sums, and none of them is the best. */
-export function figures(course: Course): Figures {
-  const steps = course.data;
+/** Steps that the curves of a long job leave out are in the sums, and none of them is the best. */
+export function figures(curves: JobCurves): Figures {
+  const steps = curves.data;
   const evaluated = steps.filter((step) => step.step > 0 && step.record.valid?.reward_mean != null);
   const best = evaluated.reduce<Step | null>((top, step) => (rewardOf(step) >= rewardOf(top) ? step : top), null);
   return {
@@ -64,8 +64,8 @@ export function figures(course: Course): Figures {
     bestStep: best?.step ?? null,
     latestValid: latest(steps.map((step) => step.record.valid?.reward_mean ?? null)),
     latestTrain: latest(steps.map((step) => step.record.train?.reward_mean ?? null)),
-    rollouts: course.rollouts,
-    excluded: course.excluded,
+    rollouts: curves.rollouts,
+    excluded: curves.excluded,
   };
 }
 

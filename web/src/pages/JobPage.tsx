@@ -15,7 +15,7 @@ import { Usage } from "../components/Usage";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
 import { useLive } from "../data/live";
-import { useCheckpoints, useCourse, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
+import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
 import { useSession } from "../data/session";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
@@ -23,27 +23,27 @@ import { readOrder } from "../lib/job_order";
 import { toolColors } from "../lib/palette";
 import { isSame, type Zoom } from "../lib/plot";
 import { actions } from "../lib/standing";
-import { isTerminal, NO_COURSE, refined } from "../lib/summary";
+import { isTerminal, NO_CURVES, refined } from "../lib/summary";
 import { RolloutsPanel } from "./RolloutsPanel";
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
 export function JobPage({ jobId }: { jobId: string }) {
   const { signOut } = useSession();
   const job = useJob(jobId);
-  const course = useCourse(jobId);
+  const curves = useCurves(jobId);
   const checkpoints = useCheckpoints(jobId);
   const [view, setView] = useState<EventView>("messages");
   const events = useEvents(jobId, view === "messages" ? "message" : undefined);
   const isActive = job.data !== undefined && !isTerminal(job.data);
-  const position = streamPosition(course.data, events.data?.pages[0]);
-  const liveness = useLive(jobId, isActive && !course.isPending && !events.isPending, position);
+  const position = streamPosition(curves.data, events.data?.pages[0]);
+  const liveness = useLive(jobId, isActive && !curves.isPending && !events.isPending, position);
   const liveEvents = useLiveEvents(jobId);
   const endpoints = useEndpoints(jobId, isActive);
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
 
-  const known = course.data ?? NO_COURSE;
+  const known = curves.data ?? NO_CURVES;
   const [zoom, setZoom] = useState<Zoom | null>(null);
   const onZoom = useCallback((next: Zoom | null) => setZoom((old) => (isSame(old, next) ? old : next)), []);
   const detail = useDetail(jobId, zoom, known.data.length < known.steps);
@@ -55,14 +55,14 @@ export function JobPage({ jobId }: { jobId: string }) {
   );
   const tools = useMemo(() => (job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : []), [job.data]);
   const colors = useMemo(() => toolColors(tools), [tools]);
-  const problem = job.error ?? course.error;
+  const problem = job.error ?? curves.error;
 
   return (
     <Shell trail={[{ label: jobId }]} onSignOut={signOut}>
       <title>{`${job.data?.user_provided_suffix ?? jobId} · Agent RFT`}</title>
-      {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), course.refetch()])} />}
-      {(job.isPending || (course.isPending && !problem)) && <Skeleton height={420} />}
-      {job.data && course.data && (
+      {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), curves.refetch()])} />}
+      {(job.isPending || (curves.isPending && !problem)) && <Skeleton height={420} />}
+      {job.data && curves.data && (
         <>
           <JobHeader
             job={job.data}
@@ -73,8 +73,8 @@ export function JobPage({ jobId }: { jobId: string }) {
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
           <StandstillBanner job={job.data} now={now} />
-          <Tiles course={known} />
-          <Curves course={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
+          <Tiles curves={known} />
+          <Curves curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}
           {endpoints.data && (

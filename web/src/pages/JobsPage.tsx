@@ -4,10 +4,10 @@ import { JobRow, JobsTable } from "../components/JobsTable";
 import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { useNow } from "../data/clock";
-import { useCourseOf, useJobs } from "../data/queries";
+import { useCurvesOf, useJobs } from "../data/queries";
 import { useSession } from "../data/session";
 import { plural } from "../lib/format";
-import { isTerminal, NO_COURSE } from "../lib/summary";
+import { isTerminal, NO_CURVES } from "../lib/summary";
 
 /** All jobs, newest first. */
 export function JobsPage() {
@@ -40,9 +40,9 @@ export function JobsPage() {
 }
 
 function LiveRow({ job, now }: { job: Job; now: number }) {
-  const course = useCourseOf(job);
+  const curves = useCurvesOf(job);
   const [, navigate] = useLocation();
-  return <JobRow job={job} course={course.data ?? NO_COURSE} now={now} onOpen={() => navigate(`/jobs/${job.id}`)} />;
+  return <JobRow job={job} curves={curves.data ?? NO_CURVES} now={now} onOpen={() => navigate(`/jobs/${job.id}`)} />;
 }
 
 const EXAMPLE = `client = OpenAI(base_url="${location.origin}/v1", api_key="...")

@@ -1,6 +1,6 @@
 /** Records for the tests, with only what a test is about spelled out. */
 import type { Attempt, Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
-import type { Course } from "../lib/summary";
+import type { JobCurves } from "../lib/summary";
 
 export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
   return {
@@ -38,8 +38,8 @@ export function step(
   };
 }
 
-/** A course of which no step is left out. */
-export function course(data: Step[]): Course {
+/** Curves of which no step is left out. */
+export function curves(data: Step[]): JobCurves {
   const all = data.flatMap((one) => [one.record.train, one.record.valid]);
   return {
     data,
