@@ -3,7 +3,9 @@
 RftError
 ├── IllegalTransition    a job was asked to move where its state machine does not lead
 ├── SamplerError         the engine could not answer; blame: platform
-└── RunAborted           a run stopped on purpose (signal); nothing is lost
+├── RunAborted           a run stopped on purpose (signal); nothing is lost
+├── RunFailed            a run cannot go on; the customer is told why
+└── RunPaused            a run stops for something that is ours to mend
 """
 
 
@@ -21,3 +23,19 @@ class SamplerError(RftError):
 
 class RunAborted(RftError):
     """The run was told to stop; the last complete checkpoint is where it goes on."""
+
+
+class RunFailed(RftError):
+    """The run cannot go on; the customer is told why."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+
+class RunPaused(RftError):
+    """The run stops for something that is ours to mend, and goes on from its last checkpoint when it is resumed."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.param = code, param

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rft.core.dataset import DatasetRow, parse_row
+from rft.core.errors import RunFailed
 from rft.core.grade import Grade
 from rft.core.graders import PythonGrader
 from rft.core.response_format import ResponseFormat
@@ -24,7 +25,7 @@ from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.samples import training_rows
-from rft.trainer.watch import RunFailed, Watch, judge_code, judge_step
+from rft.trainer.watch import Watch, judge_code, judge_step
 
 F1 = """
 def grade(sample, item):

@@ -9,10 +9,11 @@ import httpx
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.graders import EndpointGrader, GraderSpec
-from rft.core.spec import RetryBudget, ToolServer
+from rft.core.response_format import ResponseFormat
+from rft.core.spec import Hyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer, resolve
 from rft.platform.store.database import Database
 from rft.platform.worker.workplace import Workplace
-from rft.rollouts.rehearsal import RehearsalSpec
+from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 from rft.testing.endpoint import GRADER_PATH, TOOL_PATH, ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultPlan, HttpAnswer, ReceivedCall
@@ -73,6 +74,18 @@ class Customer(ScriptedEndpoint):
         return self.bodies(GRADER_PATH)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One rehearsal to be played."""
+
+    spec: RunSpec
+    plan: RehearsalPlan
+
+    async def play(self, rows: list[DatasetRow], secrets: RunSecrets) -> RehearsalReport:
+        """The burst, and what came of it."""
+        return await rehearse(rows, self.spec, self.plan, secrets)
+
+
 def spec(
     served: LoopbackEndpoint,
     *,
@@ -82,14 +95,23 @@ def spec(
     max_s: float = 300.0,
     retry: RetryBudget = FAST_RETRY,
     grader: GraderSpec | None = None,
+    response_format: ResponseFormat | None = None,
     **tool: Any,
-) -> RehearsalSpec:
+) -> Wanted:
     """A rehearsal of one step at this customer."""
-    return RehearsalSpec(
-        rehearsal_id="rehearsal-1",
-        seed=7,
-        model_name="tiny",
-        plan=RehearsalPlan(
+    return Wanted(
+        RunSpec(
+            job_id="rehearsal-1",
+            seed=7,
+            base_model="",
+            model_name="tiny",
+            hyperparameters=resolve(Hyperparameters(), train_rows=rows_per_step),
+            tools=(ToolServer.model_validate({"name": "search", "server_url": served.tool_url, **tool}),),
+            grader=grader or EndpointGrader(name="judge", url=served.grader_url),
+            response_format=response_format,
+            retry=retry,
+        ),
+        RehearsalPlan(
             rows_per_step=rows_per_step,
             group_size=group_size,
             rollouts=rows_per_step * group_size,
@@ -97,9 +119,6 @@ def spec(
             think_time_s=0.01,
             max_s=max_s,
         ),
-        tools=(ToolServer.model_validate({"name": "search", "server_url": served.tool_url, **tool}),),
-        grader=grader or EndpointGrader(name="judge", url=served.grader_url),
-        retry=retry,
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from rft.core.errors import RunFailed
 from rft.core.graders import EndpointGrader
 from rft.core.spec import Hyperparameters, RunSpec, resolve
 from rft.rollouts.hermes import HermesChatFormat
@@ -13,7 +14,6 @@ from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine
-from rft.trainer.watch import RunFailed
 from tests.unit.trainer.by_hand import tiny_model
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rft.core.messages import ToolSchema
 from rft.core.spec import Hyperparameters, ToolServer, resolve
-from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order, with_job_tools
+from rft.rollouts.group import with_job_tools
+from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order
 
 
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), epochs=st.integers(1, 4), seed=st.integers(0, 99))

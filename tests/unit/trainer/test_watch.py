@@ -4,20 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from rft.core.errors import RunFailed
 from rft.core.events import Optimization
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.group import Group
 from rft.rollouts.stats import rollout_stats
-from rft.trainer.watch import (
-    RunFailed,
-    Watch,
-    judge_code,
-    judge_evaluation,
-    judge_step,
-    judge_update,
-    platform_failure_notice,
-)
+from rft.trainer.watch import Watch, judge_code, judge_evaluation, judge_step, judge_update, platform_failure_notice
 from tests.unit.trainer.by_hand import group_of, trace_of
 
 TRACE = trace_of([1], ("sampled", [2]))

@@ -1,9 +1,11 @@
-"""Keys of the rollouts of a step, and the group they end up in."""
+"""Rows of a step, and the keys of their rollouts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
 from rft.core.rollout import RolloutKey, Split
+from rft.core.spec import ToolServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,14 @@ class StepRow:
 
     row: DatasetRow
     epoch: int
+
+
+def with_job_tools(rows: Sequence[DatasetRow], tools: Sequence[ToolServer]) -> list[DatasetRow]:
+    """Rows that carry no tools of their own get those that the job describes; `"tools": []` means none at all."""
+    described = tuple(tool.schema_of_job for tool in tools if tool.schema_of_job is not None)
+    if not described:
+        return list(rows)
+    return [row.model_copy(update={"tools": described}) if row.item.get("tools") is None else row for row in rows]
 
 
 def group_keys(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rft.core.failure import FailureCode, Stage
+from rft.core.graders import GraderSpec
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 
 _HELD_ABOVE = 0.25
@@ -11,6 +12,7 @@ _SLOW_MS = 2_000.0
 _FEW_ERRORS = 0.005
 _MANY_REJECTIONS = 0.2
 _WAITING_MS = 1_000.0
+_BUSY_MS = 50.0
 _EXPECTED_TOOL, _EXPECTED_GRADER = '{"output": "..."}', '{"score": 0.5}'
 _UNREACHABLE = {
     FailureCode.CONNECT_ERROR: "could not be reached: check that it runs, its address and its port",
@@ -28,6 +30,24 @@ _UNDER_LOAD = {
     FailureCode.TIMEOUT: "gave no answer in time",
     FailureCode.CONNECTION_RESET: "broke the connection",
 }
+
+
+def assumptions(
+    report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec, *, is_grader_called: bool
+) -> Iterator[str]:
+    """What the figures rest on."""
+    yield f"Each rollout makes {plan.calls_per_rollout} tool calls one after the other; a real policy may make more."
+    yield "The time a model needs to sample is not included."
+    yield "Arguments are made up from the rows, so answers may be faster or slower than those to a real policy."
+    if plan.rollouts < plan.burst:
+        yield f"{plan.rollouts} of the step's {plan.burst} rollouts were played, and the step time scaled up."
+    if not is_grader_called:
+        yield f"Grader '{grader.name}' ({grader.type}) was not called: it is not behind a URL of yours."
+    if report.own_delay_p95_ms >= _BUSY_MS:
+        yield (
+            f"The machine that rehearsed was busy itself: latencies hold up to {report.own_delay_p95_ms:.0f} ms of"
+            " its own delay, so your endpoints may be faster than they look."
+        )
 
 
 def advise(report: RehearsalReport, plan: RehearsalPlan) -> tuple[str, ...]:

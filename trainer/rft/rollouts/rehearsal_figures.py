@@ -1,42 +1,38 @@
-"""From the attempts of a rehearsal to its figures. Pure."""
+"""From the rollouts and attempts of a rehearsal to its figures. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rft.core.attempt import Attempt
 from rft.core.failure import Failure, Stage
 from rft.core.graders import EndpointGrader
+from rft.core.rollout import Rollout
 from rft.core.spec import ToolServer
 from rft.egress.endpoint import endpoint_key, public_url
-from rft.rollouts.missing_tools import NEARLY_ALL
+from rft.rollouts.missing_tools import missing_tools
 from rft.rollouts.rehearsal_capacity import Capacity, capacity_of
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 from rft.rollouts.stats import percentile
 from rft.tool_gateway.callbacks import ENDED, STARTED
 
 
-@dataclass(slots=True)
-class Seen:
-    """What a burst's rollouts came to."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a burst came to."""
 
-    finished: int = 0
-    failures: list[Failure] = field(default_factory=list[Failure])
-    """Of tools and graders."""
-    callback_failures: list[Failure] = field(default_factory=list[Failure])
-    unwritten_calls: int = 0
-    answered: Counter[str] = field(default_factory=Counter[str])
-    """Calls that brought something for a model to read, by tool."""
-    not_found: Counter[str] = field(default_factory=Counter[str])
-    """Those of them that were answered as if the tool were not there."""
-    wall_s: float = 0.0
-    own_delays_s: list[float] = field(default_factory=list[float])
+    rollouts: Sequence[Rollout]
+    """Those that ended."""
+    attempts: Sequence[Attempt]
+    unwritten_calls: int
+    wall_s: float
+    own_delays_s: Sequence[float]
     """How late this process was at its own work, again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One endpoint of the rehearsal, and what tells its attempts from those of others."""
+    """One endpoint of the rehearsal, and what tells its attempts and failures from those of others."""
 
     stage: Stage
     name: str
@@ -48,38 +44,42 @@ class _Place:
         is_callback = attempt.call_id in (STARTED, ENDED)
         return (attempt.stage, attempt.endpoint, is_callback) == (self.stage, self.name, self.is_callback)
 
+    def failure_of(self, rollout: Rollout) -> Failure | None:
+        """The failure of this endpoint that the rollout ended in."""
+        failure = rollout.outcome
+        if not isinstance(failure, Failure) or (failure.stage, failure.endpoint) != (self.stage, self.name):
+            return None
+        # No turn was sampled yet: it was not a tool call that failed.
+        is_callback = failure.stage is Stage.TOOL and not rollout.trace.turns
+        return failure if is_callback is self.is_callback else None
+
 
 def to_report(
-    plan: RehearsalPlan,
-    tools: Sequence[ToolServer],
-    graders: Sequence[EndpointGrader],
-    seen: Seen,
-    attempts: Sequence[Attempt],
+    plan: RehearsalPlan, tools: Sequence[ToolServer], graders: Sequence[EndpointGrader], measured: Measured
 ) -> RehearsalReport:
     """The figures, still without assumptions and advice."""
-    made = {place: [attempt for attempt in attempts if place.made(attempt)] for place in _places(tools, graders)}
-    shared: defaultdict[str, list[Attempt]] = defaultdict(list)
-    for place, its in made.items():
-        shared[endpoint_key(place.url)].extend(its)
-    own_delay_s = percentile(seen.own_delays_s, 0.95) or 0.0
-    capacities = {key: capacity_of(together, own_delay_s=own_delay_s) for key, together in shared.items()}
-    unfinished = plan.rollouts - seen.finished
-    excluded = len(seen.failures) + len(seen.callback_failures)
+    places, own_delay_s = _places(tools, graders), percentile(measured.own_delays_s, 0.95) or 0.0
+    made = {place: [attempt for attempt in measured.attempts if place.made(attempt)] for place in places}
+    together = defaultdict[str, list[Attempt]](list)
+    for place, attempts in made.items():
+        together[endpoint_key(place.url)].extend(attempts)
+    capacities = {key: capacity_of(attempts, own_delay_s=own_delay_s) for key, attempts in together.items()}
+    finished = len(measured.rollouts)
+    excluded = sum(isinstance(rollout.outcome, Failure) for rollout in measured.rollouts)
     return RehearsalReport(
         rollouts=plan.rollouts,
         excluded_rollouts=excluded,
-        excluded_share=excluded / max(1, seen.finished),
-        unfinished_rollouts=unfinished,
-        unwritten_calls=seen.unwritten_calls,
-        missing_tools=tuple(
-            sorted(name for name, count in seen.not_found.items() if count > NEARLY_ALL * seen.answered[name])
-        ),
-        wall_s=seen.wall_s,
-        expected_step_s=None if unfinished else seen.wall_s * max(1.0, plan.burst / plan.rollouts),
+        excluded_share=excluded / max(1, finished),
+        unfinished_rollouts=plan.rollouts - finished,
+        unwritten_calls=measured.unwritten_calls,
+        missing_tools=tuple(sorted(missing_tools(measured.rollouts, bearable=0.0))),
+        wall_s=measured.wall_s,
+        expected_step_s=(measured.wall_s * max(1.0, plan.burst / plan.rollouts) if finished == plan.rollouts else None),
         own_delay_p95_ms=_ms(own_delay_s) or 0.0,
         assumptions=(),
         endpoints=tuple(
-            _endpoint(place, its, seen, capacities[endpoint_key(place.url)]) for place, its in made.items()
+            _endpoint(place, attempts, measured.rollouts, capacities[endpoint_key(place.url)])
+            for place, attempts in made.items()
         ),
     )
 
@@ -97,16 +97,15 @@ def _places(tools: Sequence[ToolServer], graders: Sequence[EndpointGrader]) -> l
     ]
 
 
-def _endpoint(place: _Place, attempts: Sequence[Attempt], seen: Seen, capacity: Capacity) -> EndpointReport:
+def _endpoint(
+    place: _Place, attempts: Sequence[Attempt], rollouts: Sequence[Rollout], capacity: Capacity
+) -> EndpointReport:
     answered = [attempt for attempt in attempts if attempt.code is None]
     errors = Counter(attempt.code for attempt in attempts if attempt.code is not None)
+    rejections = Counter(attempt.status for attempt in answered if attempt.status is not None and attempt.status >= 400)
     latencies_s = [attempt.latency_s for attempt in answered]
     calls = len({(attempt.trace_id, attempt.call_id) for attempt in attempts})
-    failures = [
-        failure
-        for failure in (seen.callback_failures if place.is_callback else seen.failures)
-        if (failure.stage, failure.endpoint) == (place.stage, place.name)
-    ]
+    failures = [failure for rollout in rollouts if (failure := place.failure_of(rollout)) is not None]
     return EndpointReport(
         stage=place.stage,
         name=f"{place.name} (rollout callback)" if place.is_callback else place.name,
@@ -117,7 +116,7 @@ def _endpoint(place: _Place, attempts: Sequence[Attempt], seen: Seen, capacity: 
         failed_calls=len(failures),
         errors_by_code=dict(errors.most_common()),
         error_share=errors.total() / max(1, len(attempts)),
-        rejections_by_status=_rejections(answered),
+        rejections_by_status=dict(rejections.most_common()),
         p50_ms=_ms(percentile(latencies_s, 0.50)),
         p95_ms=_ms(percentile(latencies_s, 0.95)),
         p99_ms=_ms(percentile(latencies_s, 0.99)),
@@ -128,11 +127,6 @@ def _endpoint(place: _Place, attempts: Sequence[Attempt], seen: Seen, capacity: 
         is_limit_found=capacity.is_limit_found,
         example_of_failure=failures[0].message if failures else None,
     )
-
-
-def _rejections(answered: Sequence[Attempt]) -> dict[int, int]:
-    statuses = Counter(attempt.status for attempt in answered if attempt.status is not None and attempt.status >= 400)
-    return dict(statuses.most_common())
 
 
 def _rate(answered: Sequence[Attempt]) -> float | None:

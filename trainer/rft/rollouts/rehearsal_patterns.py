@@ -1,152 +1,74 @@
-"""Text for simple regular expressions, as tool schemas hold them: ids, codes, dates. Pure and seeded."""
+"""Text for regular expressions, as tool schemas hold them: ids, codes, dates. Pure and seeded."""
 
-import string
+import importlib
+import re
+from collections.abc import Iterable
 from random import Random
+from typing import Any
 
-_MOST_REPEATS = 4
-_DIGITS, _WORD = string.digits, string.ascii_letters + string.digits + "_"
-_CLASSES = {"d": _DIGITS, "w": _WORD, "s": " "}
-_ANY = string.ascii_lowercase + string.digits
+_MAX_MORE = 4
+"""Repetitions beyond the least, where a pattern allows many."""
+_MAX_LEAST = 1_000
 _PRINTABLE = "".join(chr(code) for code in range(32, 127))
+_PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789"
+_CLASSES = {"DIGIT": r"\d", "NOT_DIGIT": r"\D", "SPACE": r"\s", "NOT_SPACE": r"\S", "WORD": r"\w", "NOT_WORD": r"\W"}
+# The standard library's own reader of patterns; there is no public name for it.
+_PARSER: Any = importlib.import_module("re._parser")
 
 
 class UnsupportedPattern(Exception):
-    """The pattern uses something that is not simple: look-arounds, back references, flags."""
+    """The pattern is none, or uses look-arounds, back references or conditions."""
 
 
 def text_matching(pattern: str, rng: Random) -> str:
     """A text that fits the whole pattern. Raises UnsupportedPattern."""
-    reader = _Reader(pattern, rng)
-    text = reader.alternatives()
-    if reader.position < len(pattern):
-        raise UnsupportedPattern(pattern)
-    return text
+    try:
+        return _text(_PARSER.parse(pattern), rng)
+    except (re.error, RecursionError, OverflowError):
+        raise UnsupportedPattern(pattern) from None
 
 
-class _Reader:
-    """Reads a pattern from left to right and writes what it asks for."""
+def _text(nodes: Iterable[Any], rng: Random) -> str:
+    """`nodes`: pairs of an operation and its operand, as the reader gives them."""
+    return "".join(_piece(operation.name, operand, rng) for operation, operand in nodes)
 
-    def __init__(self, pattern: str, rng: Random) -> None:
-        self._pattern, self._rng = pattern, rng
-        self.position = 0
 
-    @property
-    def _next(self) -> str:
-        return self._pattern[self.position : self.position + 1]
+def _piece(operation: str, operand: Any, rng: Random) -> str:
+    match operation:
+        case "LITERAL":
+            return chr(operand)
+        case "ANY":
+            return rng.choice(_PLAIN)
+        case "NOT_LITERAL":
+            return rng.choice(_PRINTABLE.replace(chr(operand), ""))
+        case "IN":
+            return _one_of(operand, rng)
+        case "AT":
+            return ""
+        case "BRANCH":
+            return _text(rng.choice(operand[1]), rng)
+        case "SUBPATTERN":
+            return _text(operand[-1], rng)
+        case "MAX_REPEAT" | "MIN_REPEAT" if operand[0] <= _MAX_LEAST:
+            least, most, repeated = operand
+            return "".join(_text(repeated, rng) for _ in range(rng.randint(least, min(most, least + _MAX_MORE))))
+        case _:
+            raise UnsupportedPattern(operation)
 
-    def alternatives(self) -> str:
-        texts = [self._sequence()]
-        while self._next == "|":
-            self.position += 1
-            texts.append(self._sequence())
-        return self._rng.choice(texts)
 
-    def _sequence(self) -> str:
-        text = ""
-        while self._next not in ("", "|", ")"):
-            start = self.position
-            once = self._one()
-            low, high = self._repeats()
-            repeats = self._rng.randint(low, high)
-            text += once if repeats else ""
-            for _ in range(repeats - 1):
-                end, self.position = self.position, start
-                text += self._one()
-                self.position = end
-        return text
-
-    def _one(self) -> str:
-        character = self._take()
-        match character:
-            case "^" | "$":
-                return ""
-            case "(":
-                return self._group()
-            case "[":
-                return self._rng.choice(self._set())
-            case ".":
-                return self._rng.choice(_ANY)
-            case "\\":
-                return self._rng.choice(self._escaped())
-            case "*" | "+" | "?":
-                raise UnsupportedPattern(self._pattern)
+def _one_of(members: Iterable[Any], rng: Random) -> str:
+    chosen, is_negated = "", False
+    for operation, operand in members:
+        match operation.name:
+            case "NEGATE":
+                is_negated = True
+            case "LITERAL":
+                chosen += chr(operand)
+            case "RANGE":
+                chosen += "".join(chr(code) for code in range(operand[0], min(operand[1], operand[0] + 1_000) + 1))
             case _:
-                return character
-
-    def _group(self) -> str:
-        if self._next == "?":
-            self.position += 1
-            if self._take() != ":":
-                raise UnsupportedPattern(self._pattern)
-        text = self.alternatives()
-        if self._take() != ")":
-            raise UnsupportedPattern(self._pattern)
-        return text
-
-    def _set(self) -> str:
-        is_negated = self._next == "^"
-        if is_negated:
-            self.position += 1
-        members = ""
-        while self._next != "]" or not members:
-            member = self._take()
-            member = self._escaped() if member == "\\" else member
-            if self._next == "-" and len(member) == 1 and self._pattern[self.position + 1 : self.position + 2] != "]":
-                self.position += 1
-                last = self._take()
-                last = self._escaped() if last == "\\" else last
-                if len(last) != 1 or last < member:
-                    raise UnsupportedPattern(self._pattern)
-                members += "".join(chr(code) for code in range(ord(member), min(ord(last), ord(member) + 1000) + 1))
-            else:
-                members += member
-        self.position += 1
-        if is_negated:
-            members = "".join(character for character in _PRINTABLE if character not in members)
-        if not members:
-            raise UnsupportedPattern(self._pattern)
-        return members
-
-    def _escaped(self) -> str:
-        character = self._take()
-        if character in _CLASSES:
-            return _CLASSES[character]
-        if character.isalnum():
-            raise UnsupportedPattern(self._pattern)
-        return character
-
-    def _repeats(self) -> tuple[int, int]:
-        match self._next:
-            case "*":
-                repeats = (0, _MOST_REPEATS)
-            case "+":
-                repeats = (1, _MOST_REPEATS)
-            case "?":
-                repeats = (0, 1)
-            case "{":
-                return self._counted()
-            case _:
-                return (1, 1)
-        self.position += 1
-        if self._next in ("?", "+"):
-            self.position += 1  # lazy or possessive: of no matter to a text that is to fit
-        return repeats
-
-    def _counted(self) -> tuple[int, int]:
-        end = self._pattern.find("}", self.position)
-        low, comma, high = self._pattern[self.position + 1 : end].partition(",")
-        if end < 0 or not low.isdecimal() or (high and not high.isdecimal()):
-            raise UnsupportedPattern(self._pattern)
-        self.position = end + 1
-        least = int(low)
-        most = int(high) if high else least + _MOST_REPEATS if comma else least
-        if most < least or least > 1000:
-            raise UnsupportedPattern(self._pattern)
-        return least, min(most, least + 20)
-
-    def _take(self) -> str:
-        character = self._next
-        if not character:
-            raise UnsupportedPattern(self._pattern)
-        self.position += 1
-        return character
+                chosen += "".join(re.findall(_CLASSES[operand.name.removeprefix("CATEGORY_")], _PRINTABLE))
+    characters = "".join(sorted(set(_PRINTABLE) - set(chosen))) if is_negated else chosen
+    if not characters:
+        raise UnsupportedPattern("nothing fits")
+    return rng.choice(characters)

@@ -162,9 +162,14 @@ class Tables:
         """Seat one that ended; True when another attempt, or another grading, follows at once."""
         if isinstance(ended, Ungraded):
             seat.kept = ended
-            if may_replace and not seat.is_graded_again and ended.failure is not None:
+            if ended.failure is None:
+                return False
+            if may_replace and not seat.is_graded_again:
                 seat.is_graded_again = self._replacements.grants(ended.failure)
-                return seat.is_graded_again
+                if seat.is_graded_again:
+                    return True
+            if self._setup.hold is None:  # Nobody grades it again later: it is told as it ends, not with the round.
+                self._end(seat, ended.give_up())
             return False
         is_replaced = may_replace and isinstance(ended.outcome, Failure) and self._replacements.grants(ended.outcome)
         self._end(seat, ended, is_replaced=is_replaced)

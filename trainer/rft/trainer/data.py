@@ -8,7 +8,6 @@ from pathlib import Path
 from rft.core.dataset import DatasetRow, RowProblem, parse_rows
 from rft.core.errors import RftError
 from rft.core.ids import seed_63
-from rft.core.spec import ToolServer
 
 
 class BadDataset(RftError):
@@ -36,14 +35,6 @@ def read_rows(path: Path, *, param: str = "training_file") -> list[DatasetRow]:
                 raise BadDataset(f"{path.name}: {parsed}", param)
             rows.append(parsed)
     return rows
-
-
-def with_job_tools(rows: Sequence[DatasetRow], tools: Sequence[ToolServer]) -> list[DatasetRow]:
-    """Rows that carry no tools of their own get those that the job describes; `"tools": []` means none at all."""
-    described = tuple(tool.schema_of_job for tool in tools if tool.schema_of_job is not None)
-    if not described:
-        return list(rows)
-    return [row.model_copy(update={"tools": described}) if row.item.get("tools") is None else row for row in rows]
 
 
 def row_order(*, rows: int, batch_size: int, steps: int, seed: int) -> list[list[RowPlace]]:

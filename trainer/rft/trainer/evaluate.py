@@ -26,16 +26,17 @@ from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.at_once import all_at_once
 from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
+from rft.rollouts.group import with_job_tools
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.stats import rollout_stats
+from rft.rollouts.wiring import CustomerConnections, open_connections, rollout_setup
 from rft.trainer.background import Background
-from rft.trainer.data import read_rows, with_job_tools
+from rft.trainer.data import read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.run import read_spec, valid_rows
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
-from rft.trainer.wiring import Outside, open_outside, rollout_setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,18 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
     )
     background = Background()
     try:
-        outside = background.call(open_outside(spec, secrets))
+        connections = background.call(open_connections(spec, secrets))
         try:
             done: list[Evaluation] = []
             for step in sorted(set(wanted.steps)):
                 if step:  # An untrained adapter changes nothing, so that step 0 is the base model as it was loaded.
                     background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
-                done += background.call(_at_every_temperature(rows, spec, outside, engine, chat_format, step, wanted))
+                done += background.call(
+                    _at_every_temperature(rows, spec, connections, engine, chat_format, step, wanted)
+                )
             return done
         finally:
-            background.finish(outside.aclose(), engine.close())
+            background.finish(connections.aclose(), engine.close())
     finally:
         background.close()
 
@@ -96,7 +99,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
 async def _at_every_temperature(
     rows: Sequence[DatasetRow],
     spec: RunSpec,
-    outside: Outside,
+    connections: CustomerConnections,
     engine: Engine,
     chat_format: HermesChatFormat,
     step: int,
@@ -108,7 +111,7 @@ async def _at_every_temperature(
         samples = wanted.samples if temperature else 1
         done = await run_evaluation(
             rows,
-            setup=rollout_setup(spec.model_copy(update={"temperature": temperature}), outside, engine, chat_format),
+            setup=rollout_setup(spec.model_copy(update={"temperature": temperature}), connections, engine, chat_format),
             job_id=spec.job_id,
             job_seed=seed_63("evaluation", spec.seed, wanted.seed),
             step=step,

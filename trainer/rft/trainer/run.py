@@ -16,18 +16,18 @@ from pydantic import ValidationError
 
 from rft.core import run_layout
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RftError, RunAborted, SamplerError
+from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
 from rft.core.events import RunEnded, RunStarted
 from rft.core.spec import RunSecrets, RunSpec
+from rft.rollouts.group import with_job_tools
 from rft.rollouts.hermes import ChatTemplateError
 from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.background import Background
 from rft.trainer.begun import BegunRun
 from rft.trainer.checkpoints import Checkpoints
-from rft.trainer.data import BadDataset, read_rows, with_job_tools
+from rft.trainer.data import BadDataset, read_rows
 from rft.trainer.events import EventWriter
 from rft.trainer.steps import take_over
-from rft.trainer.watch import RunFailed, RunPaused
 
 log = logging.getLogger(__name__)
 _LOCK_PATIENCE_S = 20.0

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from rft.core.dataset import DatasetRow
+from rft.core.errors import RunPaused
 from rft.core.events import CheckpointInfo, Notice, Optimization, RolloutStats, StepDone, Timing
 from rft.core.group import Group
 from rft.core.rollout import Rollout
@@ -25,7 +26,6 @@ from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
 from rft.trainer.samples import TrainingRow, training_rows
 from rft.trainer.watch import (
-    RunPaused,
     Verdict,
     Watch,
     endpoint_down,

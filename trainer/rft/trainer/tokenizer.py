@@ -9,8 +9,8 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBas
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 from rft.core.base import JsonObject
+from rft.core.errors import RunFailed
 from rft.rollouts.control_tokens import ControlToken, ControlTokens
-from rft.trainer.watch import RunFailed
 
 _GENERIC = {"PreTrainedTokenizerFast", "TokenizersBackend"}
 

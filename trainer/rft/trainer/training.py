@@ -7,10 +7,12 @@ import torch
 
 from rft.core import run_layout
 from rft.core.dataset import DatasetRow
+from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hermes import HermesChatFormat
+from rft.rollouts.wiring import open_connections, open_hold, rollout_setup
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.begun import BegunRun
 from rft.trainer.engines.base import Engine
@@ -23,8 +25,7 @@ from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
 from rft.trainer.steps import Steps, Workplace
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
-from rft.trainer.watch import RunFailed, Watch
-from rft.trainer.wiring import open_hold, open_outside, rollout_setup
+from rft.trainer.watch import Watch
 
 
 def train(begun: BegunRun) -> None:
@@ -51,8 +52,8 @@ def _train(begun: BegunRun) -> None:
         valid = _fitting(begun.valid, "validation_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
-        outside = background.call(
-            open_outside(
+        connections = background.call(
+            open_connections(
                 spec,
                 secrets,
                 on_attempt=ledger.add,
@@ -61,8 +62,8 @@ def _train(begun: BegunRun) -> None:
                 open_rollouts=open_rollouts,
             )
         )
-        last.insert(0, partial(outside.aclose, background.stopped))
-        background.call(outside.tell_left_open(open_rollouts.left))
+        last.insert(0, partial(connections.aclose, background.stopped))
+        background.call(connections.tell_left_open(open_rollouts.left))
 
         def tell_redo(redone: RoundRedone) -> None:
             ledger.flush()  # Whatever was attempted for the void rollouts is told before they are void.
@@ -70,7 +71,7 @@ def _train(begun: BegunRun) -> None:
 
         setup = rollout_setup(
             spec,
-            outside,
+            connections,
             engine,
             chat_format,
             hold=hold,

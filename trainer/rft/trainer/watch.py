@@ -8,7 +8,7 @@ from math import isfinite
 from pydantic import ConfigDict
 
 from rft.core.base import Record
-from rft.core.errors import RftError
+from rft.core.errors import RunFailed
 from rft.core.events import Notice, Optimization, RolloutStats
 from rft.core.failure import Failure, Stage
 from rft.core.group import Group
@@ -22,22 +22,6 @@ _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
 _PARAMS = {Stage.GRADER: "method.reinforcement.grader", Stage.TOOL: "method.reinforcement.tools"}
 """Where in the order the customer named what is at a stage."""
-
-
-class RunFailed(RftError):
-    """The run cannot go on; the customer is told why."""
-
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.param = code, param
-
-
-class RunPaused(RftError):
-    """The run stops for something that is ours to mend, and goes on from its last checkpoint when it is resumed."""
-
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.param = code, param
 
 
 class Watch(Record):

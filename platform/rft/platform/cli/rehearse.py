@@ -17,17 +17,19 @@ from rich.table import Column, Table
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
+from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.jobs.masking import secrets_of
+from rft.platform.jobs.masking import masked_method, secrets_of
 from rft.platform.jobs.schemas import JobCreate
 from rft.platform.registry.resolution import validated
 from rft.platform.rehearsals.planning import to_plan, to_spec
+from rft.platform.rehearsals.repository import NewRehearsal
 from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.rehearsals.schemas import UNNAMED
 from rft.platform.settings import Settings
-from rft.rollouts.rehearsal import RehearsalSpec, rehearse
-from rft.rollouts.rehearsal_report import EndpointReport, RehearsalReport
+from rft.rollouts.rehearsal import rehearse
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 
 
 class CannotRehearse(RftError):
@@ -71,20 +73,29 @@ async def _run(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehears
         calls_per_rollout=wanted.calls_per_rollout,
         max_rollouts=wanted.max_rollouts,
     )
-    seed = 0 if order.seed is None else order.seed
-    spec = to_spec(f"rehearsal-{secrets.token_hex(12)}", seed, order.model, reinforcement, plan, settings)
-    return await _watched(spec, rows, order, is_quiet=is_quiet)
+    rehearsal = NewRehearsal(
+        id=f"rehearsal-{secrets.token_hex(12)}",
+        model=order.model,
+        training_file=order.training_file,
+        method=masked_method(order.method),
+        secrets=None,
+        seed=0 if order.seed is None else order.seed,
+        plan=plan,
+    )
+    return await _watched(to_spec(rehearsal, settings), plan, rows, secrets_of(order.method), is_quiet=is_quiet)
 
 
-async def _watched(spec: RehearsalSpec, rows: list[DatasetRow], order: JobCreate, *, is_quiet: bool) -> RehearsalReport:
+async def _watched(
+    spec: RunSpec, plan: RehearsalPlan, rows: list[DatasetRow], secrets: RunSecrets, *, is_quiet: bool
+) -> RehearsalReport:
     columns = (TextColumn("rehearsing"), BarColumn(), MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=is_quiet, transient=True) as progress:
-        bar = progress.add_task("", total=spec.plan.rollouts)
+        bar = progress.add_task("", total=plan.rollouts)
 
         def advance() -> None:
             progress.advance(bar)
 
-        return await rehearse(rows, spec, secrets_of(order.method), on_rollout=advance)
+        return await rehearse(rows, spec, plan, secrets, on_rollout=advance)
 
 
 def _read_order(wanted: Wanted) -> tuple[JobCreate, Path]:

@@ -1,5 +1,8 @@
 """From the customer's order to the run's specification."""
 
+from typing import Protocol
+
+from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
@@ -17,7 +20,23 @@ _TURNS_BEYOND_TOOL_CALLS = 2
 """The turn that learns of the used-up budget, and the last one."""
 
 
-def to_run_spec(job: JobRow, resolved: ResolvedHyperparameters, settings: Settings, base_model_path: str) -> RunSpec:
+class Ordered(Protocol):
+    """What a job's row and a rehearsal's have in common."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def method(self) -> JsonObject: ...
+
+
+def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Settings, base_model_path: str) -> RunSpec:
     """Everything the trainer is told; the header values travel apart."""
     order = Method.model_validate(job.method).reinforcement
     return RunSpec(

@@ -10,7 +10,6 @@ from rft.core.dataset import DatasetRow
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
 from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.jobs.schemas import Method
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import RequestedAction
 from rft.platform.lifecycle.owner import new_owner
@@ -96,17 +95,16 @@ class _Run:
             await asyncio.gather(work, watch, return_exceptions=True)
 
     async def _rehearse(self) -> RehearsalReport | JobError:
-        order, settings = Method.model_validate(self.row.method).reinforcement, self.place.settings
+        spec = to_spec(self.row, self.place.settings)
         try:
             secrets = await self._secrets()
-            rows = await self._rows([tool.name for tool in order.tools or []])
+            rows = await self._rows([tool.name for tool in spec.tools])
         except SecretsUnreadable as error:
             return JobError(code="secrets_unreadable", message=f"The header values cannot be read: {error}")
         except (BadSample, BytesMissing) as error:
             words = f"The file {self.row.training_file} cannot be used: {error}"
             return JobError(code="invalid_training_file", message=words, param="training_file")
-        spec = to_spec(self.row.id, self.row.seed, self.row.model, order, self.row.plan, settings)
-        return await rehearse(rows, spec, secrets)
+        return await rehearse(rows, spec, self.row.plan, secrets)
 
     async def _secrets(self) -> RunSecrets:
         async with self.place.database.transaction() as connection:

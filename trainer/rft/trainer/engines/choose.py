@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import cast
 
 from rft.core import spec as run_spec
+from rft.core.errors import RunFailed
 from rft.core.spec import RunSpec
 from rft.rollouts.hermes import HermesChatFormat
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports
 from rft.trainer.policy import load_base_model, max_context_tokens
-from rft.trainer.watch import RunFailed
 
 Factory = Callable[[Path, RunSpec, HermesChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""

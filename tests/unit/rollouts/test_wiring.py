@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded
 from rft.core.failure import FailureCode, Stage
 from rft.core.graders import (
@@ -24,11 +25,10 @@ from rft.egress.signing import new_secret
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.wiring import known_endpoints, open_client, open_connections, open_hold
 from rft.testing.samplers_time import run_in_virtual_time
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
-from rft.trainer.watch import RunFailed
-from rft.trainer.wiring import known_endpoints, open_client, open_hold, open_outside
 
 GRADER = EndpointGrader(name="letters", url="http://127.0.0.1:9/grade")
 JUDGE = JudgeServer(base_url="http://127.0.0.1:8/v1")
@@ -51,9 +51,9 @@ def spec(grader: GraderSpec = GRADER, **more: Any) -> RunSpec:
 
 
 async def kinds(wanted: RunSpec) -> tuple[type, type, type]:
-    outside = await open_outside(wanted, RunSecrets())
-    await outside.aclose()
-    return type(outside.tools), type(outside.grader), type(outside.group_grader)
+    connections = await open_connections(wanted, RunSecrets())
+    await connections.aclose()
+    return type(connections.tools), type(connections.grader), type(connections.group_grader)
 
 
 async def test_calls_are_made_here_unless_a_gateway_service_is_named() -> None:
@@ -68,15 +68,17 @@ async def test_calls_are_made_here_unless_a_gateway_service_is_named() -> None:
 
 async def test_a_judge_grader_without_a_judge_fails_the_run_in_words() -> None:
     with pytest.raises(RunFailed, match="needs a judge server") as failed:
-        await open_outside(spec(RULER), RunSecrets())
+        await open_connections(spec(RULER), RunSecrets())
     assert (failed.value.code, failed.value.param) == ("unusable_grader", "method.reinforcement.grader")
 
 
 async def test_there_is_a_host_only_where_a_tool_wants_to_be_told() -> None:
-    outside = await open_outside(spec(), RunSecrets())
-    await outside.aclose()
-    assert outside.host is not None
-    quiet = await open_outside(spec(tools=(ToolServer(name="search", server_url="http://127.0.0.1:9/"),)), RunSecrets())
+    connections = await open_connections(spec(), RunSecrets())
+    await connections.aclose()
+    assert connections.host is not None
+    quiet = await open_connections(
+        spec(tools=(ToolServer(name="search", server_url="http://127.0.0.1:9/"),)), RunSecrets()
+    )
     await quiet.aclose()
     assert quiet.host is None
 

@@ -1,4 +1,7 @@
-"""From a run's specification to its ways out of the house: client, gateways, host, hold, and who is blamed for what."""
+"""From a run's specification to its connections: client, gateways, host, hold, and who is blamed for what.
+
+A training run and a rehearsal are put together here alike.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rft.core.attempt import Attempt
+from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded, RolloutBegan, RoundRedone
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
@@ -21,15 +25,13 @@ from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import ToolGateway
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.hold import Culprit, Hold
-from rft.rollouts.sampler import Sampler
+from rft.rollouts.sampler import ChatFormat, Sampler
 from rft.rollouts.setup import RolloutSetup
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
 from rft.tool_gateway.rollout_ends import OpenRollouts
-from rft.trainer.watch import RunFailed
 
 _MARGIN_S = 60.0
 """A hold gives up before the calls that wait for the same endpoint do."""
@@ -41,8 +43,8 @@ OnChange = Callable[[BreakerChange], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """A run's ways to the customer's servers. Made inside the loop that uses them, closed in it."""
+class CustomerConnections:
+    """A run's connections to the customer's servers. Made inside the loop that uses them, closed in it."""
 
     client: EndpointClient
     tools: ToolGateway
@@ -69,7 +71,7 @@ class Outside:
         await self.client.aclose()
 
 
-async def open_outside(
+async def open_connections(
     spec: RunSpec,
     secrets: RunSecrets,
     *,
@@ -77,9 +79,13 @@ async def open_outside(
     on_change: OnChange | None = None,
     launch: int = 1,
     open_rollouts: OpenRollouts | None = None,
-) -> Outside:
-    """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed."""
-    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change)
+    limits: Limits | None = None,
+) -> CustomerConnections:
+    """`on_attempt` gets every line of the ledger, `on_change` what breakers do. Raises RunFailed.
+
+    `limits`: others than those that follow from the specification.
+    """
+    client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, limits=limits)
     tools = _tools(spec, secrets, client, on_attempt, on_change, launch, open_rollouts)
     # Where a service makes the calls, it tells the beginnings and ends, too.
     host = (
@@ -90,7 +96,7 @@ async def open_outside(
         )
     )
     grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, launch)
-    return Outside(
+    return CustomerConnections(
         client=client,
         tools=tools,
         grader=grader,
@@ -105,13 +111,14 @@ def open_client(
     *,
     on_attempt: OnAttempt | None = None,
     on_change: OnChange | None = None,
+    limits: Limits | None = None,
 ) -> EndpointClient:
     """The run's own connections and limits."""
     return EndpointClient.open(
         retry=spec.retry,
         allow_loopback=spec.allow_loopback,
         allow_cidrs=spec.allow_cidrs,
-        limits=_limits(spec, on_change),
+        limits=limits or _limits(spec, on_change),
         caps=SizeCaps(request_bytes=spec.max_call_bytes, reply_bytes=spec.max_reply_bytes),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
@@ -208,9 +215,9 @@ def open_hold(
 
 def rollout_setup(
     spec: RunSpec,
-    outside: Outside,
+    connections: CustomerConnections,
     engine: Sampler,
-    chat_format: HermesChatFormat,
+    chat_format: ChatFormat,
     *,
     hold: Hold | None = None,
     deadlines: Deadlines | None = None,
@@ -221,10 +228,10 @@ def rollout_setup(
     return RolloutSetup(
         sampler=engine,
         chat_format=chat_format,
-        tools=outside.tools,
-        grader=outside.grader,
-        group_grader=outside.group_grader,
-        host=outside.host,
+        tools=connections.tools,
+        grader=connections.grader,
+        group_grader=connections.group_grader,
+        host=connections.host,
         grader_name=spec.grader.name,
         budgets=spec.budgets,
         temperature=spec.temperature,
