@@ -9,14 +9,14 @@ from rft.core.grade import CODE_ERRORS, SAMPLE_PARSE_ERROR
 from rft.core.messages import CallMistake, http_mistake
 from rft.core.rollout import StopReason
 from rft.egress.retry import RETRYABLE
-from rft.rollouts.remedies import REMEDIES, Remedy
+from rft.rollouts.failure_actions import FAILURE_ACTIONS, FailureAction
 from rft.rollouts.replacements import is_worth_another_attempt
 
 PAGE = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "docs" / "blame.md"
 TOO_MANY = {
-    Remedy.WAIT: "held",
-    Remedy.MEND_ORDER: "job fails",
-    Remedy.MEND_PLATFORM: "done again, then paused",
+    FailureAction.WAIT: "held",
+    FailureAction.FAIL_JOB: "job fails",
+    FailureAction.REDO_ROUND: "done again, then paused",
 }
 
 
@@ -56,4 +56,4 @@ def test_the_page_tells_the_treatment_of_each_failure(code: FailureCode) -> None
     assert sent_again == ("yes" if code in RETRYABLE else "no")
     is_replaced = code is not FailureCode.CANCELLED and is_worth_another_attempt(failure)
     assert replaced == ("yes" if is_replaced else "no")
-    assert too_many == TOO_MANY[REMEDIES[code]]
+    assert too_many == TOO_MANY[FAILURE_ACTIONS[code]]

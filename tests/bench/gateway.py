@@ -21,7 +21,7 @@ import overload
 from load import ITEM, ROOT, SEARCH, endpoint_process, tool_call
 
 from rft.core.base import JsonObject
-from rft.core.garbage import collect_rarely
+from rft.core.gc_tuning import collect_rarely
 from rft.core.spec import ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import uvicorn
 from fastapi import FastAPI
 
-from rft.core.garbage import collect_rarely
+from rft.core.gc_tuning import collect_rarely
 from rft.gateway_service.settings import ServiceSettings
 
 _GRACE_S = 10

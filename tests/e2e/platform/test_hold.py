@@ -1,4 +1,4 @@
-"""An endpoint goes away in the middle of a run: the job waits, no seat is lost, and the same step goes on."""
+"""An endpoint goes away in the middle of a run: the job waits, no slot is lost, and the same step goes on."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_a_job_is_held_while_its_endpoint_is_down_and_loses_nothing(
     assert over.to_dict(warnings=False)["hold"] is None
     steps = steps_of(client, job.id)
     assert [step["step"] for step in steps] == list(range(STEPS + 1))
-    # What failed meanwhile is counted as excluded, and made good for: every seat of every group has its grade.
+    # What failed meanwhile is counted as excluded, and made good for: every slot of every group has its grade.
     assert [step["train"]["graded"] for step in steps[1:]] == [BURST] * STEPS
     codes = [event.data.get("code") for event in events_of(client, job.id) if event.data]
     assert codes.index("held") < codes.index("hold_ended")

@@ -66,8 +66,8 @@ class Loss:
         monkeypatch.setattr(GRPOTrainer, "_compute_loss", read)
 
 
-def seats(told: Sequence[RolloutDone]) -> list[list[RolloutDone]]:
-    """The groups of a step: who sat last in each seat."""
+def slots(told: Sequence[RolloutDone]) -> list[list[RolloutDone]]:
+    """The groups of a step: the last rollout of each slot."""
     last = {(one.key.row_index, one.key.index): one for one in sorted(told, key=lambda one: one.key.attempt)}
     by_row = groupby(sorted(last.items()), key=lambda item: item[0][0])
     return [[one for _, one in group] for _, group in by_row]
@@ -76,7 +76,7 @@ def seats(told: Sequence[RolloutDone]) -> list[list[RolloutDone]]:
 def expected_rows(told: Sequence[RolloutDone]) -> list[tuple[int, float]]:
     """Graded rollouts of groups with signal, their advantages over the graded ones of the group alone."""
     rows: list[tuple[int, float]] = []
-    for group in seats(told):
+    for group in slots(told):
         rewards = [one.outcome.reward if isinstance(one.outcome, Grade) else None for one in group]
         rows.extend(
             (one.completion_tokens, advantage)

@@ -24,8 +24,8 @@ from rft.rollouts.stats import rollout_stats
 from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_tokenizer import ByteTokenizer
+from rft.trainer.run_health import RunHealth, judge_code, judge_step
 from rft.trainer.samples import training_rows
-from rft.trainer.watch import Watch, judge_code, judge_step
 
 F1 = """
 def grade(sample, item):
@@ -108,7 +108,7 @@ async def test_bad_json_is_zero_and_is_not_rewarded_by_exclusion() -> None:
     assert stats.grader_scores_mean == {"f1": pytest.approx(2.5 / 6)}
     assert stats.model_errors == {"sample_parse_error": 6}
     assert judge_code(done.groups, step=1, is_trained_on=True) == (), "no code raised"
-    assert judge_step(Watch(), done.groups, step=1).is_trainable
+    assert judge_step(RunHealth(), done.groups, step=1).is_trainable
     assert len(training_rows(done.groups)) == 12
 
 

@@ -25,7 +25,7 @@ from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.grader import close_grader
-from rft.rollouts.remedies import Remedy, remedy_of
+from rft.rollouts.failure_actions import FailureAction, action_for
 from tests.integration.graders import honest, hostile
 from tests.integration.waiting import until
 from tests.unit.grader_gateway.builtin.finished import finished
@@ -213,7 +213,7 @@ async def test_a_number_beyond_all_scores_is_no_zero_but_a_failure(value: str) -
     assert isinstance(failure, Failure)
     assert (failure.stage, failure.code, failure.endpoint) == (Stage.GRADER, FailureCode.INVALID_SCORE, "code")
     assert "which lies beyond 1e+15" in failure.message
-    assert remedy_of(failure) is Remedy.MEND_ORDER
+    assert action_for(failure) is FailureAction.FAIL_JOB
 
 
 async def test_errors_do_not_show_the_paths_of_this_machine() -> None:

@@ -115,12 +115,12 @@ def test_a_failed_rollout_is_replaced_in_its_seat(rows: list[DatasetRow], make_s
     )
     assert [len(group.rollouts) for group in done.groups] == [4] * 4
     (failed,) = done.replaced
-    seat = done.groups[failed.key.row_index].rollouts[failed.key.index]
+    slot = done.groups[failed.key.row_index].rollouts[failed.key.index]
     assert isinstance(failed.outcome, Failure)
-    assert (failed.reward, seat.reward) == (None, 1.0)
-    assert (failed.key.attempt, seat.key.attempt) == (0, 1)
-    assert seat.trace_id != failed.trace_id
-    assert seat.key.seed != failed.key.seed
+    assert (failed.reward, slot.reward) == (None, 1.0)
+    assert (failed.key.attempt, slot.key.attempt) == (0, 1)
+    assert slot.trace_id != failed.trace_id
+    assert slot.key.seed != failed.key.seed
     assert Counter(was_replaced for _, was_replaced in ended) == {True: 1, False: 16}
     assert [rollout for rollout, was_replaced in ended if was_replaced] == [failed]
 
@@ -141,7 +141,7 @@ def test_nothing_is_replaced_any_more_once_half_of_the_step_failed(
     tools = FailingTools(1000)
     done = step(rows, make_setup(TURNS, tools=tools), replacement_share=1.0)
     assert len(done.replaced) == 8
-    assert len(tools.calls) == 24  # 16 seats and 8 vain attempts, not 32.
+    assert len(tools.calls) == 24  # 16 slots and 8 vain attempts, not 32.
     assert all(reward is None for group in done.groups for reward in group.rewards_G)
 
 

@@ -15,7 +15,7 @@ from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import HoldRule
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
@@ -151,7 +151,7 @@ def test_a_grader_that_breaks_on_the_answer_itself_is_not_asked_again(
 ) -> None:
     book, host = Book(), Host()
     grader = Grader(1e9, FailureCode.GRADER_ERROR)
-    with pytest.raises(RoundHopeless, match="grader_error"):
+    with pytest.raises(UnrecoverableRound, match="grader_error"):
         step(rows, make_setup(TURNS, grader=grader, hold=book.hold(), host=host), book)
     assert (len(grader.gradings), len(host.ends)) == (16, 16)
 

@@ -18,7 +18,7 @@ from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.hold import Culprit, Hold
+from rft.rollouts.hold import FailingEndpoint, Hold
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
@@ -179,5 +179,5 @@ def test_a_held_round_ranks_again_and_keeps_the_grades_that_were_given(
     assert len(ended) == 6
 
 
-def no_breaker(change: BreakerChange) -> Culprit:
+def no_breaker(change: BreakerChange) -> FailingEndpoint:
     raise AssertionError(f"there is no breaker here: {change}")

@@ -16,8 +16,16 @@ from rft.egress.breaker import BreakerState
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.hold import OPEN_FOR_S, Culprit, Hold, HoldExpired, RoundHopeless, culprit_of, trial_waits
-from rft.rollouts.remedies import Remedy, remedy_of
+from rft.rollouts.failure_actions import FailureAction, action_for
+from rft.rollouts.hold import (
+    OPEN_FOR_S,
+    FailingEndpoint,
+    Hold,
+    HoldExpired,
+    UnrecoverableRound,
+    failing_endpoint_of,
+    trial_waits,
+)
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 
 RULE = HoldRule(max_s=100.0)
@@ -28,8 +36,8 @@ def change(state: BreakerState, endpoint: str = "http://a/tool") -> BreakerChang
     return BreakerChange(endpoint, state, AttemptFailure(FailureCode.SERVER_ERROR, "answered 503"))
 
 
-def blame(broken: BreakerChange) -> Culprit:
-    return Culprit(Stage.TOOL, f"tool {broken.endpoint!r}", "answered 503")
+def blame(broken: BreakerChange) -> FailingEndpoint:
+    return FailingEndpoint(Stage.TOOL, f"tool {broken.endpoint!r}", "answered 503")
 
 
 def held_run(
@@ -207,8 +215,8 @@ ORDER = {FailureCode.OVERSIZE_REQUEST, FailureCode.GRADER_ERROR, FailureCode.INV
 @pytest.mark.parametrize("code", list(FailureCode))
 def test_every_code_has_one_remedy_and_only_endpoints_are_waited_for(code: FailureCode) -> None:
     ours = FAULTS[code] is Fault.PLATFORM
-    wanted = Remedy.MEND_PLATFORM if ours else Remedy.MEND_ORDER if code in ORDER else Remedy.WAIT
-    assert remedy_of(failure(code)) is wanted
+    wanted = FailureAction.REDO_ROUND if ours else FailureAction.FAIL_JOB if code in ORDER else FailureAction.WAIT
+    assert action_for(failure(code)) is wanted
 
 
 def test_a_hopeless_round_is_named_after_its_most_frequent_code_and_where_that_happened() -> None:
@@ -218,10 +226,10 @@ def test_a_hopeless_round_is_named_after_its_most_frequent_code_and_where_that_h
         failure(FailureCode.OVERSIZE_REQUEST),
         *[failure(FailureCode.GRADER_ERROR, "judge", Stage.GRADER)] * 2,
     ]
-    hopeless = RoundHopeless(failures, rollouts=8)
-    assert (hopeless.code, hopeless.culprit.endpoint) == (FailureCode.OVERSIZE_REQUEST, "tool 'search'")
-    assert "oversize_request" in str(hopeless)
-    assert hopeless.culprit.reason == "3 of 8 rollouts failed, for example: search is down"
+    unrecoverable = UnrecoverableRound(failures, rollouts=8)
+    assert (unrecoverable.code, unrecoverable.failing.endpoint) == (FailureCode.OVERSIZE_REQUEST, "tool 'search'")
+    assert "oversize_request" in str(unrecoverable)
+    assert unrecoverable.failing.reason == "3 of 8 rollouts failed, for example: search is down"
 
 
 def test_the_culprit_is_where_most_rollouts_failed() -> None:
@@ -231,10 +239,10 @@ def test_the_culprit_is_where_most_rollouts_failed() -> None:
         failure(FailureCode.SERVER_ERROR),
         failure(FailureCode.TIMEOUT, None, Stage.GRADER),
     ]
-    culprit = culprit_of(failures, rollouts=8)
-    assert (culprit.stage, culprit.endpoint) == (Stage.TOOL, "tool 'search'")
-    assert culprit.reason == "4 of 8 rollouts failed, for example: search is down"
-    assert culprit_of(failures[3:], rollouts=8).endpoint == "the grader"
+    failing = failing_endpoint_of(failures, rollouts=8)
+    assert (failing.stage, failing.endpoint) == (Stage.TOOL, "tool 'search'")
+    assert failing.reason == "4 of 8 rollouts failed, for example: search is down"
+    assert failing_endpoint_of(failures[3:], rollouts=8).endpoint == "the grader"
 
 
 @given(st.floats(0.1, 100.0), st.floats(0.1, 1000.0))

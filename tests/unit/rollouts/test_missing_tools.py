@@ -109,7 +109,7 @@ def test_nearly_all_means_more_than_nine_in_ten(
 def test_a_trial_that_does_not_call_the_tool_does_not_end_the_hold(
     rows: list[DatasetRow], make_setup: MakeSetup
 ) -> None:
-    """Its grade says nothing about the tool; it is a good rollout all the same, and keeps its seat."""
+    """Its grade says nothing about the tool; it is a good rollout all the same, and keeps its slot."""
     book, calls = Book(), MissingUntil(20.0)
     setup = make_setup(TURNS, tools=calls, hold=book.hold())
     sampler = setup.sampler

@@ -18,7 +18,7 @@ from rft.core.rollout import Rollout, RolloutKey
 from rft.grader_gateway.contract import to_sample
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.hermes import HermesChatFormat
-from rft.rollouts.loop import Ungraded, run_and_grade, run_rollout
+from rft.rollouts.loop import PendingGrade, run_and_grade, run_rollout
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
@@ -151,7 +151,7 @@ def test_a_rollout_that_only_lacks_its_grade_keeps_its_id(
     async def main() -> Rollout:
         setup = make_setup(TURNS, grader=FunctionGrader(judge), on_begun=seen.note)
         ended = await run_and_grade(row, key, setup)
-        while isinstance(ended, Ungraded):
+        while isinstance(ended, PendingGrade):
             await asyncio.sleep(1.0)
             ended = await ended.grade_again()
         return ended

@@ -18,9 +18,9 @@ from rft.core.spec import HoldRule
 from rft.egress.limits import BreakerChange
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
+from rft.rollouts.failure_actions import FAILURE_ACTIONS, FailureAction
 from rft.rollouts.group import StepRow
-from rft.rollouts.hold import Culprit, Hold, HoldExpired, RoundHopeless
-from rft.rollouts.remedies import REMEDIES, Remedy
+from rft.rollouts.hold import FailingEndpoint, Hold, HoldExpired, UnrecoverableRound
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
@@ -66,7 +66,7 @@ class Book:
         return [(at, event.type) for at, event in self.told]
 
 
-def no_breaker(change: BreakerChange) -> Culprit:
+def no_breaker(change: BreakerChange) -> FailingEndpoint:
     raise AssertionError(f"there is no breaker here: {change}")
 
 
@@ -174,7 +174,7 @@ def test_a_refused_address_is_waited_for_since_its_name_may_come_to_lead_elsewhe
     assert book.kinds == [(0.0, "hold_began"), (30.0, "hold_ended")]
 
 
-ORDER = [code for code, remedy in REMEDIES.items() if remedy is Remedy.MEND_ORDER]
+ORDER = [code for code, action in FAILURE_ACTIONS.items() if action is FailureAction.FAIL_JOB]
 
 
 @pytest.mark.parametrize("code", ORDER)
@@ -183,9 +183,11 @@ def test_what_no_waiting_heals_ends_the_step_at_once_with_its_rollouts_told(
 ) -> None:
     book = Book()
     tools = DownUntil(0.0, code, is_unlucky=lambda number: number <= 5)
-    with pytest.raises(RoundHopeless, match=f"ended with {code}.*because of tool 'search': 5 of 16 rollouts") as error:
+    with pytest.raises(
+        UnrecoverableRound, match=f"ended with {code}.*because of tool 'search': 5 of 16 rollouts"
+    ) as error:
         step(rows, make_setup(TURNS, tools=tools, hold=book.hold()), book)
-    assert (error.value.code, error.value.culprit.stage) == (code, Stage.TOOL)
+    assert (error.value.code, error.value.failing.stage) == (code, Stage.TOOL)
     assert book.told == []
     assert [at for at, _ in book.ended] == [0.0] * 16
     assert [rollout.reward for _, rollout in book.ended].count(None) == 5
@@ -312,7 +314,7 @@ def test_whatever_fails_when_a_round_comes_out_usable_and_keeps_what_was_graded(
         rollout for group in done.groups for rollout in group.rollouts
     ]
     graded = Counter((r.key.row_index, r.key.index) for _, r in book.ended if r.reward is not None)
-    assert max(graded.values(), default=1) == 1, "a graded seat is never filled again"
+    assert max(graded.values(), default=1) == 1, "a graded slot is never filled again"
     assert len(book.ended) == 16 + len(done.replaced)
     kinds = [event.type for _, event in book.told]
     assert kinds == ["hold_began", "hold_ended"] * (len(kinds) // 2)

@@ -1,5 +1,6 @@
 """The three best and the newest stay; what a crash left half done goes."""
 
+import json
 from pathlib import Path
 
 from rft.core import run_layout
@@ -8,8 +9,8 @@ from rft.core.events import CheckpointInfo, EventLine, StepDone, Timing
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.events import EventWriter
+from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import take_over
-from rft.trainer.watch import Watch
 from tests.unit.trainer.by_hand import group_of, trace_of
 
 
@@ -27,7 +28,7 @@ def record(checkpoints: Checkpoints, step: int, valid: float | None) -> StepReco
         timing=Timing(sampling_s=0, tools_s=0, grading_s=0, training_s=0, eval_s=0, full_step_s=0),
         checkpoint=CheckpointInfo(path=run_layout.checkpoint_dir(step), kept_steps=kept),
     )  # fmt: skip
-    return StepRecord(step_done=done, watch=Watch(without_signal=step))
+    return StepRecord(step_done=done, health=RunHealth(without_signal=step))
 
 
 def on_disk(checkpoints: Checkpoints) -> set[int]:
@@ -54,7 +55,7 @@ def test_another_process_finds_the_same_and_removes_what_is_incomplete(tmp_path:
     assert on_disk(again) == {0, 1, 2}
     assert again.latest is not None
     assert again.latest.step_done.step == 2
-    assert again.latest.watch.without_signal == 2
+    assert again.latest.health.without_signal == 2
     assert again.best_step == 2
 
 
@@ -94,3 +95,10 @@ def test_rollouts_that_a_hold_made_good_are_not_held_against_a_step() -> None:
     failed = [rollout for rollout in lost.rollouts if rollout.reward is None]
     assert as_ranked(1, None, rollout_stats([made_good], failed * 6)).graded_share == 1.0
     assert as_ranked(1, None, rollout_stats([lost], failed * 6)).graded_share == 0.5
+
+
+def test_a_checkpoint_of_an_older_version_says_watch(tmp_path: Path) -> None:
+    written = record(Checkpoints(tmp_path), 2, 0.5)
+    older = json.loads(written.model_dump_json())
+    older["watch"] = older.pop("health")
+    assert StepRecord.model_validate(older) == written

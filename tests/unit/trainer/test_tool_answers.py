@@ -8,7 +8,7 @@ from rft.core.events import Notice
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.turns import Trace, Turn
-from rft.trainer.watch import Watch, judge_step, judge_tools
+from rft.trainer.run_health import RunHealth, judge_step, judge_tools
 from tests.unit.trainer.by_hand import rollout_of
 
 Answers = Sequence[tuple[str, int | str]]
@@ -37,7 +37,7 @@ def groups(*rollouts: Answers, rewards: tuple[float, float] = (0.0, 0.0)) -> lis
 
 
 def told(*rollouts: Answers, step: int = 3) -> list[Notice]:
-    return list(judge_tools(Watch(), groups(*rollouts), step=step).notices)
+    return list(judge_tools(RunHealth(), groups(*rollouts), step=step).notices)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def test_what_is_not_nearly_every_call_or_never_reached_the_tool_is_not_told(ans
 
 
 def test_each_tool_is_told_of_once_for_each_status() -> None:
-    first = judge_tools(Watch(), groups([("search", 404)] * 9, []), step=1)
+    first = judge_tools(RunHealth(), groups([("search", 404)] * 9, []), step=1)
     assert len(first.notices) == 1
-    again = judge_tools(first.watch, groups([("search", 404)] * 9, []), step=2)
-    assert (again.notices, again.watch) == ((), first.watch)
-    other = judge_tools(again.watch, groups([("search", 422)] * 9, []), step=3)
+    again = judge_tools(first.health, groups([("search", 404)] * 9, []), step=2)
+    assert (again.notices, again.health) == ((), first.health)
+    other = judge_tools(again.health, groups([("search", 422)] * 9, []), step=3)
     assert [notice.data and notice.data["status"] for notice in other.notices] == [422]
-    assert Watch.model_validate_json(other.watch.model_dump_json()) == other.watch
+    assert RunHealth.model_validate_json(other.health.model_dump_json()) == other.health
 
 
 def no_signal(*rollouts: Answers) -> Notice:
-    (notice,) = judge_step(Watch(), groups(*rollouts), step=1, is_last=True).notices
+    (notice,) = judge_step(RunHealth(), groups(*rollouts), step=1, is_last=True).notices
     assert notice.code == "no_signal"
     return notice
 
@@ -109,4 +109,4 @@ def test_without_signal_the_dataset_is_named_where_the_tools_answered() -> None:
 
 def test_a_step_with_signal_says_nothing_of_it() -> None:
     mixed = groups([("search", 404)] * 8, [("search", 404)], rewards=(0.0, 1.0))
-    assert judge_step(Watch(), mixed, step=1).notices == ()
+    assert judge_step(RunHealth(), mixed, step=1).notices == ()

@@ -53,7 +53,7 @@ class Conversation:
     """Its request waits for the engine to let it in."""
     cut_tokens: int = 0
     """Tokens of a sample that was broken off: in no trace, but told."""
-    is_host_told: bool = False
+    is_host_notified: bool = False
     """The host was told, or may have been, that the rollout begins."""
 
     def __post_init__(self) -> None:
@@ -63,20 +63,20 @@ class Conversation:
             setup.tools, self.row, self.trace_id, setup.budgets.max_tool_calls, setup.chat_format.count_tokens
         )
 
-    async def tell_host(self) -> None:
+    async def notify_started(self) -> None:
         """Let the customer's servers make what the rollout needs. Raises BrokenOff."""
         host = self.setup.host
         if host is None:
             return
-        self.is_host_told = True
+        self.is_host_notified = True
         with self._held_by(Stage.TOOL):
             failure = await host.started(item=self.row.item, trace_id=self.trace_id)
         if failure is not None:
             raise BrokenOff(failure)
 
-    def farewell(self, outcome: Grade | Failure | None) -> None:
+    def notify_ended(self, outcome: Grade | Failure | None) -> None:
         """Let the customer's servers free it; None for a cancelled rollout."""
-        if self.setup.host is not None and self.is_host_told:
+        if self.setup.host is not None and self.is_host_notified:
             self.setup.host.ended(trace_id=self.trace_id, outcome=outcome)
 
     async def converse(self) -> StopReason:

@@ -1,4 +1,4 @@
-"""Deadlines of rollouts that stand still while nobody under way is to blame for waiting."""
+"""Deadlines of rollouts that stand still while a rollout waits for what is not its own doing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator

@@ -9,10 +9,10 @@ from rft.core.events import RoundRedone
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.rollouts.group import StepRow, group_keys, next_attempt
-from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.group_state import GroupState, OnRollout, RoundState
+from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import LostRollouts, RoundLost
 from rft.rollouts.replacements import Replacements
-from rft.rollouts.seats import OnRollout, Table, Tables
 from rft.rollouts.setup import RolloutSetup
 
 
@@ -21,9 +21,9 @@ class StepRollouts:
     """What a step's rollouts came to."""
 
     groups: list[Group]
-    """One per row, in order; each holds exactly group_size rollouts, the last attempt of each seat."""
+    """One per row, in order; each holds exactly group_size rollouts, the last attempt of each slot."""
     replaced: list[Rollout]
-    """Failed rollouts whose seat another attempt took; excluded, but counted and shown."""
+    """Failed rollouts whose slot another attempt took; excluded, but counted and shown."""
 
 
 async def run_step(
@@ -39,8 +39,8 @@ async def run_step(
 ) -> StepRollouts:
     """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
 
-    Raises HoldExpired, RoundHopeless where too many failed in a way that waiting does not heal, and RoundLost where
-    the platform lost too many twice.
+    Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
+    where the platform lost too many twice.
     """
     keys = [
         group_keys(
@@ -100,7 +100,7 @@ async def _round(
     if not lost.is_too_many:
         return done
     what = f"step {step}" if is_trained_on else f"the evaluation of step {step}"
-    words = lost.in_words(what)
+    message = lost.in_words(what)
     if setup.on_redo is not None:
         setup.on_redo(
             RoundRedone(
@@ -109,7 +109,7 @@ async def _round(
                 rollouts=lost.rollouts,
                 lost=len(lost.failures),
                 failures_by_code=lost.by_code,
-                message=f"All rollouts of {what} are done anew: {words}",
+                message=f"All rollouts of {what} are done anew: {message}",
             )
         )
     keys = [[next_attempt(rollout.key) for rollout in group.rollouts] for group in done.groups]
@@ -132,17 +132,17 @@ async def _roll_out(
 ) -> StepRollouts:
     """One round as it comes out."""
     replacements = Replacements(rollouts=sum(len(row_keys) for row_keys in keys), share=replacement_share)
-    tables = [Table.laid(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
-    round_of_tables = Tables(tables, setup, replacements, on_rollout, is_trained_on=is_trained_on)
+    groups = [GroupState.empty(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
+    state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:
         async with setup.hold.round(step) if setup.hold is not None else nullcontext():
-            await round_of_tables.fill()
-    except (HoldExpired, RoundHopeless):
-        round_of_tables.settle()  # These are told, although nothing is made of them.
+            await state.fill()
+    except (HoldExpired, UnrecoverableRound):
+        state.settle()  # These are told, although nothing is made of them.
         raise
     except ExceptionGroup as errors:
         # Only `on_rollout` can raise here; the caller wants its exception, not our wrapping.
         raise errors.exceptions[0] from errors
     finally:
-        round_of_tables.abandon()
-    return StepRollouts([table.group() for table in tables], replacements.replaced)
+        state.abandon()
+    return StepRollouts([group.group() for group in groups], replacements.replaced)

@@ -37,5 +37,5 @@ def group_keys(
 
 
 def next_attempt(key: RolloutKey) -> RolloutKey:
-    """The key of the rollout that replaces a failed one: new seed, same seat in the group."""
+    """The key of the rollout that replaces a failed one: new seed, same slot in the group."""
     return key.model_copy(update={"attempt": key.attempt + 1})

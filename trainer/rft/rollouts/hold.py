@@ -27,8 +27,8 @@ _TRIALS = "trials"
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
-    """Whom a run waits for."""
+class FailingEndpoint:
+    """The endpoint that a run waits for."""
 
     stage: Stage
     endpoint: str
@@ -40,29 +40,31 @@ class Culprit:
 class HoldExpired(RftError):
     """An endpoint was down for longer than the run may wait."""
 
-    def __init__(self, culprit: Culprit, held_s: float) -> None:
-        super().__init__(f"The run was held for {held_s:.0f} s because of {culprit.endpoint}: {culprit.reason}")
-        self.culprit = culprit
+    def __init__(self, failing: FailingEndpoint, held_s: float) -> None:
+        super().__init__(f"The run was held for {held_s:.0f} s because of {failing.endpoint}: {failing.reason}")
+        self.failing = failing
 
 
-class RoundHopeless(RftError):
+class UnrecoverableRound(RftError):
     """Too many rollouts of a round failed in a way that comes out the same, however long the run waits."""
 
     def __init__(self, failures: Sequence[Failure], *, rollouts: int) -> None:
         """Needs at least one failure."""
         (self.code, _), *_ = Counter(failure.code for failure in failures).most_common(1)
-        self.culprit = culprit_of([failure for failure in failures if failure.code is self.code], rollouts=rollouts)
+        self.failing = failing_endpoint_of(
+            [failure for failure in failures if failure.code is self.code], rollouts=rollouts
+        )
         super().__init__(
             f"Too many rollouts of a step ended with {self.code}, which waiting does not heal, because of"
-            f" {self.culprit.endpoint}: {self.culprit.reason}"
+            f" {self.failing.endpoint}: {self.failing.reason}"
         )
 
 
-def culprit_of(failures: Sequence[Failure], *, rollouts: int) -> Culprit:
+def failing_endpoint_of(failures: Sequence[Failure], *, rollouts: int) -> FailingEndpoint:
     """Where most of a round's failures happened, with one of them as the reason. Needs at least one."""
     (stage, name), _ = Counter((failure.stage, failure.endpoint) for failure in failures).most_common(1)[0]
     example = next(failure for failure in failures if (failure.stage, failure.endpoint) == (stage, name))
-    return Culprit(
+    return FailingEndpoint(
         stage=stage,
         endpoint=f"{stage} {name!r}" if name else f"the {stage}",
         reason=f"{len(failures)} of {rollouts} rollouts failed, for example: {example.message}",
@@ -78,10 +80,10 @@ def trial_waits(rule: HoldRule) -> Iterator[float]:
 
 
 @dataclass(slots=True)
-class _Spell:
-    """One stretch of being held."""
+class _HoldPeriod:
+    """One time of being held, from its beginning to its end."""
 
-    culprit: Culprit
+    failing: FailingEndpoint
     began_s: float
     causes: set[str]
 
@@ -94,7 +96,7 @@ class Hold:
         rule: HoldRule,
         *,
         tell: Callable[[HoldBegan | HoldEnded], None],
-        blame: Callable[[BreakerChange], Culprit],
+        blame: Callable[[BreakerChange], FailingEndpoint],
         deadlines: Deadlines,
     ) -> None:
         """`tell` gets every beginning and end; `blame` says in words whose breaker it is."""
@@ -106,20 +108,20 @@ class Hold:
         self._step = 0
         self._limit: asyncio.Timeout | None = None
         """Of the round under way."""
-        self._spell: _Spell | None = None
-        self._last: _Spell | None = None
+        self._period: _HoldPeriod | None = None
+        self._last: _HoldPeriod | None = None
         self._trials_held_s = 0.0
 
     @property
     def is_held(self) -> bool:
         """Whether a round waits now."""
-        return self._spell is not None
+        return self._period is not None
 
     @asynccontextmanager
     async def round(self, step: int) -> AsyncGenerator[None]:
         """A round of rollouts: only inside is the run ever held. Raises HoldExpired when it waited too long.
 
-        A round that is cancelled or expires ends without `HoldEnded`: nobody has seen the endpoint recover.
+        A round that is cancelled or expires ends without `HoldEnded`: the endpoint was not seen to recover.
         """
         limit: asyncio.Timeout | None = None
         try:
@@ -128,14 +130,14 @@ class Hold:
                 for key in self._down:
                     self._watch(key)
                 yield
-                for cause in list(self._spell.causes) if self._spell else ():
+                for cause in list(self._period.causes) if self._period else ():
                     self._remove(cause)
         except TimeoutError:
             if limit is None or not limit.expired() or self._last is None:
                 raise
-            raise HoldExpired(self._last.culprit, self._now() - self._last.began_s) from None
+            raise HoldExpired(self._last.failing, self._now() - self._last.began_s) from None
         finally:
-            self._limit = self._spell = None
+            self._limit = self._period = None
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
@@ -155,14 +157,14 @@ class Hold:
         if is_news and self._limit is not None:
             self._watch(key)
 
-    def begin_trials(self, culprit: Culprit) -> None:
+    def begin_trials(self, failing: FailingEndpoint) -> None:
         """Too many rollouts of the round failed. All trials of a round share one patience."""
-        self._add(_TRIALS, culprit)
+        self._add(_TRIALS, failing)
 
     def end_trials(self) -> None:
         """A trial was graded: the endpoint answers again."""
-        if self._spell is not None and _TRIALS in self._spell.causes:
-            self._trials_held_s += self._now() - self._spell.began_s
+        if self._period is not None and _TRIALS in self._period.causes:
+            self._trials_held_s += self._now() - self._period.began_s
         self._remove(_TRIALS)
 
     def _watch(self, key: str) -> None:
@@ -173,30 +175,30 @@ class Hold:
         self._add(key, self._blame(self._down[key]))
         self._deadlines.stop()
 
-    def _add(self, cause: str, culprit: Culprit) -> None:
-        if self._spell is not None:
-            self._spell.causes.add(cause)
+    def _add(self, cause: str, failing: FailingEndpoint) -> None:
+        if self._period is not None:
+            self._period.causes.add(cause)
             return
-        self._spell = self._last = _Spell(culprit, self._now(), {cause})
-        self._tell(HoldBegan(step=self._step, endpoint=culprit.endpoint, stage=culprit.stage, reason=culprit.reason))
+        self._period = self._last = _HoldPeriod(failing, self._now(), {cause})
+        self._tell(HoldBegan(step=self._step, endpoint=failing.endpoint, stage=failing.stage, reason=failing.reason))
         if self._limit is not None:
             spent_s = self._trials_held_s if cause == _TRIALS else 0.0
             self._limit.reschedule(self._now() + max(0.0, self.rule.max_s - spent_s))
 
     def _remove(self, cause: str) -> None:
-        spell = self._spell
-        if spell is None or cause not in spell.causes:
+        period = self._period
+        if period is None or cause not in period.causes:
             return
-        spell.causes.discard(cause)
-        if not spell.causes - {_TRIALS}:
+        period.causes.discard(cause)
+        if not period.causes - {_TRIALS}:
             self._deadlines.go_on()
-        if spell.causes:
+        if period.causes:
             return
-        self._spell = None
+        self._period = None
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(None)
-        held_s = self._now() - spell.began_s
-        self._tell(HoldEnded(step=self._step, endpoint=spell.culprit.endpoint, held_s=held_s))
+        held_s = self._now() - period.began_s
+        self._tell(HoldEnded(step=self._step, endpoint=period.failing.endpoint, held_s=held_s))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -10,8 +10,8 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
 from rft.rollouts.conversation import Conversation, finished_trace
+from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.remedies import Remedy, remedy_of
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff
 
@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> Rollout:
     """One attempt at one row, graded or failed. The same key, policy and replies give the same tokens."""
     ended = await run_and_grade(row, key, setup)
-    return ended.give_up() if isinstance(ended, Ungraded) else ended
+    return ended.give_up() if isinstance(ended, PendingGrade) else ended
 
 
-async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
+async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "PendingGrade | Rollout":
     """As `run_rollout`, but a conversation that ended and only lacks its grade is kept: it can be graded again."""
     return await _run(await _begin(row, key, setup), is_grading=True)
 
 
-async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "Ungraded | Rollout":
+async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "PendingGrade | Rollout":
     """One attempt at one row without the grade, for graders that judge whole groups; a failed one has ended."""
     return await _run(await _begin(row, key, setup), is_grading=False)
 
@@ -42,25 +42,25 @@ async def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Beg
     return _Begun(begun, setup.clock())
 
 
-async def _run(begun: "_Begun", *, is_grading: bool) -> "Ungraded | Rollout":
-    talk = begun.conversation
+async def _run(begun: "_Begun", *, is_grading: bool) -> "PendingGrade | Rollout":
+    conversation = begun.conversation
 
     async def work() -> Grade | Failure | None:
-        await talk.tell_host()
-        talk.stop_reason = await talk.converse()
-        return await talk.grade() if is_grading else None
+        await conversation.notify_started()
+        conversation.stop_reason = await conversation.converse()
+        return await conversation.grade() if is_grading else None
 
     outcome: Grade | Failure | None = None
     is_kept = False
     try:
-        outcome = await _unless_broken(talk, work)
+        outcome = await _unless_broken(conversation, work)
         is_kept = outcome is None or begun.may_be_graded_again(outcome)
     finally:
         if not is_kept:
-            talk.farewell(outcome)
+            conversation.notify_ended(outcome)
     if outcome is None or is_kept:
-        conversed_s = talk.setup.clock() - begun.started_s - talk.spent_s[Stage.GRADER]
-        return Ungraded(begun, conversed_s, outcome if isinstance(outcome, Failure) else None)
+        conversed_s = conversation.setup.clock() - begun.started_s - conversation.spent_s[Stage.GRADER]
+        return PendingGrade(begun, conversed_s, outcome if isinstance(outcome, Failure) else None)
     return begun.ended(outcome)
 
 
@@ -75,31 +75,31 @@ class _Begun:
             isinstance(outcome, Failure)
             and outcome.stage is Stage.GRADER
             and self.conversation.stop_reason is not None
-            and remedy_of(outcome) is Remedy.WAIT
+            and action_for(outcome) is FailureAction.WAIT
         )
 
     def ended(self, outcome: Grade | Failure, *, conversed_s: float | None = None) -> Rollout:
         """The finished attempt; `conversed_s` where its time did not end just now."""
-        talk = self.conversation
-        grading_s = talk.spent_s[Stage.GRADER]
+        conversation = self.conversation
+        grading_s = conversation.spent_s[Stage.GRADER]
         return Rollout(
-            key=talk.key,
-            trace_id=talk.trace_id,
-            policy_version=talk.policy_version,
-            trace=talk.trace,
-            stop_reason=talk.stop_reason,
+            key=conversation.key,
+            trace_id=conversation.trace_id,
+            policy_version=conversation.policy_version,
+            trace=conversation.trace,
+            stop_reason=conversation.stop_reason,
             outcome=outcome,
-            messages=tuple(talk.messages),
-            duration_s=talk.setup.clock() - self.started_s if conversed_s is None else conversed_s + grading_s,
-            sampling_s=talk.spent_s[Stage.SAMPLER],
-            tools_s=talk.spent_s[Stage.TOOL],
+            messages=tuple(conversation.messages),
+            duration_s=conversation.setup.clock() - self.started_s if conversed_s is None else conversed_s + grading_s,
+            sampling_s=conversation.spent_s[Stage.SAMPLER],
+            tools_s=conversation.spent_s[Stage.TOOL],
             grading_s=grading_s,
-            cut_tokens=talk.cut_tokens,
+            cut_tokens=conversation.cut_tokens,
         )
 
 
 @dataclass(slots=True, eq=False)
-class Ungraded:
+class PendingGrade:
     """A rollout whose conversation ended and that has no grade yet. Ends by a verdict, `give_up` or `abandon`."""
 
     _begun: _Begun
@@ -115,17 +115,19 @@ class Ungraded:
     @property
     def trace(self) -> FinishedTrace:
         """What is to be judged."""
-        talk = self._begun.conversation
-        return finished_trace(talk.row, talk.messages, talk.stop_reason, model=talk.setup.model_name)
+        conversation = self._begun.conversation
+        return finished_trace(
+            conversation.row, conversation.messages, conversation.stop_reason, model=conversation.setup.model_name
+        )
 
-    async def grade_again(self) -> "Ungraded | Rollout":
+    async def grade_again(self) -> "PendingGrade | Rollout":
         """The rollout with what its own grader says now; itself when that fails again in a way that may heal."""
-        talk = self._begun.conversation
-        outcome = await _unless_broken(talk, talk.grade)
+        conversation = self._begun.conversation
+        outcome = await _unless_broken(conversation, conversation.grade)
         assert outcome is not None
         return self._judged(outcome)
 
-    def judged(self, outcome: Grade | Failure, *, grading_s: float) -> "Ungraded | Rollout":
+    def judged(self, outcome: Grade | Failure, *, grading_s: float) -> "PendingGrade | Rollout":
         """The same with the verdict on its group. Waiting for the slower ones of the group is not part of its time."""
         self._begun.conversation.spent_s[Stage.GRADER] += grading_s
         return self._judged(outcome)
@@ -137,9 +139,9 @@ class Ungraded:
 
     def abandon(self) -> None:
         """The step was given up."""
-        self._begun.conversation.farewell(None)
+        self._begun.conversation.notify_ended(None)
 
-    def _judged(self, outcome: Grade | Failure) -> "Ungraded | Rollout":
+    def _judged(self, outcome: Grade | Failure) -> "PendingGrade | Rollout":
         if self.failure is not None and self.failure.usage:  # What judges used in vain stays told.
             outcome = outcome.model_copy(update={"usage": total_usage((self.failure.usage, outcome.usage))})
         if isinstance(outcome, Failure) and self._begun.may_be_graded_again(outcome):
@@ -148,25 +150,25 @@ class Ungraded:
         return self._end(outcome)
 
     def _end(self, outcome: Grade | Failure) -> Rollout:
-        self._begun.conversation.farewell(outcome)
+        self._begun.conversation.notify_ended(outcome)
         return self._begun.ended(outcome, conversed_s=self.conversed_s)
 
 
 async def _unless_broken(
-    talk: Conversation, work: Callable[[], Awaitable[Grade | Failure | None]]
+    conversation: Conversation, work: Callable[[], Awaitable[Grade | Failure | None]]
 ) -> Grade | Failure | None:
     """Every way a rollout can end, each blamed once; None when it was to be graded by others."""
     deadline = None
     try:
-        async with talk.setup.deadlines.within(talk.setup.budgets.deadline_s) as deadline:
-            talk.deadline = deadline
+        async with conversation.setup.deadlines.within(conversation.setup.budgets.deadline_s) as deadline:
+            conversation.deadline = deadline
             return await work()
     except BrokenOff as broken:
         return broken.failure
     except Exception as error:
         if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
-            return talk.out_of_time()
-        log.exception("rollout %s broke on an exception of ours", talk.trace_id)
+            return conversation.out_of_time()
+        log.exception("rollout %s broke on an exception of ours", conversation.trace_id)
         return Failure(
             stage=Stage.PLATFORM,
             code=FailureCode.INTERNAL_ERROR,

@@ -28,7 +28,7 @@ class _Tally:
 
 
 def answered_calls(rollout: Rollout) -> Iterator[ToolResult]:
-    """The calls of a rollout that left the house and brought something for the model to read."""
+    """The calls of a rollout that were sent and brought something for the model to read."""
     for turn in rollout.trace.turns:
         yield from (result for result in turn.results if result.attempts > 0 and result.failure is None)
 

@@ -19,7 +19,7 @@ class Replacements:
     share: float
     failed: int = 0
     replaced: list[Rollout] = field(default_factory=list[Rollout])
-    """Failed rollouts whose seat another attempt took, those of a hold included."""
+    """Failed rollouts whose slot another attempt took, those of a hold included."""
     _granted: int = 0
 
     @property

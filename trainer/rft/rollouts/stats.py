@@ -16,7 +16,7 @@ from rft.core.rollout import Rollout
 def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> RolloutStats:
     """One split of one step.
 
-    `replaced` are failed rollouts whose seat in a group another attempt took: they count as rollouts and as excluded.
+    `replaced` are failed rollouts whose slot in a group another attempt took: they count as rollouts and as excluded.
     Rewards and all means per rollout are over graded rollouts, because a rollout that broke off says nothing about
     the policy; total tokens, tool calls and their latencies and errors are over all. What excluded ones came to, up to
     where they were cut, is told beside it: who only finishes short conversations would train on short ones. A group
@@ -125,7 +125,7 @@ class MadeCall:
 
 
 def made_calls(rollout: Rollout) -> Iterator[MadeCall]:
-    """All calls but those refused because the budget was used up and those of a last turn, which nobody made."""
+    """All calls but those refused because the budget was used up and those of a last turn, which were never made."""
     for turn in rollout.trace.turns:
         for call, result in zip(turn.tool_calls, turn.results, strict=False):
             if result.error_code != CallMistake.BUDGET_USED_UP:
@@ -178,7 +178,7 @@ class _ToolTally:
 
 
 def _tool_stats(rollouts: Sequence[Rollout]) -> tuple[ToolStats, ...]:
-    """By name, in alphabetical order. Latencies are of calls that left the house."""
+    """By name, in alphabetical order. Latencies are of calls that were sent."""
     tallies: dict[str, _ToolTally] = {}
     graded = sum(isinstance(rollout.outcome, Grade) for rollout in rollouts)
     for rollout in rollouts:

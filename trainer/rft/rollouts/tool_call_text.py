@@ -75,7 +75,7 @@ def _read_call(text: str, start: int) -> tuple[str, str, int]:
     name, arguments = members["name"], members["arguments"]
     if not isinstance(name.value, str) or not name.value or "\x00" in name.value:
         raise ValueError("name is not a string that could be a tool's")
-    name.value.encode()  # A lone surrogate could never leave the house.
+    name.value.encode()  # A lone surrogate could never be sent.
     if isinstance(arguments.value, dict):
         return name.value, arguments.text, end
     if isinstance(arguments.value, str):

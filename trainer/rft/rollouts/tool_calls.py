@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult
-from rft.rollouts.at_once import all_at_once
 from rft.rollouts.gateways import ToolGateway
+from rft.rollouts.gather_or_cancel import gather_or_cancel
 
 
 class BrokenOff(Exception):
@@ -42,13 +42,13 @@ class ToolCalls:
         allowed = max(0, self.max_calls - self.made)
         self.made += len(calls)
         self.is_budget_overrun = len(calls) > allowed
-        ran = await self._all_at_once(calls[:allowed])
+        ran = await self._run_all(calls[:allowed])
         return (*ran, *(self._counted(_refused(call, self.max_calls)) for call in calls[allowed:]))
 
-    async def _all_at_once(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    async def _run_all(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         self._unanswered = {call.call_id: call.name for call in calls if call.name}
         try:
-            return await all_at_once(self._run_one(call) for call in calls)
+            return await gather_or_cancel(self._run_one(call) for call in calls)
         except ExceptionGroup as errors:
             raise _worst(errors) from errors
 

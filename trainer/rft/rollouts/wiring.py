@@ -25,7 +25,7 @@ from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import ToolGateway
-from rft.rollouts.hold import Culprit, Hold
+from rft.rollouts.hold import FailingEndpoint, Hold
 from rft.rollouts.sampler import ChatFormat, Sampler
 from rft.rollouts.setup import RolloutSetup
 from rft.tool_gateway.callbacks import RolloutCallbacks
@@ -210,7 +210,9 @@ def open_hold(
     """None where the run uses its rounds as they come out."""
     if spec.hold is None:
         return None
-    return Hold(spec.hold, tell=tell, blame=partial(_culprit, known_endpoints(spec, secrets)), deadlines=deadlines)
+    return Hold(
+        spec.hold, tell=tell, blame=partial(_failing_endpoint, known_endpoints(spec, secrets)), deadlines=deadlines
+    )
 
 
 def rollout_setup(
@@ -250,7 +252,7 @@ class KnownEndpoint:
 
     stage: Stage
     names: tuple[str, ...]
-    """In words, e.g. `tool 'search'`."""
+    """In label, e.g. `tool 'search'`."""
     secrets: dict[str, str]
     """Header values that no message may show."""
 
@@ -259,10 +261,10 @@ def known_endpoints(spec: RunSpec, secrets: RunSecrets) -> dict[str, KnownEndpoi
     """All endpoints of a run by endpoint key; what shares a key shares its health."""
     found: dict[str, KnownEndpoint] = {}
 
-    def add(stage: Stage, url: str, words: str, headers: dict[str, str]) -> None:
+    def add(stage: Stage, url: str, label: str, headers: dict[str, str]) -> None:
         before = found.get(endpoint_key(url), KnownEndpoint(stage, (), {}))
         numbered = {f"{name}.{len(before.secrets)}": value for name, value in headers.items()}
-        names = before.names if words in before.names else (*before.names, words)
+        names = before.names if label in before.names else (*before.names, label)
         found[endpoint_key(url)] = KnownEndpoint(before.stage, names, before.secrets | numbered)
 
     for tool in spec.tools:
@@ -282,9 +284,9 @@ def known_endpoints(spec: RunSpec, secrets: RunSecrets) -> dict[str, KnownEndpoi
     return found
 
 
-def _culprit(known: dict[str, KnownEndpoint], change: BreakerChange) -> Culprit:
+def _failing_endpoint(known: dict[str, KnownEndpoint], change: BreakerChange) -> FailingEndpoint:
     endpoint = known.get(change.endpoint, KnownEndpoint(Stage.PLATFORM, (f"endpoint {change.endpoint}",), {}))
     names = " and ".join(endpoint.names)
     what = "does not answer" if change.last_failure is None else change.last_failure.message
     reason = mask(f"{names} at {change.endpoint} {what}", endpoint.secrets)
-    return Culprit(stage=endpoint.stage, endpoint=names, reason=reason)
+    return FailingEndpoint(stage=endpoint.stage, endpoint=names, reason=reason)

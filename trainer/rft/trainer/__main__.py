@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 def _settle() -> None:
     """From now on the run makes the objects."""
-    from rft.core.garbage import collect_rarely
+    from rft.core.gc_tuning import collect_rarely
 
     gc.enable()
     collect_rarely()

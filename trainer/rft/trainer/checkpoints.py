@@ -5,12 +5,14 @@ import re
 import shutil
 from pathlib import Path
 
+from pydantic import AliasChoices, Field
+
 from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
 from rft.core.events import RolloutStats, StepDone
 from rft.scratch.disk import require_room
-from rft.trainer.watch import Watch
+from rft.trainer.run_health import RunHealth
 
 _RECORD = "step.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
@@ -20,7 +22,8 @@ class StepRecord(Record):
     """What a checkpoint remembers of its step beyond the weights: enough to tell of it again and to go on."""
 
     step_done: StepDone
-    watch: Watch
+    health: RunHealth = Field(validation_alias=AliasChoices("health", "watch"))
+    """`watch` in checkpoints of older versions."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -41,9 +44,9 @@ def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None)
 
 
 def _graded_share(valid: RolloutStats) -> float:
-    """Of the seats, not of the attempts: what a hold made good for is not held against the step."""
-    seats = valid.rollouts - valid.replaced
-    return valid.graded / seats if seats else 1.0
+    """Of the slots, not of the attempts: what a hold made good for is not held against the step."""
+    slots = valid.rollouts - valid.replaced
+    return valid.graded / slots if slots else 1.0
 
 
 class Checkpoints:

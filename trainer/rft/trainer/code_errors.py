@@ -47,7 +47,7 @@ class CodeErrors:
         return Notice(
             level="warn",
             code="grader_code_errors",
-            message=f"{self.words(what)} They are graded 0, or `invalid_grade`. For example: {self.samples[0]}",
+            message=f"{self.message(what)} They are graded 0, or `invalid_grade`. For example: {self.samples[0]}",
             data={
                 "step": step,
                 "grader": self.grader,
@@ -58,7 +58,7 @@ class CodeErrors:
             },
         )
 
-    def words(self, what: str) -> str:
+    def message(self, what: str) -> str:
         """How many, in a sentence."""
         return (
             f"The code of grader {self.grader!r} came to no score on {self.errors} of {self.grades} answers of {what}."

@@ -23,18 +23,18 @@ from rft.core.errors import RftError
 from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.spec import RunSecrets, RunSpec
-from rft.rollouts.at_once import all_at_once
 from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
+from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import CustomerConnections, open_connections, rollout_setup
-from rft.trainer.background import Background
 from rft.trainer.data import read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
+from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run import read_spec, valid_rows
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
 
@@ -78,22 +78,22 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
     rows, _ = split_by_fit(
         with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens
     )
-    background = Background()
+    loop_thread = LoopThread()
     try:
-        connections = background.call(open_connections(spec, secrets))
+        connections = loop_thread.call(open_connections(spec, secrets))
         try:
             done: list[Evaluation] = []
             for step in sorted(set(wanted.steps)):
                 if step:  # An untrained adapter changes nothing, so that step 0 is the base model as it was loaded.
-                    background.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
-                done += background.call(
+                    loop_thread.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
+                done += loop_thread.call(
                     _at_every_temperature(rows, spec, connections, engine, chat_format, step, wanted)
                 )
             return done
         finally:
-            background.finish(connections.aclose(), engine.close())
+            loop_thread.finish(connections.aclose(), engine.close())
     finally:
-        background.close()
+        loop_thread.close()
 
 
 async def _at_every_temperature(
@@ -128,7 +128,7 @@ async def _at_every_temperature(
             stats=rollout_stats(done.groups),
         )
 
-    return await all_at_once(at(temperature) for temperature in wanted.temperatures)
+    return await gather_or_cancel(at(temperature) for temperature in wanted.temperatures)
 
 
 def main() -> None:

@@ -22,11 +22,11 @@ from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.hermes import ChatTemplateError
 from rft.scratch.disk import has_nothing_left, is_disk_full
-from rft.trainer.background import Background
-from rft.trainer.begun import BegunRun
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows
 from rft.trainer.events import EventWriter
+from rft.trainer.loop_thread import LoopThread
+from rft.trainer.run_context import RunContext
 from rft.trainer.steps import take_over
 
 log = logging.getLogger(__name__)
@@ -49,16 +49,16 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
     """
     with _only_trainer(run_dir):
         events = EventWriter(run_dir / run_layout.EVENTS)
-        background = Background()
-        previous = signal.signal(signal.SIGTERM, lambda number, frame: background.stop())
+        loop_thread = LoopThread()
+        previous = signal.signal(signal.SIGTERM, lambda number, frame: loop_thread.stop())
         try:
             checkpoints = Checkpoints(run_dir)
-            ended = _ending(run_dir, secrets, events, background, checkpoints, on_loaded)
+            ended = _ending(run_dir, secrets, events, loop_thread, checkpoints, on_loaded)
             events.append(ended)
             return ended
         finally:
             signal.signal(signal.SIGTERM, previous)
-            background.close()
+            loop_thread.close()
             events.close()
 
 
@@ -66,16 +66,16 @@ def _ending(
     run_dir: Path,
     secrets: RunSecrets,
     events: EventWriter,
-    background: Background,
+    loop_thread: LoopThread,
     checkpoints: Checkpoints,
     on_loaded: Callable[[], None],
 ) -> RunEnded:
     try:
-        _train(run_dir, secrets, events, background, checkpoints, on_loaded)
+        _train(run_dir, secrets, events, loop_thread, checkpoints, on_loaded)
     except RunAborted:
         return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
     except Exception as error:
-        if background.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
+        if loop_thread.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
             log.info("stopped while: %s", error)
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
         # What a customer's server says of its own disk may stand in an error of ours.
@@ -114,7 +114,7 @@ def _train(
     run_dir: Path,
     secrets: RunSecrets,
     events: EventWriter,
-    background: Background,
+    loop_thread: LoopThread,
     checkpoints: Checkpoints,
     on_loaded: Callable[[], None],
 ) -> None:
@@ -134,19 +134,19 @@ def _train(
     valid = with_job_tools(valid_rows(run_dir), spec.tools)
     if not train:
         raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows", "training_file")
-    background.check()
-    do_train = _imported(background)
+    loop_thread.check()
+    do_train = _imported(loop_thread)
     on_loaded()
-    background.check()
-    do_train(BegunRun(run_dir, spec, secrets, train, valid, events, background, checkpoints, resumed))
+    loop_thread.check()
+    do_train(RunContext(run_dir, spec, secrets, train, valid, events, loop_thread, checkpoints, resumed))
 
 
-def _imported(background: Background) -> Callable[[BegunRun], None]:
+def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:
     """What trains. Raises RunAborted at once when told to stop: there is nothing yet that needs to be put away."""
 
     def stop(number: int, frame: object) -> None:
-        background.stop()
-        background.check()
+        loop_thread.stop()
+        loop_thread.check()
 
     previous = signal.signal(signal.SIGTERM, stop)
     try:

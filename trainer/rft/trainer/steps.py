@@ -14,20 +14,19 @@ from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
-from rft.trainer.background import Background
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
 from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
-from rft.trainer.samples import TrainingRow, training_rows
-from rft.trainer.watch import (
+from rft.trainer.loop_thread import LoopThread
+from rft.trainer.run_health import (
+    RunHealth,
     Verdict,
-    Watch,
     endpoint_down,
     judge_code,
     judge_evaluation,
@@ -37,10 +36,11 @@ from rft.trainer.watch import (
     order_at_fault,
     platform_failure_notice,
 )
+from rft.trainer.samples import TrainingRow, training_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class StepContext:
     """What all steps of a run share."""
 
     spec: RunSpec
@@ -48,7 +48,7 @@ class Workplace:
     valid: Sequence[DatasetRow]
     setup: RolloutSetup
     engine: Engine
-    background: Background
+    loop_thread: LoopThread
     events: EventWriter
     checkpoints: Checkpoints
     ledger: Ledger
@@ -69,45 +69,45 @@ class _Measured:
 class Steps:
     """The steps of one run, in order: `baseline`, then `rollouts` and `finish` for each."""
 
-    def __init__(self, place: Workplace, watch: Watch) -> None:
-        self._place, self._watch = place, watch
-        wanted = place.spec.hyperparameters
+    def __init__(self, context: StepContext, health: RunHealth) -> None:
+        self._context, self._health = context, health
+        wanted = context.spec.hyperparameters
         self._order = row_order(
-            rows=len(place.train), batch_size=wanted.batch_size, steps=wanted.steps, seed=place.spec.seed
+            rows=len(context.train), batch_size=wanted.batch_size, steps=wanted.steps, seed=context.spec.seed
         )
-        self._measured = _Measured(place.clock())
+        self._measured = _Measured(context.clock())
 
     def baseline(self, save: Callable[[], Path]) -> None:
         """Step 0: the untrained policy on the validation rows."""
-        self._measured = _Measured(self._place.clock())
+        self._measured = _Measured(self._context.clock())
         self._complete(0, save(), None)
 
     def rollouts(self, step: int) -> Sequence[TrainingRow]:
         """Roll out the step's batch; the rows to train on, none where the step must change nothing."""
-        place, wanted = self._place, self._place.spec.hyperparameters
+        context, wanted = self._context, self._context.spec.hyperparameters
         places = self._order[step - 1]
-        self._measured = measured = _Measured(place.clock(), epoch=places[0].epoch)
+        self._measured = measured = _Measured(context.clock(), epoch=places[0].epoch)
         done = self._roll_out(
             step,
             lambda: run_step(
-                [StepRow(place.train[taken.row_index], taken.epoch) for taken in places],
-                setup=place.setup,
-                job_id=place.spec.job_id,
-                job_seed=place.spec.seed,
+                [StepRow(context.train[taken.row_index], taken.epoch) for taken in places],
+                setup=context.setup,
+                job_id=context.spec.job_id,
+                job_seed=context.spec.seed,
                 step=step,
                 group_size=wanted.group_size,
-                replacement_share=place.spec.replacement_share,
+                replacement_share=context.spec.replacement_share,
                 on_rollout=self._tell,
             ),
         )
-        measured.rollouts_s = place.clock() - measured.started_s
+        measured.rollouts_s = context.clock() - measured.started_s
         measured.train = rollout_stats(done.groups, done.replaced)
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
-        self._heed(judge_tools(self._watch, done.groups, step=step))
+        self._apply(judge_tools(self._health, done.groups, step=step))
         self._tell_lost(done, measured.train, f"step {step}")
         self._tell_notices(judge_code(done.groups, step=step, is_trained_on=True))
-        verdict = judge_step(self._watch, done.groups, step=step, is_last=step == wanted.steps)
-        self._heed(verdict)
+        verdict = judge_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
+        self._apply(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
 
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
@@ -116,17 +116,17 @@ class Steps:
         self._complete(step, adapter_dir, optimization)
 
     def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:
-        place, measured = self._place, self._measured
-        place.background.check()
-        updated_s = place.clock()
-        place.background.call(place.engine.publish(step, adapter_dir))
+        context, measured = self._context, self._measured
+        context.loop_thread.check()
+        updated_s = context.clock()
+        context.loop_thread.call(context.engine.publish(step, adapter_dir))
         valid = self._evaluate(step) if self._is_evaluation_due(step) else None
         checkpoint = as_ranked(step, measured.train, valid)
-        now_s = place.clock()
+        now_s = context.clock()
         record = StepRecord(
             step_done=StepDone(
                 step=step,
-                total_steps=place.spec.hyperparameters.steps,
+                total_steps=context.spec.hyperparameters.steps,
                 epoch=measured.epoch,
                 train=measured.train,
                 valid=valid,
@@ -139,39 +139,39 @@ class Steps:
                     full_step_s=now_s - measured.started_s,
                 ),
                 optimization=optimization,
-                checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=place.checkpoints.kept_with(checkpoint)),
+                checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=context.checkpoints.kept_with(checkpoint)),
             ),
-            watch=self._watch,
+            health=self._health,
         )
-        place.events.sync()  # The rollouts the record counts must outlive a power cut if the checkpoint does.
-        place.checkpoints.complete(record)
-        place.events.append(record.step_done)
-        place.events.sync()
-        place.checkpoints.prune()
+        context.events.sync()  # The rollouts the record counts must outlive a power cut if the checkpoint does.
+        context.checkpoints.complete(record)
+        context.events.append(record.step_done)
+        context.events.sync()
+        context.checkpoints.prune()
 
     def _is_evaluation_due(self, step: int) -> bool:
-        wanted = self._place.spec.hyperparameters
-        return bool(self._place.valid) and (step % wanted.eval_interval == 0 or step == wanted.steps)
+        wanted = self._context.spec.hyperparameters
+        return bool(self._context.valid) and (step % wanted.eval_interval == 0 or step == wanted.steps)
 
     def _evaluate(self, step: int) -> RolloutStats:
-        place = self._place
+        context = self._context
         done = self._roll_out(
             step,
             lambda: run_evaluation(
-                place.valid,
-                setup=place.setup,
-                job_id=place.spec.job_id,
-                job_seed=place.spec.seed,
+                context.valid,
+                setup=context.setup,
+                job_id=context.spec.job_id,
+                job_seed=context.spec.seed,
                 step=step,
-                samples=place.spec.hyperparameters.eval_samples,
+                samples=context.spec.hyperparameters.eval_samples,
                 on_rollout=self._tell,
             ),
         )
-        self._heed(judge_tools(self._watch, done.groups, step=step))
+        self._apply(judge_tools(self._health, done.groups, step=step))
         stats = rollout_stats(done.groups, done.replaced)
         self._tell_lost(done, stats, f"the evaluation of step {step}")
         self._tell_notices(judge_code(done.groups, step=step, is_trained_on=False))
-        self._heed(judge_evaluation(self._watch, done.groups, step=step))
+        self._apply(judge_evaluation(self._health, done.groups, step=step))
         return stats
 
     def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
@@ -179,7 +179,7 @@ class Steps:
 
         Raises RunFailed when it was held for too long, or waiting would not help, and RunPaused when we are at fault.
         """
-        ledger = self._place.ledger
+        ledger = self._context.ledger
 
         async def with_ledger() -> StepRollouts:
             ledger.begin(step)
@@ -189,30 +189,30 @@ class Steps:
                 ledger.flush()
 
         try:
-            return self._place.background.call(with_ledger())
+            return self._context.loop_thread.call(with_ledger())
         except HoldExpired as error:
             raise endpoint_down(error) from error
-        except RoundHopeless as error:
+        except UnrecoverableRound as error:
             raise order_at_fault(error) from error
         except RoundLost as error:
             raise RunPaused("platform_failure", str(error)) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
         del was_replaced
-        self._place.events.append(to_rollout_done(rollout))
+        self._context.events.append(to_rollout_done(rollout))
 
     def _tell_lost(self, done: StepRollouts, stats: RolloutStats, what: str) -> None:
         notice = platform_failure_notice(_all_rollouts(done), stats, what=what)
         if notice is not None:
-            self._place.events.append(notice)
+            self._context.events.append(notice)
 
-    def _heed(self, verdict: Verdict) -> None:
-        self._watch = verdict.watch
+    def _apply(self, verdict: Verdict) -> None:
+        self._health = verdict.health
         self._tell_notices(verdict.notices)
 
     def _tell_notices(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
-            self._place.events.append(notice)
+            self._context.events.append(notice)
 
 
 def take_over(events: EventWriter, checkpoints: Checkpoints) -> int | None:

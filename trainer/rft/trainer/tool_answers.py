@@ -24,7 +24,7 @@ _HTTP = "http_"
 class FailedCalls:
     """Nearly every call of a round came to nothing."""
 
-    words: str
+    message: str
     """A sentence with counts."""
     data: JsonObject
 
@@ -78,7 +78,7 @@ def nearly_all_failed(groups: Sequence[Group]) -> FailedCalls | None:
     seen = "; ".join(f"{count:,} {_in_words(label, code, mistakes)}" for (label, code), count in kinds)
     by_code = Counter(call.error_code or "" for call in mistakes)
     return FailedCalls(
-        words=f"nearly every tool call came to nothing: of {len(made):,} calls in the last step, {seen}.",
+        message=f"nearly every tool call came to nothing: of {len(made):,} calls in the last step, {seen}.",
         data={"calls": len(made), "failed_calls": len(mistakes), "errors_by_code": dict(by_code)},
     )
 

@@ -14,7 +14,6 @@ from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.wiring import open_connections, open_hold, rollout_setup
 from rft.trainer.beginnings import Beginnings
-from rft.trainer.begun import BegunRun
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
@@ -23,36 +22,37 @@ from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
-from rft.trainer.steps import Steps, Workplace
+from rft.trainer.run_context import RunContext
+from rft.trainer.run_health import RunHealth
+from rft.trainer.steps import StepContext, Steps
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
-from rft.trainer.watch import Watch
 
 
-def train(begun: BegunRun) -> None:
+def train(context: RunContext) -> None:
     """From the start or the latest complete checkpoint to the last step. Raises RunAborted, and whatever fails."""
-    torch.set_num_threads(begun.spec.torch_threads)
+    torch.set_num_threads(context.spec.torch_threads)
     try:
-        _train(begun)
+        _train(context)
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
 
 
-def _train(begun: BegunRun) -> None:
-    spec, secrets, events, background = begun.spec, begun.secrets, begun.events, begun.background
-    checkpoints, resumed = begun.checkpoints, begun.resumed_from_step
+def _train(context: RunContext) -> None:
+    spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
+    checkpoints, resumed = context.checkpoints, context.resumed_from_step
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
-    background.check()
+    loop_thread.check()
     engine = open_engine(spec, chat_format)
     ledger, deadlines = Ledger(events), Deadlines()
-    open_rollouts = OpenRolloutsFile(begun.folder / run_layout.OPEN_ROLLOUTS)
+    open_rollouts = OpenRolloutsFile(context.folder / run_layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose]
     try:
-        train = _fitting(begun.train, "training_file", chat_format, engine, events)
-        valid = _fitting(begun.valid, "validation_file", chat_format, engine, events)
+        train = _fitting(context.train, "training_file", chat_format, engine, events)
+        valid = _fitting(context.valid, "validation_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
-        connections = background.call(
+        connections = loop_thread.call(
             open_connections(
                 spec,
                 secrets,
@@ -62,8 +62,8 @@ def _train(begun: BegunRun) -> None:
                 open_rollouts=open_rollouts,
             )
         )
-        last.insert(0, partial(connections.aclose, background.stopped))
-        background.call(connections.tell_left_open(open_rollouts.left))
+        last.insert(0, partial(connections.aclose, loop_thread.stopped))
+        loop_thread.call(connections.tell_left_open(open_rollouts.left))
 
         def tell_redo(redone: RoundRedone) -> None:
             ledger.flush()  # Whatever was attempted for the void rollouts is told before they are void.
@@ -79,9 +79,9 @@ def _train(begun: BegunRun) -> None:
             on_begun=Beginnings(events).tell,
             on_redo=tell_redo,
         )
-        place = Workplace(spec, train, valid, setup, engine, background, events, checkpoints, ledger)
+        step_context = StepContext(spec, train, valid, setup, engine, loop_thread, events, checkpoints, ledger)
         latest = checkpoints.latest
-        steps = Steps(place, latest.watch if latest else Watch())
+        steps = Steps(step_context, latest.health if latest else RunHealth())
         trainer = PolicyTrainer(
             load_base_model(spec.base_model),
             tokenizer,
@@ -89,15 +89,15 @@ def _train(begun: BegunRun) -> None:
             output_dir=checkpoints.folder,
             source=steps.rollouts,
             on_saved=steps.finish,
-            check=background.check,
+            check=loop_thread.check,
         )
         if resumed is None:
             steps.baseline(trainer.save_baseline)
         else:
-            background.call(engine.publish(resumed, checkpoints.path_of(resumed)))
+            loop_thread.call(engine.publish(resumed, checkpoints.path_of(resumed)))
         trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
     finally:
-        background.finish(*(close() for close in last))
+        loop_thread.finish(*(close() for close in last))
         open_rollouts.shut()
 
 

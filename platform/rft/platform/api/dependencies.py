@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from rft.platform.api.authentication import AZURE_HEADER, Credential, credential
-from rft.platform.api.background import Background
+from rft.platform.api.task_set import TaskSet
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.storage import FileStore
 from rft.platform.settings import Settings
@@ -28,7 +28,7 @@ class Services:
     secret_box: SecretBox
     ringer: Ringer | None = None
     """None: Celery."""
-    background: Background = field(default_factory=Background)
+    background: TaskSet = field(default_factory=TaskSet)
     dataset_checks: DatasetChecks = field(default_factory=DatasetChecks)
 
 

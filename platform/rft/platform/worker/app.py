@@ -14,7 +14,7 @@ from rft.platform.settings import Settings, settings
 from rft.platform.store.bell import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
-from rft.platform.worker.own_limits import limits_warning
+from rft.platform.worker.per_process_limits import limits_warning
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.platform.worker.workplace import Workplace

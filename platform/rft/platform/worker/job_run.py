@@ -21,7 +21,7 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker import run_directory
 from rft.platform.worker.disk_room import DiskRoom, go_on, hold_for_room
-from rft.platform.worker.own_limits import warn_of_limits
+from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
 from rft.platform.worker.workplace import Workplace

@@ -12,7 +12,7 @@ from rft.core.graders import MultiGrader, StringCheckGrader
 from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.contract import GradedTrace
-from rft.rollouts.remedies import Remedy, remedy_of
+from rft.rollouts.failure_actions import FailureAction, action_for
 from tests.unit.grader_gateway.builtin.finished import finished
 
 
@@ -132,7 +132,7 @@ async def test_a_value_beyond_all_scores_is_a_failure_that_no_waiting_heals(form
     verdict = await judged(multi_or(-1.0, formula, {"a": Part(grade(0.0))}))
     assert isinstance(verdict, Failure)
     assert (verdict.code, verdict.fault, verdict.endpoint) == (FailureCode.INVALID_SCORE, Fault.ENDPOINT, "both")
-    assert remedy_of(verdict) is Remedy.MEND_ORDER
+    assert action_for(verdict) is FailureAction.FAIL_JOB
 
 
 RAISED = grade(0.0, is_invalid=True, model_errors=("python_grader_runtime_error",), error_details="raised KeyError")

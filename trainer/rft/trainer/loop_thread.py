@@ -12,7 +12,7 @@ from rft.core.errors import RunAborted
 T = TypeVar("T")
 
 
-class Background:
+class LoopThread:
     """Runs coroutines for a caller that blocks, until told to stop."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Background:
     def finish(self, *last: Coroutine[Any, Any, None]) -> None:
         """Cancel what was called and still runs, then do the last things, even after `stop`.
 
-        What the work left in the background, such as last words to the customer's servers, is cancelled after those.
+        What the work left running, such as the last notifications of the customer's servers, is cancelled after those.
         """
         asyncio.run_coroutine_threadsafe(self._finish(last), self._loop).result()
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def all_at_once(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in the given order. Raises ExceptionGroup once one fails, after the others are cancelled and gone."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     if not tasks:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from rft.core.garbage import collect_rarely
+from rft.core.gc_tuning import collect_rarely
 
 
 class Cycle:

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from rft.core.errors import RunAborted
-from rft.trainer.background import Background
+from rft.trainer.loop_thread import LoopThread
 
 
 def test_results_and_exceptions_come_through() -> None:
-    background = Background()
+    loop_thread = LoopThread()
 
     async def answer() -> int:
         await asyncio.sleep(0)
@@ -19,14 +19,14 @@ def test_results_and_exceptions_come_through() -> None:
     async def fail() -> None:
         raise KeyError("x")
 
-    assert background.call(answer()) == 7
+    assert loop_thread.call(answer()) == 7
     with pytest.raises(KeyError):
-        background.call(fail())
-    background.close()
+        loop_thread.call(fail())
+    loop_thread.close()
 
 
 def test_a_stop_interrupts_the_wait_and_cancels_the_work() -> None:
-    background = Background()
+    loop_thread = LoopThread()
     started, cancelled = threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -39,29 +39,29 @@ def test_a_stop_interrupts_the_wait_and_cancels_the_work() -> None:
 
     def stop() -> None:
         started.wait()
-        background.stop()
+        loop_thread.stop()
 
     stopper = threading.Thread(target=stop)
     stopper.start()
     with pytest.raises(RunAborted):
-        background.call(work())
+        loop_thread.call(work())
     stopper.join()
     with pytest.raises(RunAborted):
-        background.check()
+        loop_thread.check()
     with pytest.raises(RunAborted):
-        background.call(work())
+        loop_thread.call(work())
     last_done: list[bool] = []
 
     async def last() -> None:
         last_done.append(cancelled.is_set())
 
-    background.finish(last())
-    background.close()
+    loop_thread.finish(last())
+    loop_thread.close()
     assert last_done == [True]
 
 
 def test_what_the_work_left_in_the_background_lives_until_the_last_things_are_done() -> None:
-    background = Background()
+    loop_thread = LoopThread()
     left: list[asyncio.Task[None]] = []
     told: list[str] = []
 
@@ -78,9 +78,9 @@ def test_what_the_work_left_in_the_background_lives_until_the_last_things_are_do
     async def hear_out() -> None:
         await left[0]
 
-    background.call(work())
-    background.stop()
-    background.finish(hear_out())
-    background.close()
+    loop_thread.call(work())
+    loop_thread.stop()
+    loop_thread.finish(hear_out())
+    loop_thread.close()
     assert told == ["last word"]
     assert left[1].cancelled()

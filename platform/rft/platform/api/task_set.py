@@ -8,7 +8,7 @@ AT_ONCE = 2
 _LOG = logging.getLogger(__name__)
 
 
-class Background:
+class TaskSet:
     """The tasks of one process and event loop."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A run that has begun: what its directory says, and the hands that keep it."""
+"""What a run knows before torch is imported: its directory, and what writes to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rft.core.dataset import DatasetRow
 from rft.core.spec import RunSecrets, RunSpec
-from rft.trainer.background import Background
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.events import EventWriter
+from rft.trainer.loop_thread import LoopThread
 
 
 @dataclass(frozen=True, slots=True)
-class BegunRun:
+class RunContext:
     """Everything about a run that is known before torch is imported."""
 
     folder: Path
@@ -21,6 +21,6 @@ class BegunRun:
     train: Sequence[DatasetRow]
     valid: Sequence[DatasetRow]
     events: EventWriter
-    background: Background
+    loop_thread: LoopThread
     checkpoints: Checkpoints
     resumed_from_step: int | None

@@ -10,7 +10,14 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.group import Group
 from rft.rollouts.stats import rollout_stats
-from rft.trainer.watch import Watch, judge_code, judge_evaluation, judge_step, judge_update, platform_failure_notice
+from rft.trainer.run_health import (
+    RunHealth,
+    judge_code,
+    judge_evaluation,
+    judge_step,
+    judge_update,
+    platform_failure_notice,
+)
 from tests.unit.trainer.by_hand import group_of, trace_of
 
 TRACE = trace_of([1], ("sampled", [2]))
@@ -27,54 +34,54 @@ def with_platform_failure() -> list[Group]:
 
 
 def test_a_step_with_signal_is_trained_on() -> None:
-    verdict = judge_step(Watch(without_signal=1, without_grade=1), groups([1.0, 0.0], [1.0, 1.0]), step=2)
+    verdict = judge_step(RunHealth(without_signal=1, without_grade=1), groups([1.0, 0.0], [1.0, 1.0]), step=2)
     assert verdict.is_trainable
     assert verdict.notices == ()
-    assert verdict.watch.has_signal
-    assert verdict.watch.without_grade == 0
+    assert verdict.health.has_signal
+    assert verdict.health.without_grade == 0
 
 
 def test_two_steps_without_signal_from_the_start_are_told_once() -> None:
-    first = judge_step(Watch(), groups([1.0, 1.0], [0.0, 0.0]), step=1)
-    second = judge_step(first.watch, groups([0.5, 0.5, None]), step=2)
-    third = judge_step(second.watch, groups([0.5, 0.5]), step=3)
+    first = judge_step(RunHealth(), groups([1.0, 1.0], [0.0, 0.0]), step=1)
+    second = judge_step(first.health, groups([0.5, 0.5, None]), step=2)
+    third = judge_step(second.health, groups([0.5, 0.5]), step=3)
     assert [len(v.notices) for v in (first, second, third)] == [0, 1, 0]
     assert second.notices[0].code == "no_signal"
     assert not any(v.is_trainable for v in (first, second, third))
 
 
 def test_silence_after_a_signal_is_no_news() -> None:
-    watch = judge_step(Watch(), groups([1.0, 0.0]), step=1).watch
+    health = judge_step(RunHealth(), groups([1.0, 0.0]), step=1).health
     for step in (2, 3, 4):
-        verdict = judge_step(watch, groups([1.0, 1.0]), step=step)
+        verdict = judge_step(health, groups([1.0, 1.0]), step=step)
         assert verdict.notices == ()
-        watch = verdict.watch
+        health = verdict.health
 
 
 def test_nothing_graded_is_told_and_the_second_time_fails_naming_the_endpoint() -> None:
-    first = judge_evaluation(Watch(), groups([None], [None]), step=0)
+    first = judge_evaluation(RunHealth(), groups([None], [None]), step=0)
     assert first.notices[0].code == "nothing_graded"
     assert "grader 'g'" in first.notices[0].message
     with pytest.raises(RunFailed, match="grader 'g': grader answered 503") as failed:
-        judge_step(first.watch, groups([None, None]), step=1)
+        judge_step(first.health, groups([None, None]), step=1)
     assert failed.value.code == "grader_failed"
     assert failed.value.param == "method.reinforcement.grader"
 
 
 def test_one_grade_breaks_the_row_of_rounds_without_any() -> None:
-    watch = judge_step(Watch(), groups([None, None]), step=1).watch
-    assert watch.without_grade == 1
-    assert judge_evaluation(watch, groups([None], [0.0]), step=1).watch.without_grade == 0
+    health = judge_step(RunHealth(), groups([None, None]), step=1).health
+    assert health.without_grade == 1
+    assert judge_evaluation(health, groups([None], [0.0]), step=1).health.without_grade == 0
 
 
 def test_a_run_without_validation_rows_is_not_judged_by_them() -> None:
-    assert judge_evaluation(Watch(), [], step=0).notices == ()
+    assert judge_evaluation(RunHealth(), [], step=0).notices == ()
 
 
 def test_a_step_is_trained_on_without_what_the_platform_lost_of_it() -> None:
-    verdict = judge_step(Watch(), with_platform_failure(), step=1)
+    verdict = judge_step(RunHealth(), with_platform_failure(), step=1)
     assert verdict.is_trainable
-    assert verdict.watch.has_signal
+    assert verdict.health.has_signal
 
 
 def test_what_the_platform_lost_is_told_with_what_it_had_come_to() -> None:
@@ -97,20 +104,20 @@ def test_what_the_platform_lost_is_told_with_what_it_had_come_to() -> None:
 
 
 def test_what_older_checkpoints_counted_is_passed_over() -> None:
-    assert Watch.model_validate({"without_grade": 1, "with_platform_failure": 1}) == Watch(without_grade=1)
+    assert RunHealth.model_validate({"without_grade": 1, "with_platform_failure": 1}) == RunHealth(without_grade=1)
 
 
 def test_a_run_whose_last_step_breaks_before_it_learnt_anything_has_failed() -> None:
     with pytest.raises(RunFailed, match=r"learnt nothing.*grader 'g': grader answered 503") as failed:
-        judge_step(Watch(), groups([None, None]), step=1, is_last=True)
+        judge_step(RunHealth(), groups([None, None]), step=1, is_last=True)
     assert failed.value.code == "grader_failed"
-    assert not judge_step(Watch(has_signal=True), groups([None, None]), step=9, is_last=True).is_trainable
+    assert not judge_step(RunHealth(has_signal=True), groups([None, None]), step=9, is_last=True).is_trainable
 
 
 def test_a_run_of_one_step_without_signal_is_told_too() -> None:
-    [notice] = judge_step(Watch(), groups([1.0, 1.0]), step=1, is_last=True).notices
+    [notice] = judge_step(RunHealth(), groups([1.0, 1.0]), step=1, is_last=True).notices
     assert notice.code == "no_signal"
-    assert judge_step(Watch(without_signal=2), groups([1.0, 1.0]), step=3, is_last=True).notices == ()
+    assert judge_step(RunHealth(without_signal=2), groups([1.0, 1.0]), step=3, is_last=True).notices == ()
 
 
 @pytest.mark.parametrize(("loss", "grad_norm"), [(float("nan"), 1.0), (1.0, float("inf")), (1.0, float("nan"))])

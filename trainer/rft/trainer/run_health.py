@@ -1,4 +1,4 @@
-"""Watches a run for steps that teach nothing, and says so, or stops it. Pure: state in, state and notices out."""
+"""Looks for steps of a run that teach nothing, and says so, or stops it. Pure: state in, state and notices out."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from rft.core.events import Notice, Optimization, RolloutStats
 from rft.core.failure import Failure, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
-from rft.rollouts.hold import HoldExpired, RoundHopeless
+from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import lost
 from rft.trainer.code_errors import code_errors
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
@@ -24,7 +24,7 @@ _PARAMS = {Stage.GRADER: "method.reinforcement.grader", Stage.TOOL: "method.rein
 """Where in the order the customer named what is at a stage."""
 
 
-class Watch(Record):
+class RunHealth(Record):
     """What the last steps had in common; part of each checkpoint, so that a resumed run watches on."""
 
     model_config = ConfigDict(extra="ignore")  # Checkpoints of older versions count more.
@@ -43,50 +43,50 @@ class Watch(Record):
 class Verdict:
     """What is to be done about a round of rollouts."""
 
-    watch: Watch
+    health: RunHealth
     is_trainable: bool
     notices: tuple[Notice, ...] = ()
 
 
-def judge_evaluation(watch: Watch, groups: Sequence[Group], *, step: int) -> Verdict:
+def judge_evaluation(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
     """After an evaluation. Raises RunFailed when nothing could be graded twice in a row."""
     failures = _failures(groups)
     if not failures or _has_grade(groups):
-        return Verdict(watch.model_copy(update={"without_grade": 0}), is_trainable=False)
-    watch = watch.model_copy(update={"without_grade": watch.without_grade + 1})
-    if watch.without_grade >= _PATIENCE:
+        return Verdict(health.model_copy(update={"without_grade": 0}), is_trainable=False)
+    health = health.model_copy(update={"without_grade": health.without_grade + 1})
+    if health.without_grade >= _PATIENCE:
         raise _nothing_graded(failures)
-    return Verdict(watch, False, (_nothing_graded_notice(f"the evaluation of step {step}", failures),))
+    return Verdict(health, False, (_nothing_graded_notice(f"the evaluation of step {step}", failures),))
 
 
-def judge_step(watch: Watch, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
+def judge_step(health: RunHealth, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
     """After the rollouts of a training step. Raises RunFailed when the run cannot go on.
 
     What the platform lost of them is left out and told: there is little enough of it, or the step was not used.
     `is_last`: no step follows that could make good for a broken one, so a run that learnt nothing fails here.
     """
     failures = _failures(groups)
-    is_hopeless = is_last and not watch.has_signal
+    is_hopeless = is_last and not health.has_signal
     if failures and not _has_grade(groups):
-        watch = watch.model_copy(update={"without_grade": watch.without_grade + 1})
-        if watch.without_grade >= _PATIENCE:
+        health = health.model_copy(update={"without_grade": health.without_grade + 1})
+        if health.without_grade >= _PATIENCE:
             raise _nothing_graded(failures)
         if is_hopeless:
             raise _nothing_graded(failures, when="The run learnt nothing, and in its last step")
-        return Verdict(watch, False, (_nothing_graded_notice(f"step {step}", failures),))
-    watch = watch.model_copy(update={"without_grade": 0})
+        return Verdict(health, False, (_nothing_graded_notice(f"step {step}", failures),))
+    health = health.model_copy(update={"without_grade": 0})
     if any(advantage is not None for group in groups for advantage in group.advantages_G):
-        return Verdict(watch.model_copy(update={"has_signal": True}), is_trainable=True)
-    return _judge_silence(watch, groups, is_last=is_last)
+        return Verdict(health.model_copy(update={"has_signal": True}), is_trainable=True)
+    return _judge_silence(health, groups, is_last=is_last)
 
 
-def judge_tools(watch: Watch, groups: Sequence[Group], *, step: int) -> Verdict:
+def judge_tools(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
     """After any round of rollouts: tools that refuse nearly every call are told of, each once."""
-    notices, about = refused_calls(groups, told=watch.refusals_told, step=step)
+    notices, about = refused_calls(groups, told=health.refusals_told, step=step)
     if not notices:
-        return Verdict(watch, is_trainable=False)
-    told = (*watch.refusals_told, *about)
-    return Verdict(watch.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
+        return Verdict(health, is_trainable=False)
+    told = (*health.refusals_told, *about)
+    return Verdict(health.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
 
 
 def judge_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tuple[Notice, ...]:
@@ -100,8 +100,8 @@ def judge_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tu
     what = f"step {step}" if is_trained_on else f"the evaluation of step {step}"
     if is_trained_on and errors.is_broken:
         samples = "\n\n".join(errors.samples)
-        words = f"{errors.words(what)} Nothing was trained on them: mend the grader. For example:\n\n{samples}"
-        raise RunFailed("grader_error", words, _PARAMS[Stage.GRADER])
+        message = f"{errors.message(what)} Nothing was trained on them: mend the grader. For example:\n\n{samples}"
+        raise RunFailed("grader_error", message, _PARAMS[Stage.GRADER])
     return (errors.notice(what, step=step),)
 
 
@@ -119,12 +119,12 @@ def judge_update(update: Optimization, *, step: int) -> None:
 
 def endpoint_down(expired: HoldExpired) -> RunFailed:
     """A hold that lasted too long, in words for the customer."""
-    return RunFailed("endpoint_down", str(expired), _PARAMS.get(expired.culprit.stage))
+    return RunFailed("endpoint_down", str(expired), _PARAMS.get(expired.failing.stage))
 
 
-def order_at_fault(hopeless: RoundHopeless) -> RunFailed:
+def order_at_fault(unrecoverable: UnrecoverableRound) -> RunFailed:
     """A step of which too much failed because of the order itself, in words for the customer."""
-    return RunFailed(hopeless.code.value, str(hopeless), _PARAMS.get(hopeless.culprit.stage))
+    return RunFailed(unrecoverable.code.value, str(unrecoverable), _PARAMS.get(unrecoverable.failing.stage))
 
 
 def platform_failure_notice(rollouts: Sequence[Rollout], stats: RolloutStats, *, what: str) -> Notice | None:
@@ -156,14 +156,14 @@ def _figure(mean: float | None) -> str:
     return "no" if mean is None else f"{mean:.1f}"
 
 
-def _judge_silence(watch: Watch, groups: Sequence[Group], *, is_last: bool) -> Verdict:
+def _judge_silence(health: RunHealth, groups: Sequence[Group], *, is_last: bool) -> Verdict:
     """All groups had equal rewards. Said once: after some steps, or at the end of a run that has fewer."""
-    if watch.has_signal:
-        return Verdict(watch, is_trainable=False)
-    watch = watch.model_copy(update={"without_signal": watch.without_signal + 1})
-    if watch.without_signal != _PATIENCE and not (is_last and watch.without_signal < _PATIENCE):
-        return Verdict(watch, is_trainable=False)
-    return Verdict(watch, False, (_no_signal(nearly_all_failed(groups), steps=watch.without_signal),))
+    if health.has_signal:
+        return Verdict(health, is_trainable=False)
+    health = health.model_copy(update={"without_signal": health.without_signal + 1})
+    if health.without_signal != _PATIENCE and not (is_last and health.without_signal < _PATIENCE):
+        return Verdict(health, is_trainable=False)
+    return Verdict(health, False, (_no_signal(nearly_all_failed(groups), steps=health.without_signal),))
 
 
 def _no_signal(failed: FailedCalls | None, *, steps: int) -> Notice:
@@ -173,7 +173,7 @@ def _no_signal(failed: FailedCalls | None, *, steps: int) -> Notice:
         f"No signal in this dataset: {silence}. The tasks may be too hard or too easy for this model, or the grader too"
         " coarse."
         if failed is None
-        else f"No signal: {silence}, and {failed.words} Look at the tools first."
+        else f"No signal: {silence}, and {failed.message} Look at the tools first."
     )
     return Notice(
         level="warn",
@@ -196,7 +196,7 @@ def _rollouts(groups: Sequence[Group]) -> list[Rollout]:
 
 
 def _nothing_graded(failures: Sequence[Failure], when: str = "Twice in a row") -> RunFailed:
-    stage, endpoint, example = _culprit(failures)
+    stage, endpoint, example = _failing_endpoint(failures)
     code = {Stage.GRADER: "grader_failed", Stage.TOOL: "tool_failed"}.get(stage, "platform_failure")
     where = f"{stage} {endpoint!r}" if endpoint else f"the {stage}"
     return RunFailed(
@@ -207,7 +207,7 @@ def _nothing_graded(failures: Sequence[Failure], when: str = "Twice in a row") -
 
 
 def _nothing_graded_notice(what: str, failures: Sequence[Failure]) -> Notice:
-    stage, endpoint, example = _culprit(failures)
+    stage, endpoint, example = _failing_endpoint(failures)
     where = f"{stage} {endpoint!r}" if endpoint else f"the {stage}"
     return Notice(
         level="error",
@@ -217,7 +217,7 @@ def _nothing_graded_notice(what: str, failures: Sequence[Failure]) -> Notice:
     )
 
 
-def _culprit(failures: Sequence[Failure]) -> tuple[Stage, str | None, Failure]:
+def _failing_endpoint(failures: Sequence[Failure]) -> tuple[Stage, str | None, Failure]:
     """Where most failures happened, and one of them."""
     (stage, endpoint), _ = Counter((failure.stage, failure.endpoint) for failure in failures).most_common(1)[0]
     return stage, endpoint, next(f for f in failures if (f.stage, f.endpoint) == (stage, endpoint))

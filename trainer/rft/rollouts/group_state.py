@@ -1,0 +1,299 @@
+"""The groups of a round of rollouts: run all at once, and again where a hold has to wait for an endpoint.
+
+A conversation that only lacks its grade keeps its slot: it is graded again later and never run again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from types import MappingProxyType
+
+from rft.core.dataset import DatasetRow
+from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.grade import Grade
+from rft.core.group import Group
+from rft.core.rollout import Rollout, RolloutKey
+from rft.rollouts.conversation import finished_trace
+from rft.rollouts.failure_actions import FailureAction, action_for
+from rft.rollouts.gateways import FinishedTrace, GroupGrader
+from rft.rollouts.gather_or_cancel import gather_or_cancel
+from rft.rollouts.group import next_attempt
+from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
+from rft.rollouts.loop import PendingGrade, run_and_grade, run_conversation
+from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
+from rft.rollouts.replacements import Replacements
+from rft.rollouts.setup import RolloutSetup
+
+log = logging.getLogger(__name__)
+
+OnRollout = Callable[[Rollout, bool], None]
+"""Called as each rollout ends, with whether another attempt takes its place. An exception stops the step."""
+
+
+@dataclass(slots=True, eq=False)
+class GroupSlot:
+    """One place in a group, and the last attempt at it."""
+
+    key: RolloutKey
+    rollout: Rollout | None = None
+    """The last attempt; None before the first one ended."""
+    pending: PendingGrade | None = None
+    """An attempt whose conversation ended, and whose grade is still missing."""
+    is_graded_again: bool = False
+    """It was already granted another grading in place of another attempt."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the last attempt has no grade."""
+        if self.pending is not None:
+            return self.pending.failure
+        return self.rollout.outcome if self.rollout and isinstance(self.rollout.outcome, Failure) else None
+
+    @property
+    def is_excluded(self) -> bool:
+        """An endpoint, or the order, kept it from being graded."""
+        return self.failure is not None and self.failure.fault is Fault.ENDPOINT
+
+    @property
+    def is_waiting(self) -> bool:
+        """It failed, and an endpoint that recovers would make the difference."""
+        return self.failure is not None and action_for(self.failure) is FailureAction.WAIT
+
+    @property
+    def has_met_missing_tool(self) -> bool:
+        """It failed because a tool is not there."""
+        return self.failure is not None and self.failure.code is FailureCode.ENDPOINT_NOT_FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The slots of one row's group, in order."""
+
+    row: DatasetRow
+    slots: tuple[GroupSlot, ...]
+
+    @classmethod
+    def empty(cls, row: DatasetRow, keys: Sequence[RolloutKey]) -> "GroupState":
+        """No rollout has ended yet."""
+        return cls(row, tuple(GroupSlot(key) for key in keys))
+
+    def group(self) -> Group:
+        """The finished group. Every slot must hold a rollout."""
+        return Group(self.row.index, tuple(slot.rollout for slot in self.slots if slot.rollout is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Slots of one group that are filled together."""
+
+    group: GroupState
+    slots: Sequence[GroupSlot]
+
+
+class RoundState:
+    """All groups of one round."""
+
+    def __init__(
+        self,
+        groups: Sequence[GroupState],
+        setup: RolloutSetup,
+        replacements: Replacements,
+        on_rollout: OnRollout,
+        *,
+        is_trained_on: bool,
+    ) -> None:
+        """`is_trained_on`: what is left of a round of which too much failed must not be used."""
+        self._groups, self._setup, self._replacements, self._on_rollout = groups, setup, replacements, on_rollout
+        self._is_trained_on = is_trained_on
+        self._slots = list(chain.from_iterable(group.slots for group in groups))
+
+    async def fill(self) -> None:
+        """Fill every slot.
+
+        Raises ExceptionGroup when `on_rollout` does, UnrecoverableRound when waiting cannot help.
+        """
+        await gather_or_cancel(self._fill(work) for group in self._groups for work in self._works(group, group.slots))
+        if self._setup.hold is not None:
+            await self._until_usable(self._setup.hold)
+        self.settle()
+
+    def settle(self) -> None:
+        """Grade nothing again: what still lacks its grade has failed."""
+        for slot in self._slots:
+            if slot.pending is not None and slot.pending.failure is not None:
+                self._end(slot, slot.pending.give_up())
+
+    def abandon(self) -> None:
+        """The round was given up; nothing to do where it ended."""
+        for slot in self._slots:
+            if slot.pending is not None:
+                slot.pending.abandon()
+                slot.pending = None
+
+    def _works(self, group: GroupState, slots: Sequence[GroupSlot]) -> Iterator[_Work]:
+        """A grader of whole groups needs their rollouts together; otherwise each slot is filled alone."""
+        if self._setup.group_grader is None:
+            yield from (_Work(group, [slot]) for slot in slots)
+        elif slots:
+            yield _Work(group, slots)
+
+    async def _fill(self, work: _Work, *, is_again: bool = False) -> None:
+        if is_again:
+            self._clear(work.slots)
+        if self._setup.group_grader is not None:
+            await self._fill_together(work, self._setup.group_grader, may_replace=not is_again)
+            return
+        for slot in work.slots:
+            while self._take(slot, await self._one(work.group.row, slot), may_replace=not is_again):
+                pass
+
+    async def _one(self, row: DatasetRow, slot: GroupSlot) -> PendingGrade | Rollout:
+        if slot.pending is not None:
+            return await slot.pending.grade_again()
+        return await run_and_grade(row, slot.key, self._setup)
+
+    def _clear(self, slots: Sequence[GroupSlot]) -> None:
+        """Empty the slots for another attempt; the rollouts they held count as replaced."""
+        for slot in slots:
+            if slot.rollout is not None:
+                self._replacements.replaced.append(slot.rollout)
+                slot.rollout, slot.key = None, next_attempt(slot.key)
+
+    def _take(self, slot: GroupSlot, ended: PendingGrade | Rollout, *, may_replace: bool) -> bool:
+        """Put an ended rollout into its slot; True when another attempt, or another grading, follows at once."""
+        if isinstance(ended, PendingGrade):
+            slot.pending = ended
+            if ended.failure is None:
+                return False
+            if may_replace and not slot.is_graded_again:
+                slot.is_graded_again = self._replacements.grants(ended.failure)
+                if slot.is_graded_again:
+                    return True
+            if (
+                self._setup.hold is None
+            ):  # It is not graded again later, so it is told as it ends and not with the round.
+                self._end(slot, ended.give_up())
+            return False
+        is_replaced = may_replace and isinstance(ended.outcome, Failure) and self._replacements.grants(ended.outcome)
+        self._end(slot, ended, is_replaced=is_replaced)
+        return is_replaced
+
+    def _end(self, slot: GroupSlot, rollout: Rollout, *, is_replaced: bool = False) -> None:
+        slot.pending = None
+        if is_replaced:
+            self._replacements.replaced.append(rollout)
+            slot.key, slot.is_graded_again = next_attempt(slot.key), False
+        else:
+            slot.rollout = rollout
+        self._on_rollout(rollout, is_replaced)
+
+    async def _fill_together(self, work: _Work, grader: GroupGrader, *, may_replace: bool) -> None:
+        """All converse at once; one verdict on the whole group follows when the last has ended."""
+
+        async def converse(slot: GroupSlot) -> None:
+            while slot.pending is None:
+                ended = await run_conversation(work.group.row, slot.key, self._setup)
+                if not self._take(slot, ended, may_replace=may_replace):
+                    return
+
+        await gather_or_cancel(converse(slot) for slot in work.slots)
+        ungraded = [(slot, slot.pending) for slot in work.slots if slot.pending is not None]
+        if not ungraded:
+            return
+        before_s = self._setup.clock()
+        outcomes = await self._rank(work.group, [pending for _, pending in ungraded], grader)
+        grading_s = self._setup.clock() - before_s
+        for (slot, pending), outcome in zip(ungraded, outcomes, strict=True):
+            self._take(slot, pending.judged(outcome, grading_s=grading_s), may_replace=False)
+
+    async def _rank(
+        self, group: GroupState, ended: Sequence[PendingGrade], grader: GroupGrader
+    ) -> Sequence[Grade | Failure]:
+        """An outcome for each that ended; rollouts graded before are shown to the judge, but keep their grade."""
+        graded = [slot.rollout for slot in group.slots if slot.rollout is not None and slot.rollout.reward is not None]
+        traces = [*(one.trace for one in ended), *(self._trace_of(group.row, rollout) for rollout in graded)]
+        trace_ids = [*(one.trace_id for one in ended), *(rollout.trace_id for rollout in graded)]
+        try:
+            grades = await grader.rank(traces, item=group.row.item, trace_ids=trace_ids)
+        except Exception as error:
+            log.exception("the verdict on row %d broke on an exception of ours", group.row.index)
+            grades = _our_failure(f"{type(error).__name__}: {str(error)[:300]}")
+        if not isinstance(grades, Failure) and len(grades) != len(traces):
+            grades = _our_failure(f"{len(grades)} grades for {len(traces)} rollouts")
+        return grades.shared_by(len(ended)) if isinstance(grades, Failure) else grades[: len(ended)]
+
+    def _trace_of(self, row: DatasetRow, rollout: Rollout) -> FinishedTrace:
+        return finished_trace(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
+
+    async def _until_usable(self, hold: Hold) -> None:
+        """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are,
+        but for those that a tool which is not there answered.
+
+        Raises UnrecoverableRound when too many lack it, and none of them because of an endpoint that may recover.
+        """
+        waits, trials = trial_waits(hold.rule), count()
+        while True:
+            missing = missing_tools(self._rollouts(self._slots), bearable=self._bearable(hold))
+            self._fail(self._slots, missing)
+            excluded = [slot for slot in self._slots if slot.is_excluded]
+            if not missing and len(excluded) <= self._bearable(hold):
+                return
+            waiting = [slot.failure for slot in excluded if slot.failure is not None and slot.is_waiting]
+            if not waiting and not self._is_trained_on:
+                return
+            if not waiting:
+                failures = [slot.failure for slot in excluded if slot.failure is not None]
+                raise UnrecoverableRound(failures, rollouts=len(self._slots))
+            hold.begin_trials(failing_endpoint_of(waiting, rollouts=len(self._slots)))
+            await self._recover(waits, trials, missing)
+            hold.end_trials()
+            await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
+
+    def _bearable(self, hold: Hold) -> float:
+        return hold.rule.excluded_share * len(self._slots)
+
+    async def _recover(
+        self, waits: Iterator[float], trials: Iterator[int], missing: Mapping[str, Failure] = MappingProxyType({})
+    ) -> None:
+        """Try failed rollouts again, one after the other, until one is graded; each trial may be another's turn.
+
+        A tool that is missing lets rollouts be graded, too: those it failed are over when it answers otherwise.
+        """
+        while works := self._works_waiting():
+            await asyncio.sleep(next(waits))
+            trial = works[next(trials) % len(works)]
+            has_met_missing = any(slot.has_met_missing_tool for slot in trial.slots)
+            await self._fill(trial, is_again=True)
+            tried = list(self._rollouts(trial.slots))
+            if has_met_missing and any(has_answer_of(rollout, missing) for rollout in tried):
+                return
+            self._fail(trial.slots, missing)
+            if not has_met_missing and any(rollout.reward is not None for rollout in self._rollouts(trial.slots)):
+                return
+
+    def _fail(self, slots: Sequence[GroupSlot], missing: Mapping[str, Failure]) -> None:
+        """What a missing tool answered has no grade, whatever was told of it before."""
+        for slot in slots:
+            failed = None if slot.rollout is None else failed_at(slot.rollout, missing)
+            if failed is not None:
+                self._end(slot, failed)
+
+    def _rollouts(self, slots: Sequence[GroupSlot]) -> Iterator[Rollout]:
+        yield from (slot.rollout for slot in slots if slot.rollout is not None)
+
+    def _works_waiting(self) -> list[_Work]:
+        return [
+            work
+            for group in self._groups
+            for work in self._works(group, [slot for slot in group.slots if slot.is_waiting])
+        ]
+
+
+def _our_failure(message: str) -> Failure:
+    return Failure(
+        stage=Stage.PLATFORM,
+        code=FailureCode.INTERNAL_ERROR,
+        message=f"The platform failed, not your endpoint: {message}",
+    )
