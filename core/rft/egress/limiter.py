@@ -278,7 +278,7 @@ class Limiter:
             before = breaker.state
             breaker.on_probe(is_alive=is_alive, now_s=self._now())
             if breaker.is_beyond_hope(self._now()):
-                self._send_hopeless_home()
+                self._fail_waiters()
                 break
         # Not from within: the breaker may open again at once, and then needs a new prober.
         self._prober = None
@@ -304,7 +304,7 @@ class Limiter:
         finally:
             self.in_flight -= 1
 
-    def _send_hopeless_home(self) -> None:
+    def _fail_waiters(self) -> None:
         try:
             self._refuse_when_hopeless()
         except EndpointDown as error:
