@@ -1,6 +1,7 @@
 """Rows of `rehearsals`. One rehearsal runs at a time: two at once would measure each other."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
 
@@ -58,6 +59,17 @@ class RehearsalRow(NewRehearsal):
     error: JobError | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a rehearsal that ran ends."""
+
+    status: Literal["completed", "failed", "cancelled"]
+    report: RehearsalReport | None = None
+    """Exactly when completed."""
+    error: JobError | None = None
+    """Exactly when failed."""
+
+
 class RehearsalRepository:
     """Reads and writes `rehearsals` inside the caller's transaction."""
 
@@ -97,19 +109,14 @@ class RehearsalRepository:
         cursor = await self._connection.execute(_CANCEL, {"id": rehearsal_id})
         return cursor.rowcount > 0
 
-    async def complete(self, lease: Lease, report: RehearsalReport) -> bool:
-        """Write the report; False when the lease is no longer ours."""
-        record = storable_json(report.model_dump_json())
-        return await self._end(lease, "completed", report=record, error=None)
-
-    async def fail(self, lease: Lease, error: JobError) -> bool:
-        """Write why there is no report; False when the lease is no longer ours."""
-        record = storable_json(error.model_dump_json())
-        return await self._end(lease, "failed", report=None, error=record)
-
-    async def call_off(self, lease: Lease) -> bool:
-        """Write that it was cancelled; False when the lease is no longer ours."""
-        return await self._end(lease, "cancelled", report=None, error=None)
+    async def end(self, lease: Lease, ended: Ended) -> None:
+        """Write what came of it, unless the lease is no longer ours."""
+        values = {
+            "status": ended.status,
+            "report": None if ended.report is None else storable_json(ended.report.model_dump_json()),
+            "error": None if ended.error is None else storable_json(ended.error.model_dump_json()),
+        }
+        await self._connection.execute(_END, {"id": lease.id, "token": lease.token} | values)
 
     async def end_expired(self, error: JobError) -> None:
         """Those whose worker is gone: cancelled where their customer asked for it, failed with `error` otherwise."""
@@ -124,12 +131,6 @@ class RehearsalRepository:
         """The oldest that waits, if any; its message counts as sent now."""
         cursor = await self._connection.execute(_NEXT_QUEUED)
         return [row[0] for row in await cursor.fetchall()]
-
-    async def _end(self, lease: Lease, status: RehearsalStatus, *, report: str | None, error: str | None) -> bool:
-        cursor = await self._connection.execute(
-            _END, {"id": lease.id, "token": lease.token, "status": status, "report": report, "error": error}
-        )
-        return cursor.rowcount > 0
 
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[RehearsalRow]:
         async with self._connection.cursor(row_factory=class_row(RehearsalRow)) as cursor:
