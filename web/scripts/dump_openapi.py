@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from rft.platform.api.app import create_app
+from rft.platform.app import create_app
 from rft.platform.settings import Settings
 
 _JOBS = "/v1/fine_tuning/jobs"

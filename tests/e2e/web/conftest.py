@@ -13,7 +13,7 @@ from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import Watch
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.conftest import migrated_url, postgres, servers_home, template_with_tables
 
 __all__ = ["migrated_url", "postgres", "servers_home", "template_with_tables"]
@@ -27,7 +27,7 @@ async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "browser")
     settings = Settings.model_validate({"home": tmp_path / "home", "DATABASE_URL": migrated_url})
-    with Served(settings, BellTower()) as port:
+    with Served(settings, ReceivedMessages()) as port:
         async with Database(migrated_url, max_connections=2) as database:
             yield Platform(url=f"http://127.0.0.1:{port}", key=key, database=database)
 

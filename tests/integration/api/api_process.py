@@ -14,7 +14,7 @@ import psutil
 def api_process(home: Path, database_url: str) -> Generator[tuple[psutil.Process, str]]:
     """The process, and the address where it answers."""
     command = [
-        *(sys.executable, "-m", "uvicorn", "--factory", "rft.platform.api.app:create_app"),
+        *(sys.executable, "-m", "uvicorn", "--factory", "rft.platform.app:create_app"),
         *("--port", "0", "--log-level", "info"),
     ]
     log = home / "api.log"

@@ -13,7 +13,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import EXACT, Api, BellTower, Served, upload
+from tests.integration.api.running_api import EXACT, Api, ReceivedMessages, Served, upload
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncItera
     )
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    bells = BellTower()
-    with Served(settings, bells) as port:
-        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+    messages = ReceivedMessages()
+    with Served(settings, messages) as port:
+        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 @pytest.fixture

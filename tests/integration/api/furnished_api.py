@@ -21,7 +21,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import EXACT, BellTower, Served, upload
+from tests.integration.api.running_api import EXACT, ReceivedMessages, Served, upload
 from tests.integration.worker.train_events import attempts_made, logged, rollout_done, whole_run
 from tests.integration.worker.workbench import Workbench
 
@@ -65,7 +65,7 @@ def furnished_api(database_url: str, folder: Path) -> Generator[FurnishedApi]:
                 },
             )
             key = run(_prepare(bench))
-            with Served(bench.settings, BellTower()) as port:
+            with Served(bench.settings, ReceivedMessages()) as port:
                 yield run(_furnish(bench, f"http://127.0.0.1:{port}", key, customer))
         finally:
             run(customer.__aexit__())

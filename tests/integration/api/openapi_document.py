@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any, cast
 
-from rft.platform.api.app import create_app
+from rft.platform.app import create_app
 from rft.platform.settings import Settings
 
 DOCUMENT = create_app(

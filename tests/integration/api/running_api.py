@@ -14,9 +14,9 @@ import uvicorn
 from openai import AsyncOpenAI
 from openai.types import FileObject
 
-from rft.platform.api.app import create_app
+from rft.platform.app import create_app
+from rft.platform.queue.messages import TaskMessage
 from rft.platform.settings import Settings
-from rft.platform.store.bell import Bell
 
 START_DEADLINE_S = 60.0
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("search", "cat")]
@@ -32,16 +32,16 @@ EXACT: Any = {
 
 
 @dataclass(slots=True)
-class BellTower:
-    """Hears every bell; refuses to ring while it is broken."""
+class ReceivedMessages:
+    """Gets every message; refuses them while it is broken."""
 
-    heard: list[Bell] = field(default_factory=list[Bell])
+    received: list[TaskMessage] = field(default_factory=list[TaskMessage])
     is_broken: bool = False
 
-    def __call__(self, bell: Bell) -> None:
+    def __call__(self, message: TaskMessage) -> None:
         if self.is_broken:
             raise ConnectionRefusedError("no broker here")
-        self.heard.append(bell)
+        self.received.append(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,16 @@ class Api:
     """Without `/v1`."""
     key: str
     settings: Settings
-    bells: BellTower
+    messages: ReceivedMessages
 
 
 class Served:
     """uvicorn in a thread of its own, so that it takes no signals and no loop from the test."""
 
-    def __init__(self, settings: Settings, ring: Callable[[Bell], None], *, web_assets: Path | None = None) -> None:
-        app = create_app(settings, ringer=ring, has_reconciler=False, web_assets=web_assets)
+    def __init__(
+        self, settings: Settings, enqueue: Callable[[TaskMessage], None], *, web_assets: Path | None = None
+    ) -> None:
+        app = create_app(settings, enqueuer=enqueue, has_reconciler=False, web_assets=web_assets)
         self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))

@@ -42,7 +42,7 @@ async def test_azure_clients_upload_order_and_cancel(api: Api, order: dict[str, 
 
 @pytest.mark.parametrize("way", ["endpoint", "base_url", "v1"])
 async def test_azure_clients_without_a_key_are_refused(api: Api, way: str) -> None:
-    async with azure(Api(api.url, "rft_abcdefabcdef_guess", api.settings, api.bells), way) as stranger:
+    async with azure(Api(api.url, "rft_abcdefabcdef_guess", api.settings, api.messages), way) as stranger:
         with pytest.raises(AuthenticationError) as raised:
             await stranger.files.create(file=("rows.jsonl", io.BytesIO(ROW * 100_000)), purpose="fine-tune")
         assert raised.value.code == "invalid_api_key"

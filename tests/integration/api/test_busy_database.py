@@ -8,12 +8,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from rft.platform.api.app import create_app
 from rft.platform.api.key_repository import create_key
+from rft.platform.app import create_app
 from rft.platform.settings import Settings
 from rft.platform.store import database as database_module
 from rft.platform.store.database import Database, NoFreeConnection
-from tests.integration.api.running_api import BellTower
+from tests.integration.api.running_api import ReceivedMessages
 from tests.integration.waiting import until
 
 
@@ -35,9 +35,10 @@ async def test_a_pool_whose_connections_are_all_lent_says_so(
 async def test_an_exhausted_pool_is_a_503_by_its_name_and_the_reconciler_goes_on(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bells = BellTower()
+    messages = ReceivedMessages()
     app = create_app(
-        Settings.model_validate({"home": tmp_path, "DATABASE_URL": migrated_url, "reconcile_s": 0.05}), ringer=bells
+        Settings.model_validate({"home": tmp_path, "DATABASE_URL": migrated_url, "reconcile_s": 0.05}),
+        enqueuer=messages,
     )
     async with app.router.lifespan_context(app), AsyncExitStack() as lent:
         database = database_of(app)
@@ -57,7 +58,9 @@ async def test_an_exhausted_pool_is_a_503_by_its_name_and_the_reconciler_goes_on
             "insert into jobs (id, status, model, base_model_path, training_file, seed, method, request)"
             " values ('ftjob-lost', 'queued', 'm', '/m', 'file-1', 1, '{}', '{}')"
         )
-        await until(lambda: any(bell.job_id == "ftjob-lost" for bell in bells.heard), "the lost job's bell")
+        await until(
+            lambda: any(message.job_id == "ftjob-lost" for message in messages.received), "the lost job's message"
+        )
         await lent.aclose()
         assert (await ask(app, "/v1/files", key)).status_code == 200
 

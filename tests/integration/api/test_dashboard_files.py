@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from tests.integration.api.running_api import Api, BellTower, Served
+from tests.integration.api.running_api import Api, ReceivedMessages, Served
 
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 
@@ -15,7 +15,7 @@ async def test_a_browser_finds_the_dashboard_and_a_program_the_api(api: Api, tmp
     (assets / "assets").mkdir(parents=True)
     (assets / "index.html").write_text("<title>Agent RFT</title>")
     (assets / "assets" / "app.js").write_text("let a = 1")
-    with Served(api.settings, BellTower(), web_assets=assets) as port:
+    with Served(api.settings, ReceivedMessages(), web_assets=assets) as port:
         async with AsyncOpenAI(base_url=f"http://127.0.0.1:{port}", api_key=api.key, max_retries=0) as client:
             for path in ("/", "/jobs/ftjob-1"):
                 page = await client.get(path, cast_to=str, options={"headers": BROWSER})

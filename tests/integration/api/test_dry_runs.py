@@ -15,7 +15,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, BellTower, Served
+from tests.integration.api.running_api import Api, ReceivedMessages, Served
 
 EXACT = {
     "type": "string_check",
@@ -70,9 +70,9 @@ async def api(migrated_url: str, tmp_path: Path, judge: ScriptedJudge) -> AsyncI
         )
         async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
             key = await create_key(connection, "tests")
-        bells = BellTower()
-        with Served(settings, bells) as port:
-            yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+        messages = ReceivedMessages()
+        with Served(settings, messages) as port:
+            yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 async def run(client: AsyncOpenAI, grader: Any, answer: str = "7", **more: Any) -> Any:
@@ -359,7 +359,7 @@ async def test_a_tool_that_fails_is_a_bad_request_that_says_how(
 
 async def test_a_judge_that_is_not_configured_is_said(migrated_url: str, tmp_path: Path, api: Api) -> None:
     settings = api.settings.model_copy(update={"judge_base_url": None, "home": tmp_path / "other"})
-    with Served(settings, BellTower()) as port:
+    with Served(settings, ReceivedMessages()) as port:
         async with AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=api.key, max_retries=0) as client:
             with pytest.raises(BadRequestError, match="RFT_JUDGE_BASE_URL") as refused:
                 await run(client, SCORE)

@@ -18,7 +18,7 @@ from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, BellTower, Served
+from tests.integration.api.running_api import Api, ReceivedMessages, Served
 
 PYTHON: dict[str, Any] = {"type": "python", "name": "code"}
 ENDLESS = {**PYTHON, "source": "def grade(sample, item):\n    while True:\n        pass\n"}
@@ -34,9 +34,9 @@ async def new_key(database_url: str, name: str) -> str:
 @pytest.fixture
 async def api(migrated_url: str, tmp_path: Path) -> AsyncIterator[Api]:
     settings = Settings.model_validate({"home": tmp_path, "DATABASE_URL": migrated_url, "dry_run_grade_s": CAP_S})
-    key, bells = await new_key(migrated_url, "one"), BellTower()
-    with Served(settings, bells) as port:
-        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+    key, messages = await new_key(migrated_url, "one"), ReceivedMessages()
+    with Served(settings, messages) as port:
+        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 async def grade(client: AsyncOpenAI, grader: Any) -> Any:
@@ -85,7 +85,7 @@ async def abandoned(api: Api, path: str, body: Any) -> asyncio.StreamWriter:
 async def test_a_dry_run_has_less_time_than_a_job(migrated_url: str, tmp_path: Path) -> None:
     settings = Settings.model_validate({"home": tmp_path, "DATABASE_URL": migrated_url, "dry_run_grade_s": 0.5})
     key = await new_key(migrated_url, "one")
-    with Served(settings, BellTower()) as port:
+    with Served(settings, ReceivedMessages()) as port:
         async with AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=key, max_retries=0) as client:
             part = {**QUICK, "name": "quick"}
             multi = {"type": "multi", "name": "both", "graders": {"a": ENDLESS, "b": part}, "calculate_output": "a + b"}

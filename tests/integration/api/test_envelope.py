@@ -13,8 +13,8 @@ from openai import (
 )
 from psycopg import sql
 
-from rft.platform.api.app import create_app
 from rft.platform.api.key_repository import create_key, revoke_key, verify_key
+from rft.platform.app import create_app
 from rft.platform.settings import Settings
 from tests.integration.api.running_api import Api
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
 
-from rft.platform.files.storage import LocalFileStore, read_lines
+from rft.platform.store.file_store import LocalFileStore, read_lines
 from tests.integration.api.running_api import ROW, Api, collect, upload
 
 

@@ -18,7 +18,7 @@ from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.settings import Settings
 from rft.platform.store.secret_box import SecretBox
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, BellTower, Served
+from tests.integration.api.running_api import Api, ReceivedMessages, Served
 
 SCORE = {
     "type": "score_model",
@@ -57,9 +57,9 @@ async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncItera
     )
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    bells = BellTower()
-    with Served(settings, bells) as port:
-        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+    messages = ReceivedMessages()
+    with Served(settings, messages) as port:
+        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 def graded_by(order: dict[str, Any], grader: dict[str, Any]) -> dict[str, Any]:

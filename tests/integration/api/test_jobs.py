@@ -9,7 +9,7 @@ from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
 from rft.core.spec import Hyperparameters, resolve
-from rft.platform.store.bell import VALIDATE_JOB, Bell
+from rft.platform.queue.messages import VALIDATE_JOB, TaskMessage
 from rft.platform.store.secret_box import SecretBox
 from tests.integration.api.running_api import Api, collect
 
@@ -36,8 +36,8 @@ async def test_a_new_job_has_the_contracts_shape(client: AsyncOpenAI, order: dic
     assert shown["trainingType"] == "Standard"
     assert "hyperparameters" not in shown
     assert (await client.fine_tuning.jobs.retrieve(job.id)).to_dict(warnings=False) == shown
-    assert api.bells.heard == [Bell(VALIDATE_JOB, job.id)]
-    assert api.bells.heard[0].queue == "control"
+    assert api.messages.received == [TaskMessage(VALIDATE_JOB, job.id)]
+    assert api.messages.received[0].queue == "control"
 
 
 async def test_the_method_comes_back_filled_and_masked(
@@ -239,10 +239,10 @@ async def test_unknown_jobs_are_not_found(client: AsyncOpenAI) -> None:
 
 
 async def test_a_silent_broker_loses_no_job(client: AsyncOpenAI, order: dict[str, Any], api: Api) -> None:
-    api.bells.is_broken = True
+    api.messages.is_broken = True
     job = await client.fine_tuning.jobs.create(**order)
     assert (await client.fine_tuning.jobs.retrieve(job.id)).status == "validating_files"
-    assert api.bells.heard == []
+    assert api.messages.received == []
 
 
 async def test_a_refused_order_leaves_nothing(client: AsyncOpenAI, order: dict[str, Any], api: Api) -> None:
@@ -251,4 +251,4 @@ async def test_a_refused_order_leaves_nothing(client: AsyncOpenAI, order: dict[s
     with pytest.raises(BadRequestError):
         await client.fine_tuning.jobs.create(**broken)
     assert await collect(client.fine_tuning.jobs.list()) == []
-    assert api.bells.heard == []
+    assert api.messages.received == []

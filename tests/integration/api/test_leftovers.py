@@ -14,10 +14,10 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_orphaned_blobs
 from rft.platform.files.uploading import receive_upload
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from tests.integration.api.api_process import api_process
 from tests.integration.api.form import END, FORM, opened
 from tests.integration.api.running_api import ROW, Api, upload
@@ -127,7 +127,7 @@ async def test_an_upload_that_was_given_up_is_not_kept(
         yield b"\r\n" + END
 
     with pytest.raises(Unavailable):
-        await receive_upload(database, store, DatasetChecks(), content_type=FORM, body=body())
+        await receive_upload(database, store, DatasetChecks(asyncio.Semaphore(1)), content_type=FORM, body=body())
     assert kept(tmp_path) == []
     async with database.transaction() as connection:
         assert await (await connection.execute("select 1 from files")).fetchone() is None
@@ -160,4 +160,4 @@ async def receive(database: Database, store: LocalFileStore, sent: bytes) -> Non
     async def body() -> AsyncIterator[bytes]:
         yield sent
 
-    await receive_upload(database, store, DatasetChecks(), content_type=FORM, body=body())
+    await receive_upload(database, store, DatasetChecks(asyncio.Semaphore(1)), content_type=FORM, body=body())

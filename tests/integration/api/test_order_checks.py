@@ -158,7 +158,7 @@ async def test_the_same_order_under_the_same_key_is_one_job(
     reordered = dict(reversed(order.items()))
     again = await client.fine_tuning.jobs.create(**reordered, **keyed("monday"))
     assert again.id == first.id
-    assert len(api.bells.heard) == 1
+    assert len(api.messages.received) == 1
     assert (await client.fine_tuning.jobs.create(**order, **keyed("tuesday"))).id != first.id
     assert (await client.fine_tuning.jobs.create(**order)).id != first.id
 
@@ -185,7 +185,7 @@ async def test_orders_sent_at_once_under_one_key_are_one_job(
     jobs = await asyncio.gather(*(client.fine_tuning.jobs.create(**order, **keyed("rush")) for _ in range(6)))
     assert len({job.id for job in jobs}) == 1
     assert len(await collect(client.fine_tuning.jobs.list())) == 1
-    assert len(api.bells.heard) == 1
+    assert len(api.messages.received) == 1
 
 
 async def test_a_key_belongs_to_its_api_key_and_lives_a_day(

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_deleted_cursors, sweep_expired
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from tests.integration.api.running_api import EXACT, Api, collect, upload
 
 

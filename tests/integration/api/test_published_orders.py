@@ -16,7 +16,7 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.settings import Settings
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, BellTower, Served, upload
+from tests.integration.api.running_api import Api, ReceivedMessages, Served, upload
 
 ORDERS = Path(__file__).parents[2] / "data" / "hosted_orders"
 TOOLS = ("search", "list", "cat")
@@ -61,9 +61,9 @@ async def api(migrated_url: str, tmp_path: Path, base_model: Path) -> AsyncItera
     )
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    bells = BellTower()
-    with Served(settings, bells) as port:
-        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, bells=bells)
+    messages = ReceivedMessages()
+    with Served(settings, messages) as port:
+        yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 @pytest.fixture

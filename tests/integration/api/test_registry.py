@@ -11,9 +11,9 @@ from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from rft.core.spec import Hyperparameters, resolve
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
+from rft.platform.orders.tool_fields import MASK
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
-from rft.platform.tools.fields import MASK
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import psycopg
 
-from rft.platform.api import app as app_module
+from rft.platform import app as app_module
 from tests.integration.api.running_api import Api
 from tests.integration.api.test_strangers import routes
 

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from rft.platform.api.admission import CHECK_S
 from rft.platform.api.key_repository import create_key, id_of, revoke_key
-from tests.integration.api.running_api import Api, BellTower, Served
+from tests.integration.api.running_api import Api, ReceivedMessages, Served
 
 SESSION = "/dashboard/session"
 LINKS = "/v1/dashboard/sign_in_links"
@@ -195,7 +195,7 @@ async def test_a_session_ends_with_its_age_and_with_its_key(api: Api, database: 
     left = await (await database.execute("select count(*) from sessions")).fetchone()
     assert left == (1,), "what is over is forgotten"
     short = api.settings.model_copy(update={"session_max_s": 60.0})
-    with Served(short, BellTower()) as port:
+    with Served(short, ReceivedMessages()) as port:
         async with browser(f"http://127.0.0.1:{port}") as page:
             assert "Max-Age=60" in (await sign_in(page, api.key)).headers["set-cookie"]
 

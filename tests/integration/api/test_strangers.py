@@ -83,7 +83,7 @@ async def test_where_names_are_told_the_api_is_asked_by_no_other(migrated_url: s
     settings = Settings.model_validate(
         {"home": tmp_path / "named", "DATABASE_URL": migrated_url, "allowed_hosts": ["rft.example.com"]}
     )
-    with Served(settings, api.bells) as port:
+    with Served(settings, api.messages) as port:
         headers = {"authorization": f"Bearer {api.key}"}
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
             for host, status in (("evil.example", 400), ("rft.example.com", 200), (f"localhost:{port}", 200)):

@@ -12,9 +12,9 @@ import pytest
 from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 from openai.types import Upload
 
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_orphaned_blobs
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from rft.platform.uploads.sweeping import sweep_uploads
 from tests.integration.api.form import END, FORM, part
 from tests.integration.api.running_api import ROW, Api, upload

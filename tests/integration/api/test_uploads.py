@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from openai import APIStatusError, AsyncOpenAI, NotFoundError
 
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_expired
 from rft.platform.store.database import Database
 from rft.platform.store.file_contents import insert_with_content
+from rft.platform.store.file_store import LocalFileStore
 from tests.integration.api.form import END, FORM, part
 from tests.integration.api.running_api import ROW, Api, upload
 

@@ -25,7 +25,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.worker.train_events import logged
 from tests.integration.worker.workbench import Workbench
 
@@ -111,7 +111,7 @@ async def shell(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     settings.cache_clear()
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         named = {"RFT_BASE_URL": f"http://127.0.0.1:{port}/v1", "RFT_API_KEY": key}
         yield Shell({**named, "RFT_HOME": str(tmp_path / "elsewhere")}, tmp_path)
     settings.cache_clear()

@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 
-from rft.platform.rehearsals.runner import run_rehearsal
+from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Shell
 from tests.integration.rehearsals.stage import job, line
@@ -49,7 +49,7 @@ async def test_past_rehearsals_are_listed_and_shown(shell: Shell, bench: Workben
     assert (await shell.ok("rehearsals", "list")).err == "no rehearsals\n"
     rehearsal_id, waiting = await ordered(shell, bench, await write_order(shell, customer))
     assert "queued" in (await shell.ok("rehearsals", "get", rehearsal_id)).out
-    assert await run_rehearsal(rehearsal_id, bench.place()) == "completed"
+    assert await run_rehearsal(rehearsal_id, bench.context()) == "completed"
     await end(waiting)
     assert waiting.returncode == 0
     listed = (await shell.ok("rehearsals", "list")).out

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from rft.platform.rehearsals.runner import run_rehearsal
+from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Done, Shell
 from tests.integration.rehearsals.stage import job, line
@@ -12,7 +12,7 @@ from tests.integration.worker.workbench import Workbench
 
 
 async def rehearsed(bench: Workbench, shell: Shell, *arguments: object) -> Done:
-    """The command, with a worker that hears the bell once."""
+    """The command, with a worker that gets the message once."""
     known = {row["id"] for row in await bench.all("select id from rehearsals")}
     command = asyncio.create_task(shell.rft("rehearse", *arguments))
     new: list[str] = []
@@ -23,7 +23,7 @@ async def rehearsed(bench: Workbench, shell: Shell, *arguments: object) -> Done:
 
     await until(is_ordered, "the rehearsal to be ordered")
     for rehearsal_id in new:
-        await run_rehearsal(rehearsal_id, bench.place())
+        await run_rehearsal(rehearsal_id, bench.context())
     return await command
 
 

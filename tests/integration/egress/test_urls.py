@@ -21,7 +21,7 @@ from rft.egress.limits import Limits
 from rft.egress.probing import probe
 from rft.egress.reply import Reply
 from rft.egress.urls import parse_url
-from rft.platform.tools.fields import EndpointUrl
+from rft.platform.orders.tool_fields import EndpointUrl
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 

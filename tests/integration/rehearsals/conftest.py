@@ -1,4 +1,4 @@
-"""The API on a real socket with a real database, and a worker's workplace beside it."""
+"""The API on a real socket with a real database, and a worker's context beside it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,13 +9,13 @@ import psycopg
 import pytest
 
 from rft.platform.api.key_repository import create_key
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from rft.platform.store.secret_box import SecretBox
-from rft.platform.worker.workplace import Workplace
+from rft.platform.worker.context import WorkerContext
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.rehearsals.stage import Customer, Platform, job, upload
 
 
@@ -37,21 +37,21 @@ async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]
     )
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    bells = BellTower()
-    with Served(settings, bells) as port:
+    messages = ReceivedMessages()
+    with Served(settings, messages) as port:
         url, headers = f"http://127.0.0.1:{port}/v1", {"Authorization": f"Bearer {key}"}
         async with (
             httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http,
             Database(migrated_url) as database,
         ):
-            place = Workplace(
+            context = WorkerContext(
                 settings=settings,
                 database=database,
                 file_store=LocalFileStore(settings.files_dir),
                 secret_box=SecretBox.at(settings.home),
-                ringer=bells,
+                enqueuer=messages,
             )
-            yield Platform(http, place, bells)
+            yield Platform(http, context, messages)
 
 
 @pytest.fixture

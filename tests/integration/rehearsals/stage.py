@@ -12,13 +12,13 @@ from rft.core.graders import EndpointGrader, GraderSpec
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import Hyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer, resolve
 from rft.platform.store.database import Database
-from rft.platform.worker.workplace import Workplace
+from rft.platform.worker.context import WorkerContext
 from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 from rft.testing.endpoint import GRADER_PATH, TOOL_PATH, ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultPlan, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import BellTower
+from tests.integration.api.running_api import ReceivedMessages
 
 PARAMETERS: JsonObject = {
     "type": "object",
@@ -132,13 +132,13 @@ class Platform:
     """API and worker."""
 
     http: httpx.AsyncClient
-    place: Workplace
-    bells: BellTower
+    context: WorkerContext
+    messages: ReceivedMessages
 
     @property
     def database(self) -> Database:
         """The worker's."""
-        return self.place.database
+        return self.context.database
 
 
 def job(customer: LoopbackEndpoint) -> dict[str, Any]:

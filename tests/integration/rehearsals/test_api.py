@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rft.platform.queue.messages import REHEARSE, TaskMessage
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.rehearsals.repository import RehearsalRepository
-from rft.platform.rehearsals.runner import run_rehearsal
-from rft.platform.store.bell import REHEARSE, Bell
+from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform, upload_bytes
@@ -50,7 +50,7 @@ async def test_a_new_rehearsal_says_what_will_be_played(platform: Platform, orde
         "think_time_s": 0.1,
         "max_s": 60.0,
     }
-    assert platform.bells.heard == [Bell(REHEARSE, made["id"])]
+    assert platform.messages.received == [TaskMessage(REHEARSE, made["id"])]
 
 
 async def test_it_can_be_polled(platform: Platform, order: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ async def test_a_worker_plays_it_and_the_report_is_shown(
     platform: Platform, order: dict[str, Any], customer: LoopbackEndpoint
 ) -> None:
     made = await create(platform, order)
-    assert await run_rehearsal(made["id"], platform.place) == "completed"
+    assert await run_rehearsal(made["id"], platform.context) == "completed"
     done = await shown(platform, made["id"])
     assert (done["status"], done["error"]) == ("completed", None)
     report = done["report"]
@@ -91,7 +91,7 @@ async def test_header_values_are_never_shown_nor_stored_in_the_clear_and_forgott
     made = await create(platform, order)
     assert made["method"]["reinforcement"]["tools"][0]["headers"] == {"X-Key": "**********"}
     assert "tool-secret" not in await stored(platform, made["id"])
-    await run_rehearsal(made["id"], platform.place)
+    await run_rehearsal(made["id"], platform.context)
     async with platform.database.transaction() as connection:
         row = await RehearsalRepository(connection).get(made["id"])
     assert row is not None
@@ -135,7 +135,7 @@ async def test_bad_orders_are_refused_by_name(
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == param
     assert reply.json()["error"]["code"] in (code, "unsupported_method")
-    assert platform.bells.heard == []
+    assert platform.messages.received == []
 
 
 async def test_unreachable_endpoints_are_refused_by_name(platform: Platform, order: dict[str, Any]) -> None:
@@ -195,13 +195,13 @@ async def test_one_runs_at_a_time_and_rings_for_the_next(platform: Platform, ord
     async with platform.database.transaction() as connection:
         taken = await RehearsalRepository(connection).take(first, owner="host/1/m-1", ttl_s=60.0)
     assert taken is not None
-    assert await run_rehearsal(second, platform.place) == "not to be run now"
+    assert await run_rehearsal(second, platform.context) == "not to be run now"
     async with platform.database.transaction() as connection:
         await connection.execute("update rehearsals set status = 'queued' where id = %s", (first,))
-    platform.bells.heard.clear()
-    assert await run_rehearsal(first, platform.place) == "completed"
-    assert platform.bells.heard == [Bell(REHEARSE, second)]
-    assert await run_rehearsal(first, platform.place) == "not to be run now"
+    platform.messages.received.clear()
+    assert await run_rehearsal(first, platform.context) == "completed"
+    assert platform.messages.received == [TaskMessage(REHEARSE, second)]
+    assert await run_rehearsal(first, platform.context) == "not to be run now"
 
 
 async def test_a_rehearsal_whose_worker_is_gone_has_failed(platform: Platform, order: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ async def test_a_bell_that_was_not_heard_is_rung_again(platform: Platform, order
     await create(platform, order)
     async with platform.database.transaction() as connection:
         assert await reconcile_rehearsals(connection, unheard_s=3600.0) == []
-        assert await reconcile_rehearsals(connection, unheard_s=0.0) == [Bell(REHEARSE, first)]
+        assert await reconcile_rehearsals(connection, unheard_s=0.0) == [TaskMessage(REHEARSE, first)]
 
 
 async def create_slow(platform: Platform, order: dict[str, Any], tool_url: str) -> str:
@@ -238,7 +238,7 @@ async def test_a_worker_that_shuts_down_breaks_off_and_says_so(platform: Platfor
     async with LoopbackEndpoint(endpoint) as slow:
         made = await create_slow(platform, order, slow.tool_url)
         stopping = False
-        work = asyncio.create_task(run_rehearsal(made, replace(platform.place, is_stopping=lambda: stopping)))
+        work = asyncio.create_task(run_rehearsal(made, replace(platform.context, is_stopping=lambda: stopping)))
         await endpoint.until(_has_calls)
         stopping = True
         assert await work == "failed: interrupted"
@@ -256,7 +256,7 @@ async def test_a_rehearsal_that_waits_is_cancelled_at_once(platform: Platform, o
     cancelled = await cancel(platform, made)
     assert (cancelled["status"], cancelled["is_cancel_requested"]) == ("cancelled", True)
     assert cancelled["finished_at"] is not None
-    assert await run_rehearsal(made, platform.place) == "not to be run now"
+    assert await run_rehearsal(made, platform.context) == "not to be run now"
     assert "tool-secret" not in await stored(platform, made)
     async with platform.database.transaction() as connection:
         row = await RehearsalRepository(connection).get(made)
@@ -271,15 +271,15 @@ async def test_a_rehearsal_that_is_played_is_broken_off_and_rings_for_the_next(
     async with LoopbackEndpoint(endpoint) as slow:
         made = await create_slow(platform, order, slow.tool_url)
         following = (await create(platform, order))["id"]
-        work = asyncio.create_task(run_rehearsal(made, platform.place))
+        work = asyncio.create_task(run_rehearsal(made, platform.context))
         await endpoint.until(_has_calls)
-        platform.bells.heard.clear()
+        platform.messages.received.clear()
         asked = await cancel(platform, made)
         assert (asked["status"], asked["is_cancel_requested"]) == ("running", True)
         assert await asyncio.wait_for(work, PATIENCE_S) == "cancelled"
     done = await shown(platform, made)
     assert (done["status"], done["report"], done["error"]) == ("cancelled", None, None)
-    assert platform.bells.heard == [Bell(REHEARSE, following)]
+    assert platform.messages.received == [TaskMessage(REHEARSE, following)]
 
 
 async def test_a_cancelled_rehearsal_whose_worker_is_gone_has_not_failed(
@@ -317,7 +317,7 @@ async def test_registered_tools_are_rehearsed_by_their_id(
     assert registered.status_code == 200, registered.text
     order["method"]["reinforcement"]["tools"] = [{"id": registered.json()["id"]}]
     made = await create(platform, order)
-    assert await run_rehearsal(made["id"], platform.place) == "completed"
+    assert await run_rehearsal(made["id"], platform.context) == "completed"
     calls = [call for call in customer.endpoint.calls if call.path == "/tool" and "webhook-id" in call.headers]
     assert len(calls) == 48
     assert {call.headers["x-key"] for call in calls} == {"tool-secret"}
@@ -332,7 +332,7 @@ async def test_a_grader_that_runs_in_the_platform_is_left_out(platform: Platform
         "operation": "eq",
     }
     made = await create(platform, order)
-    assert await run_rehearsal(made["id"], platform.place) == "completed"
+    assert await run_rehearsal(made["id"], platform.context) == "completed"
     report = (await shown(platform, made["id"]))["report"]
     assert [endpoint["name"] for endpoint in report["endpoints"]] == ["search"]
     assert any("'exact' (string_check) was not called" in sentence for sentence in report["assumptions"])

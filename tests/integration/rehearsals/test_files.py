@@ -4,7 +4,7 @@ from typing import Any
 
 from rft.platform.files.sweeping import sweep_expired
 from rft.platform.rehearsals.repository import RehearsalRepository
-from rft.platform.rehearsals.runner import run_rehearsal
+from rft.platform.worker.run_rehearsal import run_rehearsal
 from tests.integration.rehearsals.stage import Platform
 
 
@@ -23,7 +23,7 @@ async def expire(platform: Platform) -> int:
     """As if all files had expired: how many the sweep removes."""
     async with platform.database.transaction() as connection:
         await connection.execute("update files set expires_at = now() - interval '1 hour'")
-    return await sweep_expired(platform.database, platform.place.file_store)
+    return await sweep_expired(platform.database, platform.context.file_store)
 
 
 async def test_a_rehearsal_that_waits_longer_than_its_file_lives_is_still_played(
@@ -31,7 +31,7 @@ async def test_a_rehearsal_that_waits_longer_than_its_file_lives_is_still_played
 ) -> None:
     made = await create(platform, order)
     assert await expire(platform) == 0
-    assert await run_rehearsal(made, platform.place) == "completed"
+    assert await run_rehearsal(made, platform.context) == "completed"
     assert await expire(platform) == 1
 
 
@@ -55,8 +55,8 @@ async def test_a_file_of_a_rehearsal_that_is_over_can_be_deleted(platform: Platf
 
 async def test_a_file_whose_bytes_are_gone_fails_the_rehearsal(platform: Platform, order: dict[str, Any]) -> None:
     made = await create(platform, order)
-    await platform.place.file_store.delete(order["training_file"])
-    assert await run_rehearsal(made, platform.place) == "failed: invalid_training_file"
+    await platform.context.file_store.delete(order["training_file"])
+    assert await run_rehearsal(made, platform.context) == "failed: invalid_training_file"
     shown = (await platform.http.get(f"/rehearsals/{made}")).json()
     assert shown["error"]["param"] == "training_file"
 

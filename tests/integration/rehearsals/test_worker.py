@@ -1,4 +1,4 @@
-"""A real worker hears the bell and plays the rehearsal; a worker killed in the middle is noticed."""
+"""A real worker gets the message and plays the rehearsal; a worker killed in the middle is noticed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from celery import Celery
 
+from rft.platform.queue.messages import REHEARSE
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
-from rft.platform.store.bell import REHEARSE
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform
 from tests.integration.waiting import PATIENCE_S, until
@@ -36,7 +36,7 @@ def stuck_under_load(in_flight: int) -> float:
     return 0.3 if in_flight <= 2 else 60.0
 
 
-def ring(broker_url: str, rehearsal_id: str) -> None:
+def send(broker_url: str, rehearsal_id: str) -> None:
     with Celery("tests", broker=broker_url, set_as_current=False) as app:
         app.send_task(REHEARSE, args=[rehearsal_id], queue="control", ignore_result=True)
 
@@ -45,7 +45,7 @@ async def test_a_worker_hears_the_bell(
     platform: Platform, order: dict[str, Any], worker: WorkerProcess, broker_url: str
 ) -> None:
     made = (await platform.http.post("/rehearsals", json=order)).json()["id"]
-    ring(broker_url, made)
+    send(broker_url, made)
 
     async def is_completed() -> bool:
         assert worker.process.poll() is None
@@ -62,7 +62,7 @@ async def test_a_worker_killed_in_the_middle_is_noticed(
     async with LoopbackEndpoint(endpoint) as slow:
         order["method"]["reinforcement"]["tools"][0]["server_url"] = slow.tool_url
         made = (await platform.http.post("/rehearsals", json=order)).json()["id"]
-        ring(broker_url, made)
+        send(broker_url, made)
         await asyncio.wait_for(endpoint.until(lambda it: it.in_flight >= 8), PATIENCE_S)
         worker.kill()
 

@@ -1,4 +1,4 @@
-"""One transaction, bells after the commit, nothing on rollback."""
+"""One transaction, messages after the commit, nothing on rollback."""
 
 import logging
 import os
@@ -10,15 +10,17 @@ import psycopg
 import pytest
 from redis import Redis
 
-from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
 
 RING = """
 import asyncio, logging
-from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, ring_all
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
+from rft.platform.queue.publishing import enqueue_all
 logging.basicConfig(level="WARNING")
-asyncio.run(ring_all([Bell(VALIDATE_JOB, "ftjob-1"), Bell(RUN_JOB, "ftjob-2"), Bell(RUN_JOB, "ftjob-3")]))
+sent = [TaskMessage(VALIDATE_JOB, "ftjob-1"), TaskMessage(RUN_JOB, "ftjob-2"), TaskMessage(RUN_JOB, "ftjob-3")]
+asyncio.run(enqueue_all(sent))
 """
 
 
@@ -38,70 +40,70 @@ async def notes(database: Database) -> list[str]:
 
 
 async def test_bells_ring_after_the_commit(database: Database) -> None:
-    seen: list[tuple[Bell, int]] = []
+    seen: list[tuple[TaskMessage, int]] = []
 
-    def ring(bell: Bell) -> None:
+    def enqueue(message: TaskMessage) -> None:
         with psycopg.connect(database.url) as other:
             row = other.execute("select count(*) from notes").fetchone()
         assert row is not None
-        seen.append((bell, row[0]))
+        seen.append((message, row[0]))
 
-    async with unit_of_work(database, ring) as uow:
+    async with unit_of_work(database, enqueue) as uow:
         await uow.connection.execute("insert into notes values ('a')")
-        uow.ring(VALIDATE_JOB, "ftjob-1")
-        uow.ring(RUN_JOB, "ftjob-1")
+        uow.enqueue(VALIDATE_JOB, "ftjob-1")
+        uow.enqueue(RUN_JOB, "ftjob-1")
         assert seen == []
-    assert seen == [(Bell(VALIDATE_JOB, "ftjob-1"), 1), (Bell(RUN_JOB, "ftjob-1"), 1)]
+    assert seen == [(TaskMessage(VALIDATE_JOB, "ftjob-1"), 1), (TaskMessage(RUN_JOB, "ftjob-1"), 1)]
 
 
 async def test_a_rollback_drops_rows_bells_and_actions(database: Database) -> None:
-    rung: list[Bell] = []
+    enqueued: list[TaskMessage] = []
     done: list[str] = []
 
     async def act() -> None:
         done.append("deleted")
 
     async def fail() -> None:
-        async with unit_of_work(database, rung.append) as uow:
+        async with unit_of_work(database, enqueued.append) as uow:
             await uow.connection.execute("insert into notes values ('a')")
-            uow.ring(VALIDATE_JOB, "ftjob-1")
+            uow.enqueue(VALIDATE_JOB, "ftjob-1")
             uow.after_commit(act)
             raise KeyError("broken")
 
     with pytest.raises(KeyError):
         await fail()
-    assert (await notes(database), rung, done) == ([], [], [])
+    assert (await notes(database), enqueued, done) == ([], [], [])
 
 
 async def test_a_commit_that_fails_drops_the_bells(database: Database) -> None:
-    rung: list[Bell] = []
+    enqueued: list[TaskMessage] = []
     async with database.connection() as connection:
         await connection.execute("alter table notes add unique (text) deferrable initially deferred")
 
     async def insert_twice() -> None:
-        async with unit_of_work(database, rung.append) as uow:
+        async with unit_of_work(database, enqueued.append) as uow:
             await uow.connection.execute("insert into notes values ('a'), ('a')")
-            uow.ring(VALIDATE_JOB, "ftjob-1")
+            uow.enqueue(VALIDATE_JOB, "ftjob-1")
 
     with pytest.raises(psycopg.errors.UniqueViolation):
         await insert_twice()
-    assert (await notes(database), rung) == ([], [])
+    assert (await notes(database), enqueued) == ([], [])
 
 
 async def test_a_silent_broker_is_only_a_warning(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    rung: list[Bell] = []
+    enqueued: list[TaskMessage] = []
 
-    def ring(bell: Bell) -> None:
-        rung.append(bell)
+    def enqueue(message: TaskMessage) -> None:
+        enqueued.append(message)
         raise ConnectionRefusedError
 
     with caplog.at_level(logging.WARNING):
-        async with unit_of_work(database, ring) as uow:
+        async with unit_of_work(database, enqueue) as uow:
             await uow.connection.execute("insert into notes values ('a')")
-            uow.ring(VALIDATE_JOB, "ftjob-1")
-            uow.ring(VALIDATE_JOB, "ftjob-2")
+            uow.enqueue(VALIDATE_JOB, "ftjob-1")
+            uow.enqueue(VALIDATE_JOB, "ftjob-2")
     assert await notes(database) == ["a"]
-    assert len(rung) == 2, "one failure does not silence the next bell"
+    assert len(enqueued) == 2, "one failure does not silence the next message"
     assert "ftjob-1" in caplog.text
 
 
@@ -116,7 +118,7 @@ async def test_a_pool_survives_the_loss_of_its_connections(database: Database) -
 
 
 def ring_in_a_process(broker_url: str, database_url: str) -> subprocess.CompletedProcess[str]:
-    """Rings three bells over Celery, in a process with settings of its own."""
+    """Rings three messages over Celery, in a process with settings of its own."""
     environment = os.environ | {"BROKER_URL": broker_url, "DATABASE_URL": database_url}
     return subprocess.run(
         [sys.executable, "-c", RING], env=environment, capture_output=True, text=True, check=True, timeout=120

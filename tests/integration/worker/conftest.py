@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from celery import Celery
 
-from rft.platform.store.bell import Bell, Ringer
+from rft.platform.queue.messages import TaskMessage
+from rft.platform.queue.publishing import Enqueuer
 from rft.platform.store.database import Database
 from rft.platform.worker.reconciler import reconcile_forever
 from tests.integration.worker.scripted_trainer import Plan
@@ -46,22 +47,22 @@ def start_worker(bench: Workbench, broker_url: str, worker_log: Path) -> Iterato
 
 
 @pytest.fixture
-async def ringing(bench: Workbench, broker_url: str) -> AsyncIterator[Ringer]:
-    """Publishes bells on the test's broker."""
+async def enqueuer(bench: Workbench, broker_url: str) -> AsyncIterator[Enqueuer]:
+    """Publishes messages on the test's broker."""
     app = Celery("tests", broker=broker_url, set_as_current=False)
 
-    def ring(bell: Bell) -> None:
-        app.send_task(bell.task_name, args=[bell.job_id], queue=bell.queue, ignore_result=True)
+    def enqueue(message: TaskMessage) -> None:
+        app.send_task(message.task_name, args=[message.job_id], queue=message.queue, ignore_result=True)
 
-    yield ring
+    yield enqueue
     app.close()
 
 
 @pytest.fixture
-async def reconciler(bench: Workbench, ringing: Ringer) -> AsyncIterator[None]:
+async def reconciler(bench: Workbench, enqueuer: Enqueuer) -> AsyncIterator[None]:
     """As it runs in the API."""
     async with Database(bench.database_url, max_connections=2) as database:
-        task = asyncio.create_task(reconcile_forever(database, settings=bench.settings, ringer=ringing))
+        task = asyncio.create_task(reconcile_forever(database, settings=bench.settings, enqueuer=enqueuer))
         yield
         task.cancel()
         with suppress(asyncio.CancelledError):

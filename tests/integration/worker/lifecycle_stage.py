@@ -77,8 +77,8 @@ class Stage:
         self.jobs.append(Tracked(self.do(self.bench.new_job())))
 
     def validate(self, job: Tracked) -> str:
-        """Some worker hears the bell of an order; what it says."""
-        return self.do(validate_job(job.job_id, self.bench.place()))
+        """Some worker gets the message of an order; what it says."""
+        return self.do(validate_job(job.job_id, self.bench.context()))
 
     def close(self) -> None:
         """Nothing is left for the next machine to find."""
@@ -194,7 +194,7 @@ class Stage:
 
         async def ask() -> bool:
             try:
-                async with unit_of_work(self.bench.database, lambda bell: None) as uow:
+                async with unit_of_work(self.bench.database, lambda message: None) as uow:
                     await move(uow, job.job_id)
             except BadRequest:
                 return False

@@ -12,7 +12,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.train_events import attempts_made, began, logged, one_step, rollout_done
 from tests.integration.worker.workbench import Workbench
@@ -23,7 +23,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
     """A caller with a key."""
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         headers = {"Authorization": f"Bearer {key}"}
         url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:

@@ -13,7 +13,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.jobs import service
 from rft.platform.jobs.objects import to_job_object
 from rft.platform.lifecycle.records import JobHold
-from rft.platform.store.bell import RUN_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from tests.integration.worker.workbench import Workbench
 
@@ -92,7 +92,7 @@ async def test_every_move_in_every_state_has_an_answer(bench: Workbench, name: s
         assert (refused.value.status, refused.value.code) == (400, "invalid_state")
         assert job_id in refused.value.message
         assert await bench.job(job_id) == before
-        assert bench.bells == []
+        assert bench.enqueued == []
         return
     shown = await move(bench, action, job_id)
     after = await bench.job(job_id)
@@ -101,13 +101,13 @@ async def test_every_move_in_every_state_has_an_answer(bench: Workbench, name: s
         assert (after["is_pause_requested"], after["lease_owner"]) == (True, "here/1/a")
     else:
         assert after["lease_owner"] is None
-    assert bench.bells == ([Bell(RUN_JOB, job_id)] if action == "resume" else [])
+    assert bench.enqueued == ([TaskMessage(RUN_JOB, job_id)] if action == "resume" else [])
     assert (shown["hold"] is not None) == (state.is_held and expected != "cancelled")
     if shown["hold"] is not None:
         assert shown["hold"] == HOLD.model_dump(mode="json") | {"since": 1_790_000_000}
 
 
 async def move(bench: Workbench, action: str, job_id: str) -> dict[str, Any]:
-    async with unit_of_work(bench.database, bench.bells.append) as uow:
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
         job = await ACTIONS[action](uow, job_id)
         return to_job_object(job, bench.settings).model_dump(mode="json")

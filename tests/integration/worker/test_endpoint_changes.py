@@ -11,9 +11,9 @@ import pytest
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.owner import is_alive
-from rft.platform.store.bell import RUN_JOB
+from rft.platform.queue.messages import RUN_JOB
 from rft.platform.worker.run_job import run_job
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.waiting import until
 from tests.integration.worker.test_hold import go_on, has_status, held_run
 from tests.integration.worker.test_pause import hanging_run
@@ -29,7 +29,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
     """The API beside the worker, on the same database and data directory."""
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
         async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
             yield client
@@ -144,7 +144,7 @@ async def test_a_paused_job_goes_on_with_the_new_endpoints(bench: Workbench, htt
     assert (reply.status_code, reply.json()["status"]) == (200, "paused")
     assert (await http.post(f"/{job_id}/resume")).status_code == 200
     assert (await http.post(f"/{job_id}/endpoints", json=NEW)).json()["status"] == "queued"
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     spec, secrets = told(bench, job_id)
     assert (spec.tools[0].server_url, spec.grader.model_dump()["url"]) == (
         "http://127.0.0.1:9/search",
@@ -153,7 +153,7 @@ async def test_a_paused_job_goes_on_with_the_new_endpoints(bench: Workbench, htt
     assert secrets.grader_headers == {"X-Key": "grader-secret-value"}
     refused = await http.post(f"/{job_id}/endpoints", json=NEW)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_state")
-    assert bench.bells == [] or bench.bells[-1].task_name == RUN_JOB
+    assert bench.enqueued == [] or bench.enqueued[-1].task_name == RUN_JOB
 
 
 @pytest.mark.parametrize(

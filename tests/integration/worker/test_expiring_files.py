@@ -1,7 +1,7 @@
 """Files whose time runs out while a job needs them stay until the job is over."""
 
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_expired
+from rft.platform.store.file_store import LocalFileStore
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
@@ -16,9 +16,9 @@ async def expire(bench: Workbench) -> int:
 async def test_a_job_that_waits_longer_than_its_files_live_still_runs(bench: Workbench) -> None:
     job_id = await bench.new_job(valid=jsonl({**ROW, "n": -1}))
     assert await expire(bench) == 0, "before the files are checked"
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     assert await expire(bench) == 0, "in the queue"
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     job = await bench.job(job_id)
     assert (job["status"], job["error"]) == ("succeeded", None)
     assert await expire(bench) == 3, "both, and the result file that was made to expire, too"

@@ -74,7 +74,7 @@ async def held(bench: Workbench, job_id: str) -> None:
 async def test_a_job_waits_for_room_before_its_trainer_is_started(bench: Workbench, runs_disk: Path) -> None:
     job_id = await bench.queued_job()
     ballast = fill(runs_disk, but_bytes=MEGABYTE)
-    running = asyncio.create_task(run_job(job_id, bench.place()))
+    running = asyncio.create_task(run_job(job_id, bench.context()))
     await held(bench, job_id)
     job = await bench.job(job_id)
     assert (job["hold"]["endpoint"], job["hold"]["stage"]) == ("the disk of the runs", "platform")
@@ -91,7 +91,7 @@ async def test_a_job_waits_for_room_before_its_trainer_is_started(bench: Workben
 async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbench, runs_disk: Path) -> None:
     bench.plan(Plan(faults=tuple(Fault(launch=launch, step=2, how="fill") for launch in (1, 2, 3))))
     job_id = await bench.queued_job()
-    running = asyncio.create_task(run_job(job_id, bench.place()))
+    running = asyncio.create_task(run_job(job_id, bench.context()))
     for launch in (1, 2, 3):
         await until(lambda launch=launch: len(bench.launches) == launch, f"launch {launch}")
         await held(bench, job_id)
@@ -110,7 +110,7 @@ async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
 ) -> None:
     job_id = await bench.queued_job()
     fill(runs_disk, but_bytes=MEGABYTE)
-    running = asyncio.create_task(run_job(job_id, bench.place()))
+    running = asyncio.create_task(run_job(job_id, bench.context()))
     await held(bench, job_id)
     if wish == "cancelled":
         await cancel(bench, job_id)
@@ -154,7 +154,7 @@ async def test_what_a_killed_trainer_leaves_in_the_temporary_folder_is_swept(
         ]
     }
     job_id = await bench.queued_job()
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     assert len(bench.launches) == 2
     assert {path.name for path in place.iterdir()} == {living.path.name, "rft-trainer-of-somebody"}
     living.remove()
@@ -171,8 +171,8 @@ async def test_what_a_killed_build_of_the_starter_leaves_is_swept(bench: Workben
     )
     bench.changed_settings |= {"starter_command": [sys.executable, "-c", build]}
     job_id = await bench.new_job(base_model_path=str(bench.settings.starter_dir))
-    assert await validate_job(job_id, bench.place()) == "queued"
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await validate_job(job_id, bench.context()) == "queued"
+    assert await run_job(job_id, bench.context()) == "over"
     assert (bench.settings.starter_dir / "config.json").exists()
     assert not list(home.glob(".starter-build-*"))
     assert not left.exists()

@@ -12,7 +12,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.jobs import service
 from rft.platform.lifecycle.job_lease import Refusal, take
 from rft.platform.lifecycle.owner import is_alive
-from rft.platform.store.bell import RUN_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
@@ -27,7 +27,7 @@ from tests.integration.worker.workbench import Workbench
 async def held_run(bench: Workbench, job_id: str, how: str = "hold") -> AsyncGenerator["asyncio.Task[str]"]:
     """A runner whose trainer is held in the middle of step 2."""
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how=how),)))
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     await until(lambda: has_status(bench, job_id, "paused"), "the job to be held")
     yield task
 
@@ -71,8 +71,8 @@ async def later_beat(bench: Workbench, job_id: str, than: object) -> bool:
 async def test_a_held_job_keeps_its_slot(bench: Workbench) -> None:
     held, waiting = await bench.queued_job(), await bench.queued_job()
     async with held_run(bench, held) as task:
-        assert await run_job(waiting, bench.place()) == Refusal.NO_SLOT
-        assert await run_job(held, bench.place()) == Refusal.NOT_RUNNABLE
+        assert await run_job(waiting, bench.context()) == Refusal.NO_SLOT
+        assert await run_job(held, bench.context()) == Refusal.NOT_RUNNABLE
         go_on(bench)
         await task
 
@@ -92,7 +92,7 @@ async def test_a_held_job_is_cancelled_and_paused_like_a_running_one(bench: Work
 async def test_a_held_job_resumes_by_itself_and_says_so(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     async with held_run(bench, job_id) as task:
-        async with unit_of_work(bench.database, bench.bells.append) as uow:
+        async with unit_of_work(bench.database, bench.enqueued.append) as uow:
             with pytest.raises(BadRequest, match="waits for tool 'search' and resumes by itself"):
                 await service.resume_job(uow, job_id)
         go_on(bench)
@@ -140,7 +140,7 @@ async def test_a_held_job_whose_worker_fell_silent_is_queued_again_or_taken(benc
         lease = await take(connection, taken.lease.id, owner="other/1/x", ttl_s=60, slots=1)
     assert not isinstance(lease, Refusal)
     assert lease.token == taken.lease.token + 1
-    rung = await reconcile_once(bench.database, reconcile_s=1000, ringer=bench.bells.append)
-    assert rung == [Bell(RUN_JOB, queued.lease.id)]
+    enqueued = await reconcile_once(bench.database, reconcile_s=1000, enqueuer=bench.enqueued.append)
+    assert enqueued == [TaskMessage(RUN_JOB, queued.lease.id)]
     found = [await bench.job(ingest.lease.id) for ingest in (queued, taken)]
     assert [(job["status"], job["hold"]) for job in found] == [("queued", None), ("running", None)]

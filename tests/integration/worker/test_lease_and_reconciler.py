@@ -12,7 +12,7 @@ from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.job_lease import Refusal, release, take
 from rft.platform.lifecycle.lease import Lease, LeaseLost, Requests, renew
 from rft.platform.lifecycle.owner import is_surely_dead, new_owner
-from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.store.database import Database
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
@@ -92,31 +92,31 @@ async def test_silent_workers_lose_their_jobs_and_lost_bells_are_rung_again(benc
     silent, busy, fresh = await bench.queued_job(), await bench.queued_job(), await bench.new_job()
     await held(bench, silent, ttl_s=0.0)
     assert isinstance(await taken(bench, busy, owner="b/1/x"), Lease)
-    bells: list[Bell] = []
-    rung = await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append)
-    assert rung == bells == [Bell(RUN_JOB, silent)]
+    messages: list[TaskMessage] = []
+    enqueued = await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append)
+    assert enqueued == messages == [TaskMessage(RUN_JOB, silent)]
     assert (await bench.job(silent))["status"] == "queued"
     assert (await bench.job(busy))["status"] == "running"
-    assert await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append) == []
-    rung = await reconcile_once(bench.database, reconcile_s=0, ringer=bells.append)
-    assert {(bell.task_name, bell.job_id) for bell in rung} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
+    assert await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append) == []
+    enqueued = await reconcile_once(bench.database, reconcile_s=0, enqueuer=messages.append)
+    assert {(message.task_name, message.job_id) for message in enqueued} == {(RUN_JOB, silent), (VALIDATE_JOB, fresh)}
 
 
 async def test_lost_jobs_are_requeued_while_the_key_of_the_secrets_is_rotated(bench: Workbench, tmp_path: Path) -> None:
     silent = await bench.queued_job()
     await held(bench, silent, ttl_s=0.0)
     SecretBox.at(tmp_path)
-    rung: list[Bell] = []
+    enqueued: list[TaskMessage] = []
 
     def meanwhile(_: float) -> None:
-        rung.extend(asyncio.run(look()))
+        enqueued.extend(asyncio.run(look()))
 
-    async def look() -> list[Bell]:
+    async def look() -> list[TaskMessage]:
         async with Database(bench.database_url) as database:
-            return await reconcile_once(database, reconcile_s=1000, ringer=bench.bells.append)
+            return await reconcile_once(database, reconcile_s=1000, enqueuer=bench.enqueued.append)
 
     await asyncio.to_thread(rotate_key, tmp_path / KEY_FILE, bench.database_url, sleep=meanwhile)
-    assert rung == [Bell(RUN_JOB, silent)]
+    assert enqueued == [TaskMessage(RUN_JOB, silent)]
 
 
 async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Workbench) -> None:
@@ -127,9 +127,9 @@ async def test_a_worker_of_this_machine_that_is_gone_is_not_waited_for(bench: Wo
     assert isinstance(await taken(bench, running, owner=owner), Lease)
     gone = owner.replace(f"/{os.getpid()}/", f"/{dead.pid}/")
     assert isinstance(await taken(bench, orphaned, owner=gone, slots=2), Lease)
-    bells: list[Bell] = []
-    await reconcile_once(bench.database, reconcile_s=1000, ringer=bells.append)
-    assert bells == [Bell(RUN_JOB, orphaned)]
+    messages: list[TaskMessage] = []
+    await reconcile_once(bench.database, reconcile_s=1000, enqueuer=messages.append)
+    assert messages == [TaskMessage(RUN_JOB, orphaned)]
     assert ((await bench.job(orphaned))["status"], (await bench.job(running))["status"]) == ("queued", "running")
 
 
@@ -142,31 +142,31 @@ def test_nobody_else_is_declared_dead(owner: str) -> None:
 async def test_one_reconciler_at_a_time(bench: Workbench) -> None:
     await bench.queued_job()
     outcomes = await asyncio.gather(
-        *(reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) for _ in range(4))
+        *(reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) for _ in range(4))
     )
-    assert all(len(rung) <= 1 for rung in outcomes)
+    assert all(len(enqueued) <= 1 for enqueued in outcomes)
     job_id = await bench.new_job()
     async with bench.database.transaction() as connection:
         await connection.execute("select pg_advisory_xact_lock(7304201119)")
-        assert await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) == []
+        assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
     assert (await bench.job(job_id))["status"] == "validating_files"
 
 
 async def test_a_broker_that_is_away_does_not_stop_the_reconciler(bench: Workbench) -> None:
     job_id = await bench.queued_job()
-    await bench.do("update jobs set rung_at = null")
+    await bench.do("update jobs set enqueued_at = null")
     heard = asyncio.Event()
-    attempts: list[Bell] = []
+    attempts: list[TaskMessage] = []
     loop = asyncio.get_running_loop()
 
-    def ring(bell: Bell) -> None:
-        attempts.append(bell)
+    def enqueue(message: TaskMessage) -> None:
+        attempts.append(message)
         if len(attempts) < 3:
             raise ConnectionRefusedError
         loop.call_soon_threadsafe(heard.set)
 
     bench.changed_settings = {"reconcile_s": 0.05}
-    task = asyncio.create_task(reconcile_forever(bench.database, settings=bench.settings, ringer=ring))
+    task = asyncio.create_task(reconcile_forever(bench.database, settings=bench.settings, enqueuer=enqueue))
     await asyncio.wait_for(heard.wait(), 30)
     task.cancel()
-    assert set(attempts) == {Bell(RUN_JOB, job_id)}
+    assert set(attempts) == {TaskMessage(RUN_JOB, job_id)}

@@ -15,7 +15,7 @@ from rft.core.failure import FailureCode, Stage
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.train_events import (
     START,
@@ -35,7 +35,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
     """A caller with a key."""
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         headers = {"Authorization": f"Bearer {key}"}
         url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:

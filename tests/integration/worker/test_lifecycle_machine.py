@@ -75,33 +75,35 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.moves % 4 == 1)
     @rule(number=ALL)
     def stray_order(self, number: int) -> None:
-        """An order's bell that was rung twice, or too late."""
+        """An order's message that was sent twice, or too late."""
         job = self.some(number)
         if job.state != "validating_files":
             assert self.stage.validate(job) == "not to be validated"
 
     @precondition(lambda self: self.stage.is_free() and any(job.state == "queued" for job in self.jobs))
     @rule(number=ALL)
-    def bell(self, number: int) -> None:
-        """Some worker hears the bell of a queued job."""
-        self.ring(self.stage.one_of(number, "queued"))
+    def message(self, number: int) -> None:
+        """Some worker gets the message of a queued job."""
+        self.deliver(self.stage.one_of(number, "queued"))
 
     @precondition(lambda self: self.moves % 4 == 3)
     @rule(number=ALL)
     def stray_bell(self, number: int) -> None:
-        """A bell that was rung twice, or too late, or for a host that is full."""
-        self.ring(self.some(number))
+        """A message that was sent twice, or too late, or for a host that is full."""
+        self.deliver(self.some(number))
 
-    def ring(self, job: Tracked) -> None:
+    def deliver(self, job: Tracked) -> None:
         """Have a worker run the job if it may."""
         is_runnable = job.state == "queued"
-        if is_runnable:  # The oldest goes first, whosever bell it was.
+        if is_runnable:  # The oldest goes first, whosever message it was.
             job = next(other for other in self.jobs if other.state == "queued")
         is_full = any(other.has_runner for other in self.jobs if other is not job)
         launches = len(self.stage.launches(job))
 
         async def run() -> None:
-            task = asyncio.create_task(run_job(job.job_id, self.stage.bench.place(is_stopping=lambda: job.is_stopping)))
+            task = asyncio.create_task(
+                run_job(job.job_id, self.stage.bench.context(is_stopping=lambda: job.is_stopping))
+            )
             if not is_runnable or is_full:
                 assert await task == ("no_slot" if is_full else "not_runnable")
                 return
@@ -116,7 +118,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule()
     def reconcile(self) -> None:
         """Nobody is lost, so nothing changes."""
-        self.stage.do(reconcile_once(self.stage.bench.database, reconcile_s=0, ringer=lambda bell: None))
+        self.stage.do(reconcile_once(self.stage.bench.database, reconcile_s=0, enqueuer=lambda message: None))
 
     @precondition(lambda self: any(job.has_runner for job in self.jobs))
     @rule(is_to_pause=st.booleans())
@@ -126,13 +128,13 @@ class Lifecycle(RuleBasedStateMachine):
 
         async def die() -> None:
             if is_to_pause:
-                async with unit_of_work(self.stage.bench.database, lambda bell: None) as uow:
+                async with unit_of_work(self.stage.bench.database, lambda message: None) as uow:
                     await service.pause_job(uow, job.job_id)
             await abandon(job)
             await self.stage.bench.do(
                 "update jobs set lease_until = clock_timestamp() where id = %s and lease_owner is not null", job.job_id
             )
-            await reconcile_once(self.stage.bench.database, reconcile_s=0, ringer=lambda bell: None)
+            await reconcile_once(self.stage.bench.database, reconcile_s=0, enqueuer=lambda message: None)
 
         self.stage.do(die())
         job.state = "paused" if is_to_pause else "queued"

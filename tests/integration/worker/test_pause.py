@@ -12,7 +12,7 @@ from rft.platform.jobs import service
 from rft.platform.jobs.repository import JobRow
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.models.service import find_model, list_models
-from rft.platform.store.bell import RUN_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
@@ -26,18 +26,18 @@ from tests.integration.worker.workbench import Workbench
 async def hanging_run(bench: Workbench, job_id: str, *, is_deaf: bool = False) -> AsyncGenerator["asyncio.Task[str]"]:
     """A runner whose trainer hangs in the middle of step 2."""
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),), is_deaf=is_deaf))
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     yield task
 
 
 async def pause(bench: Workbench, job_id: str) -> JobRow:
-    async with unit_of_work(bench.database, bench.bells.append) as uow:
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
         return await service.pause_job(uow, job_id)
 
 
 async def resume(bench: Workbench, job_id: str) -> JobRow:
-    async with unit_of_work(bench.database, bench.bells.append) as uow:
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
         return await service.resume_job(uow, job_id)
 
 
@@ -64,10 +64,10 @@ async def test_a_running_job_is_paused_and_goes_on_at_the_same_step(bench: Workb
     assert sum("Pause requested" in message for message in told) == 1, "asking twice is told once"
     assert told[-1] == "The job is paused. The checkpoint of step 1 can be used; resume the job to go on"
     assert await coded(bench, job_id) == [{"code": "paused", "step": 1}]
-    bench.bells.clear()
+    bench.enqueued.clear()
     resumed = await resume(bench, job_id)
-    assert (resumed.status, bench.bells) == ("queued", [Bell(RUN_JOB, job_id)])
-    assert await run_job(job_id, bench.place()) == "over"
+    assert (resumed.status, bench.enqueued) == ("queued", [TaskMessage(RUN_JOB, job_id)])
+    assert await run_job(job_id, bench.context()) == "over"
     assert (await bench.job(job_id))["status"] == "succeeded"
     await bench.assert_every_step_once(job_id, steps=3)
     assert "Training resumed from the checkpoint of step 1" in await bench.messages(job_id)
@@ -89,28 +89,28 @@ async def test_a_paused_job_offers_its_latest_checkpoint_as_a_model(bench: Workb
 
 async def test_a_paused_job_frees_its_machine_and_wakes_who_waits(bench: Workbench) -> None:
     job_id, waiting = await bench.queued_job(), await bench.queued_job()
-    bench.bells.clear()
+    bench.enqueued.clear()
     async with hanging_run(bench, job_id) as task:
         await pause(bench, job_id)
         await task
-    assert bench.bells == [Bell(RUN_JOB, waiting)]
-    assert await run_job(job_id, bench.place()) == "not_runnable"
+    assert bench.enqueued == [TaskMessage(RUN_JOB, waiting)]
+    assert await run_job(job_id, bench.context()) == "not_runnable"
     bench.plan(Plan())
-    assert await run_job(waiting, bench.place()) == "over"
+    assert await run_job(waiting, bench.context()) == "over"
 
 
 async def test_a_queued_job_is_paused_at_once_and_nobody_rings_for_it(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     for _ in range(2):
         assert (await pause(bench, job_id)).status == "paused"
-        assert await run_job(job_id, bench.place()) == "not_runnable"
-        assert await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) == []
+        assert await run_job(job_id, bench.context()) == "not_runnable"
+        assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
         assert (await bench.job(job_id))["status"] == "paused"
         assert (await resume(bench, job_id)).status == "queued"
     paused = "The job is paused. Nothing is trained yet; resume the job to go on"
     resumed = "The job is resumed; it is queued to go on from the beginning"
     assert (await bench.messages(job_id))[-4:] == [paused, resumed] * 2
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
 
 
 async def test_a_worker_that_dies_while_it_is_to_pause_leaves_a_paused_job(bench: Workbench) -> None:
@@ -118,8 +118,8 @@ async def test_a_worker_that_dies_while_it_is_to_pause_leaves_a_paused_job(bench
     for ingest in (seen, unseen):
         await pause(bench, ingest.lease.id)
         await bench.do("update jobs set lease_until = clock_timestamp() where id = %s", ingest.lease.id)
-    assert await run_job(seen.lease.id, bench.place()) == "paused"
-    assert await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append) == []
+    assert await run_job(seen.lease.id, bench.context()) == "paused"
+    assert await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append) == []
     for ingest in (seen, unseen):
         job = await bench.job(ingest.lease.id)
         assert (job["status"], job["is_pause_requested"], job["lease_owner"]) == ("paused", False, None)
@@ -131,12 +131,12 @@ async def test_a_worker_that_shuts_down_does_not_forget_the_wish(bench: Workbenc
     bench.changed_settings = {"heartbeat_s": 3.9}
     stopping = asyncio.Event()
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
-    task = asyncio.create_task(run_job(job_id, bench.place(is_stopping=stopping.is_set)))
+    task = asyncio.create_task(run_job(job_id, bench.context(is_stopping=stopping.is_set)))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     await bench.do("update jobs set is_pause_requested = true where id = %s", job_id)
     stopping.set()
     assert await task in ("given back", "paused")
-    await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append)
+    await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append)
     job = await bench.job(job_id)
     assert (job["status"], job["is_pause_requested"]) == ("paused", False)
 
@@ -148,6 +148,6 @@ async def test_cancelling_beats_pausing(bench: Workbench) -> None:
         async with unit_of_work(bench.database) as uow:
             await service.cancel_job(uow, job_id)
         await task
-    await reconcile_once(bench.database, reconcile_s=0, ringer=bench.bells.append)
+    await reconcile_once(bench.database, reconcile_s=0, enqueuer=bench.enqueued.append)
     job = await bench.job(job_id)
     assert (job["status"], job["is_pause_requested"], job["lease_owner"]) == ("cancelled", False, None)

@@ -6,7 +6,7 @@ from rft.core.events import RoundRedone, RunEnded, RunStarted, TrainEvent
 from rft.core.rollout import Split
 from rft.platform.jobs import service
 from rft.platform.jobs.objects import to_job_object
-from rft.platform.store.bell import RUN_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.scripted_trainer import Plan
@@ -22,7 +22,7 @@ LOST = RunEnded(outcome="paused", best_step=None, error_code="platform_failure",
 async def paused_job(bench: Workbench) -> str:
     job_id = await bench.queued_job()
     bench.plan(Plan(steps=1, ended=LOST))
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     return job_id
 
 
@@ -38,12 +38,12 @@ async def test_the_job_pauses_with_its_reason_and_goes_on_when_it_is_resumed(ben
     told = (await bench.messages(job_id))[-1]
     assert told == f"The job is paused. {WHY} The checkpoint of step 1 can be used; resume the job to go on"
     assert await coded(bench, job_id) == [{"code": "paused", "step": 1, "reason": "platform_failure"}]
-    assert await run_job(job_id, bench.place()) == "not_runnable", "nothing goes on by itself"
-    bench.bells.clear()
+    assert await run_job(job_id, bench.context()) == "not_runnable", "nothing goes on by itself"
+    bench.enqueued.clear()
     resumed = await resume(bench, job_id)
-    assert (resumed.status, resumed.pause_reason, bench.bells) == ("queued", None, [Bell(RUN_JOB, job_id)])
+    assert (resumed.status, resumed.pause_reason, bench.enqueued) == ("queued", None, [TaskMessage(RUN_JOB, job_id)])
     bench.plan(Plan(steps=3))
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     job = await bench.job(job_id)
     assert (job["status"], job["pause_reason"]) == ("succeeded", None)
     await bench.assert_every_step_once(job_id, steps=3)

@@ -23,7 +23,7 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.waiting import until
 from tests.integration.worker.train_events import logged, rollout_done, step_done
 from tests.integration.worker.workbench import Workbench
@@ -111,7 +111,7 @@ async def scene(bench: Workbench) -> AsyncIterator[Scene]:
         bench.changed_settings |= {
             "judge_base_url": f"{courtroom.base_url}/v1", "max_retries": 1, "retry_first_wait_s": 0.01
         }  # fmt: skip
-        port = stack.enter_context(Served(bench.settings, BellTower()))
+        port = stack.enter_context(Served(bench.settings, ReceivedMessages()))
         http = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}/v1/fine_tuning/jobs",
             headers={"Authorization": f"Bearer {key}"},
@@ -265,7 +265,7 @@ async def test_stopping_the_platform_ends_what_is_under_way(bench: Workbench, sc
     scene.judge.faults = FaultSequence([Fault(FaultKind.HANG)], last_stays=True)
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=30) as http:
             url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs/{scene.job_id}/regrade"
             id_ = (await http.post(url, json={"grader": SCORE})).json()["id"]

@@ -33,7 +33,7 @@ from tests.integration.worker.workbench import SECRETS, Workbench
 async def hanging_run(bench: Workbench, job_id: str) -> AsyncGenerator["asyncio.Task[str]"]:
     """A runner whose trainer hangs in the middle of step 2."""
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     yield task
 
@@ -60,7 +60,7 @@ async def counted(bench: Workbench, job_id: str) -> dict[str, Any]:
 
 async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
     job_id = await bench.queued_job()
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     job = await bench.job(job_id)
     assert job["status"] == "succeeded"
     assert job["fine_tuned_model"] == f"ft:tiny:local:unit:{job_id[-8:]}"
@@ -93,7 +93,7 @@ async def test_jobs_beside_each_other_without_gateway_services_are_warned(
 ) -> None:
     job_id = await bench.queued_job()
     bench.changed_settings |= changes
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     told = await bench.all("select message from job_events where job_id = %s and data->>'code' = 'own_limits'", job_id)
     assert [words in row["message"] for row in told if words] == ([True] if words else [])
     assert len(told) == (words is not None)
@@ -101,7 +101,7 @@ async def test_jobs_beside_each_other_without_gateway_services_are_warned(
 
 async def test_the_trainer_is_handed_spec_and_rows(bench: Workbench) -> None:
     job_id = await bench.queued_job()
-    await run_job(job_id, bench.place())
+    await run_job(job_id, bench.context())
     folder = bench.run_dir(job_id)
     spec = RunSpec.model_validate_json((folder / run_layout.SPEC).read_text())
     assert (spec.job_id, spec.hyperparameters.group_size, spec.hyperparameters.steps) == (job_id, 4, 3)
@@ -136,7 +136,7 @@ def everything_readable(pid: int, folder: Path) -> dict[str, bytes]:
 async def test_a_trainer_that_dies_in_a_step_is_started_again(bench: Workbench, how: str) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how=how),)))
     job_id = await bench.queued_job()
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     assert (await bench.job(job_id))["status"] == "succeeded"
     assert len(bench.launches) == 2
     await bench.assert_every_step_once(job_id, steps=3)
@@ -149,7 +149,7 @@ async def test_a_trainer_that_dies_at_every_launch_fails_the_job_in_words(bench:
     bench.plan(Plan(faults=(Fault(launch=0, step=1, how="exit"),)))
     bench.changed_settings = {"max_launches_without_progress": 2}
     job_id = await bench.queued_job()
-    assert await run_job(job_id, bench.place()) == "failed"
+    assert await run_job(job_id, bench.context()) == "failed"
     job = await bench.job(job_id)
     # The first launch finished step 0, so two more were granted.
     assert (job["status"], len(bench.launches)) == ("failed", 3)
@@ -166,7 +166,7 @@ async def test_a_run_that_reports_failure_fails_the_job(bench: Workbench) -> Non
     )
     bench.plan(Plan(ended=ended))
     job_id = await bench.queued_job()
-    await run_job(job_id, bench.place())
+    await run_job(job_id, bench.context())
     job = await bench.job(job_id)
     assert job["status"] == "failed"
     assert job["error"] == {"code": "no_signal", "message": "No row.", "param": "training_file"}
@@ -177,12 +177,12 @@ async def test_a_run_that_reports_failure_fails_the_job(bench: Workbench) -> Non
 async def test_cancelling_a_running_job_stops_its_trainer(bench: Workbench, is_deaf: bool) -> None:
     job_id = await bench.queued_job()
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),), is_deaf=is_deaf))
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     cancelled = await cancel(bench, job_id)
     assert (cancelled["status"], cancelled["finished_at"] is None) == ("cancelled", False)
     async with unit_of_work(bench.database) as uow:  # Nothing needs its files any more.
-        await delete_file(uow, bench.place().file_store, cancelled["training_file"])
+        await delete_file(uow, bench.context().file_store, cancelled["training_file"])
     assert await task == "cancelled"
     assert not is_alive(bench.launches[-1])
     assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
@@ -192,7 +192,7 @@ async def test_cancelling_a_running_job_stops_its_trainer(bench: Workbench, is_d
 async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     bench.plan(Plan(steps=10_000, step_s=0.001, is_deaf=True))
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
 
     async def has_steps() -> bool:
         return (await counted(bench, job_id))["steps"] >= 3
@@ -212,11 +212,11 @@ async def test_a_cancelled_job_keeps_its_slot_until_its_trainer_has_stopped(benc
     first, second = await bench.queued_job(), await bench.queued_job()
     async with hanging_run(bench, first) as task:
         await cancel(bench, first)
-        assert await run_job(second, bench.place()) == "no_slot"
+        assert await run_job(second, bench.context()) == "no_slot"
         assert await task == "cancelled"
-        assert second in [bell.job_id for bell in bench.bells]
+        assert second in [message.job_id for message in bench.enqueued]
         bench.plan(Plan())
-        assert await run_job(second, bench.place()) == "over"
+        assert await run_job(second, bench.context()) == "over"
 
 
 async def test_a_job_that_is_cancelled_while_it_is_validated_is_over_at_once(bench: Workbench) -> None:
@@ -233,14 +233,14 @@ async def test_a_job_that_is_cancelled_while_it_is_validated_is_over_at_once(ben
 async def test_a_queued_job_that_is_to_be_cancelled_never_starts(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
-    assert await run_job(job_id, bench.place()) == "cancelled"
+    assert await run_job(job_id, bench.context()) == "cancelled"
     assert (await bench.job(job_id))["status"] == "cancelled"
     assert bench.launches == []
 
 
 async def test_many_bells_make_one_runner(bench: Workbench) -> None:
     job_id = await bench.queued_job()
-    outcomes = await asyncio.gather(*(run_job(job_id, bench.place()) for _ in range(4)))
+    outcomes = await asyncio.gather(*(run_job(job_id, bench.context()) for _ in range(4)))
     assert sorted(outcomes) == ["not_runnable", "not_runnable", "not_runnable", "over"]
     assert len(bench.launches) == 1
     await bench.assert_every_step_once(job_id, steps=3)
@@ -250,51 +250,51 @@ async def test_slots_are_given_by_age_whatever_message_comes_first(bench: Workbe
     jobs = sorted([await bench.queued_job() for _ in range(3)])
     await bench.do("update jobs set created_at = date_trunc('second', created_at)")
     await bench.do("update jobs set created_at = (select min(created_at) from jobs)")
-    bench.bells.clear()
+    bench.enqueued.clear()
     for turn, asked in enumerate((jobs[2], jobs[2], jobs[2])):
-        assert await run_job(asked, bench.place()) == "over"
+        assert await run_job(asked, bench.context()) == "over"
         statuses = [(await bench.job(job_id))["status"] for job_id in jobs]
         assert statuses == ["succeeded"] * (turn + 1) + ["queued"] * (2 - turn)
-    assert [bell.job_id for bell in bench.bells] == [jobs[2], jobs[1], jobs[2], jobs[2]]
+    assert [message.job_id for message in bench.enqueued] == [jobs[2], jobs[1], jobs[2], jobs[2]]
 
 
 async def test_a_lost_job_does_not_wait_for_an_older_one_that_never_ran(bench: Workbench) -> None:
     older, lost = await bench.queued_job(), await bench.queued_job()
     await bench.do("update jobs set status = 'running' where id = %s", lost)
-    assert await run_job(lost, bench.place()) == "over"
+    assert await run_job(lost, bench.context()) == "over"
     assert (await bench.job(older))["status"] == "queued"
 
 
 async def test_an_older_job_that_may_not_run_is_passed_over(bench: Workbench) -> None:
     older, newer = await bench.queued_job(), await bench.queued_job()
     await bench.do("update jobs set is_pause_requested = true where id = %s", older)
-    assert await run_job(newer, bench.place()) == "over"
+    assert await run_job(newer, bench.context()) == "over"
 
 
 async def test_a_full_host_leaves_the_job_in_the_queue_and_wakes_it_later(bench: Workbench) -> None:
     first, second = await bench.queued_job(), await bench.queued_job()
-    bench.bells.clear()
+    bench.enqueued.clear()
     async with hanging_run(bench, first) as task:
-        assert await run_job(second, bench.place()) == "no_slot"
+        assert await run_job(second, bench.context()) == "no_slot"
         assert (await bench.job(second))["status"] == "queued"
-        assert second not in [bell.job_id for bell in bench.bells]
+        assert second not in [message.job_id for message in bench.enqueued]
         (bench.control / "go-on").touch()
         await task
-    assert second in [bell.job_id for bell in bench.bells]
+    assert second in [message.job_id for message in bench.enqueued]
 
 
 async def test_a_stopping_worker_gives_the_job_back_and_another_goes_on(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     stopping = asyncio.Event()
-    task = asyncio.create_task(run_job(job_id, bench.place(is_stopping=stopping.is_set)))
+    task = asyncio.create_task(run_job(job_id, bench.context(is_stopping=stopping.is_set)))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     stopping.set()
     assert await task == "given back"
     job = await bench.job(job_id)
     assert (job["status"], job["lease_owner"], job["launches_without_progress"]) == ("queued", None, 0)
     assert not is_alive(bench.launches[-1])
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     await bench.assert_every_step_once(job_id, steps=3)
 
 
@@ -306,8 +306,8 @@ async def test_a_runner_that_lost_its_lease_kills_its_trainer_and_writes_nothing
         assert await task == "lease lost"
     assert not is_alive(bench.launches[-1])
     after = await bench.job(job_id)
-    assert {key: after[key] for key in after if key != "rung_at"} == {
-        key: before[key] for key in before if key != "rung_at"
+    assert {key: after[key] for key in after if key != "enqueued_at"} == {
+        key: before[key] for key in before if key != "enqueued_at"
     }
 
 
@@ -349,13 +349,13 @@ async def has_step(bench: Workbench, job_id: str, step: int) -> bool:
 async def test_words_that_were_said_before_the_worker_died_are_heard(bench: Workbench) -> None:
     """The trainer ended, its worker died before it read the end: no second run."""
     job_id = await bench.queued_job()
-    await run_job(job_id, bench.place())
+    await run_job(job_id, bench.context())
     await bench.do(
         "update jobs set status = 'queued', finished_at = null, fine_tuned_model = null,"
         " last_event_seq = last_event_seq - 2 where id = %s",
         job_id,
     )
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     assert len(bench.launches) == 1
     assert (await bench.job(job_id))["status"] == "succeeded"
 
@@ -368,7 +368,7 @@ async def test_the_starter_is_built_once_and_before_the_first_run(bench: Workben
     for _ in range(2):
         job_id = await bench.new_job(base_model_path=str(bench.settings.starter_dir))
         await validate(bench, job_id)
-        assert await run_job(job_id, bench.place()) == "over"
+        assert await run_job(job_id, bench.context()) == "over"
         assert (bench.folder / "builds").read_text() == "built\n"
     assert (bench.settings.starter_dir / "config.json").exists()
 
@@ -380,11 +380,11 @@ async def test_a_starter_that_cannot_be_built_fails_the_job_in_words(bench: Work
     }
     job_id = await bench.new_job(base_model_path=str(bench.settings.starter_dir))
     await validate(bench, job_id)
-    assert await run_job(job_id, bench.place()) == "failed"
+    assert await run_job(job_id, bench.context()) == "failed"
     message = (await bench.job(job_id))["error"]["message"]
     assert "exited with status 5" in message
     assert "no space left" in message
 
 
 async def validate(bench: Workbench, job_id: str) -> None:
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"

@@ -15,7 +15,7 @@ from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
-from tests.integration.api.running_api import BellTower, Served
+from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.waiting import PATIENCE_S
 from tests.integration.worker.train_events import logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
@@ -28,7 +28,7 @@ async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
     """A caller with a key."""
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         key = await create_key(connection, "tests")
-    with Served(bench.settings, BellTower()) as port:
+    with Served(bench.settings, ReceivedMessages()) as port:
         headers = {"Authorization": f"Bearer {key}"}
         url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:

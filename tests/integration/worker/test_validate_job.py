@@ -2,7 +2,7 @@
 
 import json
 
-from rft.platform.store.bell import RUN_JOB, Bell
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.worker.validate_job import validate_job
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
 
@@ -10,7 +10,7 @@ from tests.integration.worker.workbench import ROW, Workbench, jsonl
 async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> None:
     (bench.folder / "config.json").write_text('{"max_position_embeddings": 500}')
     job_id = await bench.new_job(valid=jsonl(ROW, {**ROW, "n": -1}))
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     job = await bench.job(job_id)
     assert (job["status"], job["total_steps"], job["lease_owner"]) == ("queued", 3, None)
     assert (job["resolved"]["group_size"], job["resolved"]["steps"]) == (4, 3)
@@ -20,13 +20,13 @@ async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> 
     )
     assert messages[1] == "Files validated, moving job to queued state"
     assert "each step starts 8 rollouts at once (2 rows x 4 rollouts)" in messages[2]
-    assert bench.bells == [Bell(RUN_JOB, job_id)]
+    assert bench.enqueued == [TaskMessage(RUN_JOB, job_id)]
 
 
 async def test_bad_lines_are_named_and_counted(bench: Workbench) -> None:
     bad = b"".join(b'{"messages": []}\n' for _ in range(25))
     job_id = await bench.new_job(jsonl(ROW) + b"\n" + b"{oops\n" + bad)
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     job = await bench.job(job_id)
     error = job["error"]
     assert (job["status"], error["code"], error["param"]) == ("failed", "invalid_training_file", "training_file")
@@ -36,13 +36,13 @@ async def test_bad_lines_are_named_and_counted(bench: Workbench) -> None:
     assert lines[2] == "line 4 at messages: must be a non-empty list, this is empty"
     assert len(lines) == 22
     assert lines[-1] == "and 6 more"
-    assert bench.bells == []
+    assert bench.enqueued == []
     assert job["finished_at"] is not None
 
 
 async def test_a_job_says_where_it_stopped_to_read_its_bad_file(bench: Workbench) -> None:
     job_id = await bench.new_job(jsonl(ROW) + b"x\n" * 5_000_000)
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     lines = (await bench.job(job_id))["error"]["message"].splitlines()
     assert lines[0].endswith("has 1,000 problems, not read from line 1,002 on:")
     assert (lines[1], lines[-1]) == ("line 2: not JSON (Expecting value at column 1)", "and 980 more")
@@ -51,7 +51,7 @@ async def test_a_job_says_where_it_stopped_to_read_its_bad_file(bench: Workbench
 async def test_a_row_with_an_unregistered_tool_is_a_problem(bench: Workbench) -> None:
     row = {**ROW, "tools": [{"type": "function", "function": {"name": "browse"}}]}
     job_id = await bench.new_job(jsonl(ROW, row))
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     message = (await bench.job(job_id))["error"]["message"]
     assert "line 2 at tools[0].function.name: 'browse' is not among the job's tools (search)" in message
 
@@ -59,14 +59,14 @@ async def test_a_row_with_an_unregistered_tool_is_a_problem(bench: Workbench) ->
 async def test_a_tool_that_no_row_describes_is_a_warning(bench: Workbench) -> None:
     tools = [{"name": name, "server_url": "http://127.0.0.1:9/"} for name in ("search", "idle")]
     job_id = await bench.new_job(tools=tools)
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     warnings = await bench.all("select message, data from job_events where job_id = %s and level = 'warn'", job_id)
     assert [row["data"] for row in warnings] == [{"unused_tools": ["idle"]}]
 
 
 async def test_a_file_without_rows_fails_the_job(bench: Workbench) -> None:
     job_id = await bench.new_job(valid=b"\n  \n")
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     error = (await bench.job(job_id))["error"]
     assert (error["code"], error["param"]) == ("invalid_validation_file", "validation_file")
     assert "holds no rows" in error["message"]
@@ -75,36 +75,36 @@ async def test_a_file_without_rows_fails_the_job(bench: Workbench) -> None:
 async def test_a_file_that_is_gone_fails_the_job(bench: Workbench) -> None:
     job_id = await bench.new_job()
     await bench.do("delete from files")
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     assert "was deleted or has expired" in (await bench.job(job_id))["error"]["message"]
 
 
 async def test_a_second_bell_does_nothing(bench: Workbench) -> None:
     job_id = await bench.new_job()
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     before = await bench.job(job_id)
-    assert await validate_job(job_id, bench.place()) == "not to be validated"
+    assert await validate_job(job_id, bench.context()) == "not to be validated"
     assert await bench.job(job_id) == before
-    assert len(bench.bells) == 1
+    assert len(bench.enqueued) == 1
 
 
 async def test_a_job_cancelled_before_validation_is_cancelled(bench: Workbench) -> None:
     job_id = await bench.new_job()
     await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
-    assert await validate_job(job_id, bench.place()) == "cancelled"
+    assert await validate_job(job_id, bench.context()) == "cancelled"
     assert (await bench.job(job_id))["status"] == "cancelled"
 
 
 async def test_many_rows_are_counted_exactly(bench: Workbench) -> None:
     content = b"\n".join(json.dumps({**ROW, "n": n}).encode() for n in range(3000))
     job_id = await bench.new_job(content)
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     assert (await bench.job(job_id))["total_steps"] == 1500
 
 
 async def test_both_files_are_told_of_at_once(bench: Workbench) -> None:
     job_id = await bench.new_job(b"{oops\n", valid=b"[]\n")
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     job = await bench.job(job_id)
     assert job["error"]["param"] == "training_file"
     assert f"File {job['training_file']} has 1 problem:\nline 1: not JSON" in job["error"]["message"]
@@ -114,14 +114,14 @@ async def test_both_files_are_told_of_at_once(bench: Workbench) -> None:
 async def test_a_validation_file_may_have_a_thousand_rows(bench: Workbench) -> None:
     rows = [{**ROW, "n": n} for n in range(1001)]
     job_id = await bench.new_job(valid=jsonl(*rows))
-    assert await validate_job(job_id, bench.place()) == "failed"
+    assert await validate_job(job_id, bench.context()) == "failed"
     error = (await bench.job(job_id))["error"]
     assert (error["param"], "line 1001: more than 1,000 rows" in error["message"]) == ("validation_file", True)
 
 
 async def test_where_the_models_context_is_unknown_an_event_says_so(bench: Workbench) -> None:
     job_id = await bench.new_job()
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     [said] = await bench.all(
         "select level, message from job_events where job_id = %s and data ->> 'code' = 'context_unknown'", job_id
     )
@@ -133,7 +133,7 @@ async def test_repeated_shared_and_long_rows_are_warnings(bench: Workbench) -> N
     (bench.folder / "config.json").write_text('{"max_position_embeddings": 500}')
     long = {"messages": [{"role": "user", "content": "x" * 5000}]}
     job_id = await bench.new_job(jsonl(ROW, {**ROW, "n": 1}, ROW, long), valid=jsonl({**ROW, "n": 2}, ROW))
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     warnings = await bench.all(
         "select message, data from job_events where job_id = %s and level = 'warn' order by seq", job_id
     )
@@ -153,6 +153,6 @@ async def test_a_tool_that_the_job_describes_itself_needs_no_row(bench: Workbenc
         {"name": "idle", "server_url": "http://127.0.0.1:9/", "parameters": {"type": "object"}},
     ]
     job_id = await bench.new_job(valid=jsonl({**ROW, "n": -2}), tools=tools)
-    assert await validate_job(job_id, bench.place()) == "queued"
+    assert await validate_job(job_id, bench.context()) == "queued"
     unused = await bench.all("select data from job_events where job_id = %s and data ? 'unused_tools'", job_id)
     assert unused == []

@@ -35,7 +35,7 @@ async def test_a_silent_trainer_is_killed_and_started_again(bench: Workbench) ->
     bench.changed_settings = {"trainer_silence_s": 3.0}
     job_id = await bench.queued_job()
     plan(bench, SILENT_AT_FIRST, whole_run(job_id, steps=2))
-    assert await run_job(job_id, bench.place()) == "over"
+    assert await run_job(job_id, bench.context()) == "over"
     assert (await bench.job(job_id))["status"] == "succeeded"
     assert len(bench.launches) == 2
     assert not is_alive(bench.launches[0])
@@ -54,7 +54,7 @@ async def test_a_trainer_that_is_always_silent_fails_the_job(bench: Workbench) -
         "trainer_command": command,
     }
     job_id = await bench.queued_job()
-    assert await run_job(job_id, bench.place()) == "failed"
+    assert await run_job(job_id, bench.context()) == "failed"
     error = (await bench.job(job_id))["error"]
     assert error["code"] == "trainer_crashed"
     assert "wrote nothing for" in error["message"]
@@ -65,7 +65,7 @@ async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(bench
     job_id = await bench.queued_job()
     first, *rest = whole_run(job_id, steps=2)
     plan(bench, SILENT_IN_A_HOLD, [first, hold_began(0), hold_ended(0), *rest])
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     log = bench.run_dir(job_id) / run_layout.EVENTS
     await until(log.exists, "the trainer to be held")
     held_at = time.monotonic()
@@ -79,7 +79,7 @@ async def test_without_a_limit_silence_is_borne(bench: Workbench) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     bench.changed_settings = {"trainer_silence_s": 0.0}
     job_id = await bench.queued_job()
-    task = asyncio.create_task(run_job(job_id, bench.place()))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     (bench.control / "go-on").touch()
     assert await task == "over"

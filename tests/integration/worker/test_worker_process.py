@@ -9,10 +9,11 @@ from celery import Celery
 
 from rft.platform.jobs.service import cancel_job
 from rft.platform.lifecycle.owner import is_alive
+from rft.platform.queue.celery_app import NoServer, configuration
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
+from rft.platform.queue.publishing import Enqueuer
 from rft.platform.settings import Settings
-from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer
 from rft.platform.store.unit_of_work import unit_of_work
-from rft.platform.worker.app import NoServer, configuration
 from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
@@ -44,32 +45,34 @@ async def gone(pid: int) -> None:
     await until(lambda: not is_alive(pid), f"process {pid} to be gone")
 
 
-async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+async def test_a_job_goes_from_upload_to_success(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
     worker = start_worker()
     job_id = await bench.new_job()
-    ringing(Bell(VALIDATE_JOB, job_id))
+    enqueuer(TaskMessage(VALIDATE_JOB, job_id))
     await reached(bench, job_id, "succeeded")
     await bench.assert_every_step_once(job_id, steps=3)
     assert worker.stop(PATIENCE_S) == 0
 
 
-async def test_duplicate_bells_start_one_trainer(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+async def test_duplicate_bells_start_one_trainer(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
     bench.changed_settings = {"train_slots": 3}
     start_worker()
     start_worker()
     job_id = await bench.queued_job()
     for _ in range(6):
-        ringing(Bell(RUN_JOB, job_id))
+        enqueuer(TaskMessage(RUN_JOB, job_id))
     await reached(bench, job_id, "succeeded")
     assert len(bench.launches) == 1
     await bench.assert_every_step_once(job_id, steps=3)
 
 
-async def test_a_trainer_killed_in_a_step_is_replaced(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+async def test_a_trainer_killed_in_a_step_is_replaced(
+    bench: Workbench, start_worker: Start, enqueuer: Enqueuer
+) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     start_worker()
     job_id = await bench.queued_job()
-    ringing(Bell(RUN_JOB, job_id))
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     os.kill(await hanging(bench), signal.SIGKILL)
     await reached(bench, job_id, "succeeded")
     assert len(bench.launches) == 2
@@ -78,12 +81,12 @@ async def test_a_trainer_killed_in_a_step_is_replaced(bench: Workbench, start_wo
 
 @pytest.mark.usefixtures("reconciler")
 async def test_a_killed_worker_takes_its_trainer_along_and_another_goes_on(
-    bench: Workbench, start_worker: Start, ringing: Ringer
+    bench: Workbench, start_worker: Start, enqueuer: Enqueuer
 ) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     first = start_worker()
     job_id = await bench.queued_job()
-    ringing(Bell(RUN_JOB, job_id))
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     trainer = await hanging(bench)
     first.kill()
     await gone(trainer)
@@ -95,11 +98,11 @@ async def test_a_killed_worker_takes_its_trainer_along_and_another_goes_on(
 
 
 @pytest.mark.usefixtures("reconciler")
-async def test_a_stopped_worker_gives_its_job_back(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+async def test_a_stopped_worker_gives_its_job_back(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     first = start_worker()
     job_id = await bench.queued_job()
-    ringing(Bell(RUN_JOB, job_id))
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     trainer = await hanging(bench)
     assert first.stop(PATIENCE_S) == 0
     await gone(trainer)
@@ -118,11 +121,11 @@ async def test_bells_that_were_lost_are_rung_again(bench: Workbench, start_worke
 
 
 @pytest.mark.usefixtures("reconciler")
-async def test_cancelling_reaches_the_worker(bench: Workbench, start_worker: Start, ringing: Ringer) -> None:
+async def test_cancelling_reaches_the_worker(bench: Workbench, start_worker: Start, enqueuer: Enqueuer) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     start_worker()
     job_id = await bench.queued_job()
-    ringing(Bell(RUN_JOB, job_id))
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     trainer = await hanging(bench)
     async with unit_of_work(bench.database) as uow:
         assert (await cancel_job(uow, job_id)).status == "cancelled"
@@ -131,12 +134,12 @@ async def test_cancelling_reaches_the_worker(bench: Workbench, start_worker: Sta
 
 @pytest.mark.usefixtures("reconciler")
 async def test_a_cancelled_job_whose_worker_is_dead_is_cancelled_all_the_same(
-    bench: Workbench, start_worker: Start, ringing: Ringer
+    bench: Workbench, start_worker: Start, enqueuer: Enqueuer
 ) -> None:
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     worker = start_worker()
     job_id = await bench.queued_job()
-    ringing(Bell(RUN_JOB, job_id))
+    enqueuer(TaskMessage(RUN_JOB, job_id))
     await hanging(bench)
     worker.kill()
     async with unit_of_work(bench.database) as uow:

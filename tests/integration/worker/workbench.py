@@ -14,15 +14,15 @@ from rft.core.base import JsonObject
 from rft.core.ids import public_id
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.queue.messages import TaskMessage
 from rft.platform.settings import Settings
-from rft.platform.store.bell import Bell
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.validate_job import validate_job
-from rft.platform.worker.workplace import Workplace
 from tests.integration.worker.scripted_trainer import Plan
 
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
@@ -45,7 +45,7 @@ class Workbench:
     folder: Path
     database_url: str
     database: Database
-    bells: list[Bell] = field(default_factory=list[Bell])
+    enqueued: list[TaskMessage] = field(default_factory=list[TaskMessage])
     changed_settings: dict[str, object] = field(default_factory=dict[str, object])
 
     @property
@@ -78,15 +78,15 @@ class Workbench:
         path = self.control / "launches"
         return [int(pid) for pid in path.read_text().split()] if path.exists() else []
 
-    def place(self, *, is_stopping: Callable[[], bool] = lambda: False) -> Workplace:
+    def context(self, *, is_stopping: Callable[[], bool] = lambda: False) -> WorkerContext:
         """What a task gets."""
-        return Workplace(
+        return WorkerContext(
             settings=self.settings,
             database=self.database,
             file_store=LocalFileStore(self.settings.files_dir),
             secret_box=SecretBox.at(self.settings.home),
             is_stopping=is_stopping,
-            ringer=self.bells.append,
+            enqueuer=self.enqueued.append,
         )
 
     def plan(self, plan: Plan) -> None:
@@ -141,7 +141,7 @@ class Workbench:
     async def queued_job(self) -> str:
         """A job whose files are validated."""
         job_id = await self.new_job()
-        assert await validate_job(job_id, self.place()) == "queued"
+        assert await validate_job(job_id, self.context()) == "queued"
         return job_id
 
     async def all(self, query: LiteralString, *values: object) -> list[dict[str, Any]]:

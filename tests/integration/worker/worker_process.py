@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rft.platform.worker.app import worker_arguments
+from rft.platform.worker.tasks import worker_arguments
 from tests.integration.worker.workbench import Workbench
 
 

@@ -10,9 +10,9 @@ from rft.core.spec import RunSecrets
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.endpoint_changes import ChangedMethod, changed, whole_method
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
-from rft.platform.jobs.masking import masked_method, secrets_of
-from rft.platform.jobs.schemas import Method
-from rft.platform.tools.fields import MASK
+from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.schemas import Method
+from rft.platform.orders.tool_fields import MASK
 
 PARAMETERS = {"type": "object", "properties": {"headers": {"type": "string"}, "token": {"type": "string"}}}
 ENDPOINT = {"type": "endpoint", "name": "judge", "url": "https://g.example/grade", "headers": {"X-Key": "grader-key"}}

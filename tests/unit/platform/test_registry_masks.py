@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest
+from rft.platform.orders.tool_fields import MASK
 from rft.platform.registry.masks import refuse_masks, refuse_moved_secrets, shown_body, unmasked
-from rft.platform.tools.fields import MASK
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 HEADERS = st.dictionaries(st.text(max_size=5), st.text(max_size=5).map(lambda text: f"s3cret-{text}"), max_size=3)

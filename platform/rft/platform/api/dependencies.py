@@ -1,5 +1,6 @@
 """What endpoints ask for in their signatures. Routers are mounted behind `require_key` by the app factory."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -9,13 +10,14 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 
 from rft.platform.api.authentication import AZURE_HEADER, Credential, credential
 from rft.platform.api.task_set import TaskSet
-from rft.platform.files.checking import DatasetChecks
-from rft.platform.files.storage import FileStore
+from rft.platform.queue.publishing import Enqueuer
 from rft.platform.settings import Settings
-from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import FileStore
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.store.unit_of_work import UnitOfWork, reading, unit_of_work
+
+DATASETS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,11 @@ class Services:
     database: Database
     file_store: FileStore
     secret_box: SecretBox
-    ringer: Ringer | None = None
+    enqueuer: Enqueuer | None = None
     """None: Celery."""
     background: TaskSet = field(default_factory=TaskSet)
-    dataset_checks: DatasetChecks = field(default_factory=DatasetChecks)
+    dataset_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DATASETS_AT_ONCE))
+    """For reading a large dataset, which takes a process of its own."""
 
 
 # Not one of these waits for anything; but what is no coroutine would be called in a thread of its own.
@@ -51,7 +54,7 @@ async def get_database(request: Request) -> Database:
 async def get_uow(request: Request) -> AsyncIterator[UnitOfWork]:
     """One transaction for the request, committed before the reply is sent."""
     services = _services(request)
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         yield uow
 
 

@@ -3,10 +3,9 @@
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.checkpoints.repository import CheckpointRepository, CheckpointRow
 from rft.platform.checkpoints.schemas import CheckpointObject
+from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_model_name
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.service import find_job
-from rft.platform.models.naming import checkpoint_model_name
-from rft.platform.models.service import fine_tuned_model_name
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import UnitOfWork
 

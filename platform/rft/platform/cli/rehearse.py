@@ -19,9 +19,9 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.api.errors import BadRequest, Unavailable
-from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.jobs.masking import masked_method, secrets_of
-from rft.platform.jobs.schemas import JobCreate
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.schemas import JobCreate
 from rft.platform.registry.resolution import validated
 from rft.platform.rehearsals.planning import to_plan, to_spec
 from rft.platform.rehearsals.repository import NewRehearsal

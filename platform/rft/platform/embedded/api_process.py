@@ -19,7 +19,7 @@ def main() -> None:
     """Serve until SIGTERM."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     config = uvicorn.Config(
-        "rft.platform.api.app:create_app",
+        "rft.platform.app:create_app",
         factory=True,
         log_level=settings().log_level.lower(),
         access_log=False,

@@ -5,7 +5,7 @@ import sys
 from celery.__main__ import main as celery_main
 
 from rft.platform.settings import settings
-from rft.platform.worker.app import worker_arguments
+from rft.platform.worker.tasks import worker_arguments
 
 
 def main() -> None:

@@ -11,11 +11,10 @@ from rft.core.base import Record
 from rft.core.dataset import RowProblem
 from rft.core.dataset_report import DatasetCheck, DatasetReport
 from rft.core.errors import RftError
-from rft.platform.files.storage import FileStore
+from rft.platform.store.file_store import FileStore
 
 _SMALL_BYTES = 256 << 10
 """Up to here a thread is done sooner than a process has started."""
-_AT_ONCE = 2
 CHILD = "rft.platform.files.checking_process"
 
 
@@ -67,10 +66,10 @@ class DatasetReading:
 
 
 class DatasetChecks:
-    """The readings of one process and event loop."""
+    """Reads datasets, large ones only while there is a free slot."""
 
-    def __init__(self, *, at_once: int = _AT_ONCE) -> None:
-        self._slots = asyncio.Semaphore(at_once)
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
 
     async def report(self, store: FileStore, storage_key: str, *, size: int) -> DatasetReport:
         """What is in a stored file of `size` bytes. Raises BytesMissing, CheckBroke."""

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.files import problems, service
+from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.listing import FileListing
 from rft.platform.files.schemas import FileDeleted, FileObject, ProblemObject, UploadPurpose
 from rft.platform.files.uploading import receive_upload
@@ -52,7 +53,7 @@ async def upload_file(request: Request, services: AppServices) -> FileObject:
     row = await receive_upload(
         services.database,
         services.file_store,
-        services.dataset_checks,
+        DatasetChecks(services.dataset_slots),
         content_type=request.headers.get("content-type", ""),
         body=request.stream(),
     )

@@ -12,8 +12,8 @@ from psycopg.rows import TupleRow
 
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
-from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import FileStore
 
 SILENCE_S = 300.0
 """A sender that says nothing for so long has gone."""

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from rft.platform.api.errors import BadRequest, TooLarge, Unavailable
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.multipart import PartBegan, PartBytes, PartEnded, PartEvent, read_parts
-from rft.platform.files.storage import BytesNotStored
+from rft.platform.store.file_store import BytesNotStored
 
 _LOG = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 20

@@ -7,8 +7,8 @@ from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import DatasetObject, FileObject
-from rft.platform.files.storage import BytesMissing, FileStore
 from rft.platform.store.file_contents import IN_DATABASE, content_of
+from rft.platform.store.file_store import BytesMissing, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork
 
 

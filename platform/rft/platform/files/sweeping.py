@@ -8,9 +8,9 @@ import psycopg
 
 from rft.platform.files.orphaned_blob_repository import OrphanedBlobs
 from rft.platform.files.repository import FileRepository
-from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
 from rft.platform.store.deleted_cursors import forget_deleted_cursors
+from rft.platform.store.file_store import FileStore
 
 _LOG = logging.getLogger(__name__)
 SWEEP_S = 60.0

@@ -15,8 +15,8 @@ from rft.platform.files.incoming import Incoming
 from rft.platform.files.receiving import FileField, receive_form, whole_or_nothing
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.schemas import UploadPurpose
-from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import FileStore
 
 MAX_FILE_BYTES = 512 << 20
 FINE_TUNE = "fine-tune"

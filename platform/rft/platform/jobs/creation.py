@@ -12,9 +12,6 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.graders.specification import grader_targets, refuse_without_judge, with_name
-from rft.platform.jobs.masking import masked_method, masked_request, secrets_of
 from rft.platform.jobs.order_checks import (
     fields_without_effect,
     refuse_misdescribed_tools,
@@ -23,33 +20,36 @@ from rft.platform.jobs.order_checks import (
 )
 from rft.platform.jobs.order_warnings import OrderWarning, order_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.jobs.schemas import JobCreate, JobOrder, Method
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
-from rft.platform.models.service import resolve_base
+from rft.platform.orders.base_models import resolve_base
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
+from rft.platform.orders.probing import Target, find_doubtful
+from rft.platform.orders.redaction import masked_method, masked_request, secrets_of
+from rft.platform.orders.schemas import JobCreate, JobOrder, Method
+from rft.platform.queue.messages import VALIDATE_JOB
 from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.registry.resolution import resolve_order
-from rft.platform.store.bell import VALIDATE_JOB
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.platform.tools.probing import Target, find_doubtful
 
 _GENERATED_SEEDS = 2**31
 GRADER = "method.reinforcement.grader"
 
 
 async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey | None = None) -> JobRow:
-    """Check the order, look at its endpoints, write the row, ring the bell. Raises BadRequest.
+    """Check the order, look at its endpoints, write the row, enqueue a message. Raises BadRequest.
 
     `key`: the same order under the same key gives the job it gave before.
     """
     request = fingerprint(wanted.model_dump(mode="json", exclude_unset=True))
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         earlier = None if key is None else await _earlier(uow, key, request)
         if earlier is not None:
             return earlier
     base_model_path = resolve_base(wanted.model, services.settings)
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
         order = resolved.order
         files = await check_files(uow, order)
@@ -60,7 +60,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
     warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
     job = _new_job(services, order, base_model_path)
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         if key is not None and not await claim(uow.connection, key, request, job.id):
             earlier = await _earlier(uow, key, request)
             assert earlier is not None, "the claim was refused for it"
@@ -70,7 +70,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
         await _first_events(uow, order, job.id)
         await add_warnings(uow.connection, job.id, warnings, key="order")
-        uow.ring(VALIDATE_JOB, job.id)
+        uow.enqueue(VALIDATE_JOB, job.id)
         row = await JobRepository(uow.connection).get(job.id)
     assert row is not None, "it was just inserted"
     return row

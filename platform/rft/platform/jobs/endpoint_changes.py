@@ -11,8 +11,8 @@ from rft.core.spec import RunSecrets
 from rft.egress.endpoint import public_url
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
-from rft.platform.jobs.masking import masked
-from rft.platform.jobs.schemas import Method
+from rft.platform.orders.redaction import masked
+from rft.platform.orders.schemas import Method
 from rft.platform.registry.masks import refuse_masks, refuse_moved_secrets, unmasked
 from rft.platform.registry.resolution import validated
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from rft.platform.api.wire import TextBody, refused_at
-from rft.platform.tools.fields import EndpointUrl, Headers
+from rft.platform.orders.tool_fields import EndpointUrl, Headers
 
 
 class _Change(TextBody):

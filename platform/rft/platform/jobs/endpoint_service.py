@@ -14,17 +14,17 @@ from rft.platform.api.errors import ApiError, BadRequest
 from rft.platform.jobs.creation import GRADER, add_warnings, endpoint_targets
 from rft.platform.jobs.endpoint_changes import ChangedMethod, changed, whole_method
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
-from rft.platform.jobs.masking import masked_method, secrets_of
 from rft.platform.jobs.order_warnings import endpoint_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.jobs.schemas import Method
 from rft.platform.jobs.service import find_job, found_job
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.orders.probing import Target, find_doubtful
+from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.schemas import Method
 from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.platform.tools.probing import Target, find_doubtful
 
 _TOOLS = "method.reinforcement.tools"
 
@@ -34,13 +34,13 @@ async def change_endpoints(services: Services, job_id: str, change: EndpointsCha
 
     A held job's worker notices with its next heartbeat, and starts the trainer anew.
     """
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         job = await find_job(uow, job_id)
     _refuse_unchangeable(job)
     # No transaction is held open while somebody else's server takes its time.
     targets = list(_targets(_changed(job, change, services.secret_box), change))
     warnings = endpoint_warnings(await find_doubtful(targets, services.settings))
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         job = found_job(await JobRepository(uow.connection).lock(job_id), job_id)
         _refuse_unchangeable(job)
         made = _changed(job, change, services.secret_box)

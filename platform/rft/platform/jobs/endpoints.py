@@ -23,7 +23,7 @@ from rft.platform.jobs import creation, endpoint_service, service
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.jobs.event_repository import EventType
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
-from rft.platform.jobs.schemas import JobOrder
+from rft.platform.orders.schemas import JobOrder
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["fine-tuning jobs"])
 _METADATA_FILTER = re.compile(r"^metadata\[(.*)\]$", re.DOTALL)

@@ -12,9 +12,9 @@ from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.api.pagination import Listed
 from rft.platform.jobs.repository import JobRow
-from rft.platform.jobs.schemas import JobCreate
 from rft.platform.lifecycle.records import JobHold, PauseReason, SlotHolder
 from rft.platform.lifecycle.usage import UsageMetrics
+from rft.platform.orders.schemas import JobCreate
 from rft.platform.settings import Settings
 from rft.platform.store.stored_json import StoredJson
 

@@ -6,11 +6,11 @@ from pydantic import BaseModel
 
 from rft.platform.api.errors import BadRequest
 from rft.platform.files.repository import FileRow
-from rft.platform.graders.schemas import ONLY_IMAGE
-from rft.platform.graders.specification import leaves
-from rft.platform.jobs.schemas import JobCreate
-from rft.platform.registry.references import GRADER_PREFIX, TOOL_PREFIX
-from rft.platform.tools.schemas import Tool
+from rft.platform.orders.grader_schemas import ONLY_IMAGE
+from rft.platform.orders.grader_specification import leaves
+from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
+from rft.platform.orders.schemas import JobCreate
+from rft.platform.orders.tool_schemas import Tool
 
 _ALIASES = {Tool: {"url"}}
 """Other names of fields that we do know."""

@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
-from rft.platform.jobs.schemas import JobCreate
-from rft.platform.models.service import STARTER
-from rft.platform.tools.probing import Doubtful
+from rft.platform.orders.base_models import STARTER
+from rft.platform.orders.probing import Doubtful
+from rft.platform.orders.schemas import JobCreate
 
 _NAME_CHARS = 64
 STARTER_TOOLS = frozenset({"search", "list", "cat"})

@@ -6,13 +6,13 @@ from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
-from rft.platform.graders.response_format import to_response_format
-from rft.platform.graders.specification import to_grader_spec, to_judge
 from rft.platform.jobs.repository import JobRow
-from rft.platform.jobs.schemas import Method, Reinforcement
-from rft.platform.models.service import STARTER
+from rft.platform.orders.base_models import STARTER
+from rft.platform.orders.grader_specification import to_grader_spec, to_judge
+from rft.platform.orders.response_format import to_response_format
+from rft.platform.orders.schemas import Method, Reinforcement
+from rft.platform.orders.tool_schemas import NO_PARAMETERS, Tool
 from rft.platform.settings import Settings
-from rft.platform.tools.schemas import NO_PARAMETERS, Tool
 
 STARTER_LEARNING_RATE = 2e-3
 """Half a million weights want steps that would ruin a larger model."""

@@ -12,8 +12,8 @@ from rft.platform.jobs import transitions
 from rft.platform.jobs.event_repository import EventRepository, EventType, History
 from rft.platform.jobs.objects import JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.queue.messages import RUN_JOB
 from rft.platform.settings import Settings
-from rft.platform.store.bell import RUN_JOB
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -50,9 +50,9 @@ async def pause_job(uow: UnitOfWork, job_id: str) -> JobRow:
 
 
 async def resume_job(uow: UnitOfWork, job_id: str) -> JobRow:
-    """Queue a paused job and ring its bell. Raises BadRequest when it is not paused."""
+    """Queue a paused job and enqueues its message. Raises BadRequest when it is not paused."""
     job = await _move(uow, job_id, transitions.resume)
-    uow.ring(RUN_JOB, job_id)
+    uow.enqueue(RUN_JOB, job_id)
     return job
 
 

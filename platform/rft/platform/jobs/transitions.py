@@ -49,7 +49,7 @@ async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
 
 
 async def resume(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
-    """Queue a paused job whose row the caller holds locked; its bell counts as rung now.
+    """Queue a paused job whose row the caller holds locked; its message counts as enqueued now.
 
     Raises IllegalTransition when its customer did not pause it.
     """

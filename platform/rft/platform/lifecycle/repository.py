@@ -142,7 +142,7 @@ class LifecycleRepository:
 
     async def forget_message(self, job_ids: Sequence[str]) -> None:
         """Whoever heard of these jobs is gone: they are to be told of again at once."""
-        await self._connection.execute("update jobs set rung_at = null where id = any(%s)", (list(job_ids),))
+        await self._connection.execute("update jobs set enqueued_at = null where id = any(%s)", (list(job_ids),))
 
     async def unanswered(self, *, after_s: float) -> list[tuple[str, JobStatus]]:
         """Jobs that wait and whose message was not answered for so long; it counts as sent again now."""
@@ -196,7 +196,7 @@ _RUNNABLE: LiteralString = (
 )
 _INSERT: LiteralString = (
     "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, suffix, seed,"
-    " metadata, method, request, secrets, rung_at)"
+    " metadata, method, request, secrets, enqueued_at)"
     " values (%(id)s, %(status)s, clock_timestamp(), %(model)s, %(base_model_path)s, %(training_file)s,"
     " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, clock_timestamp())"
 )
@@ -208,8 +208,8 @@ _PAUSE: LiteralString = (
     "update jobs set status = %(to)s, " + GIVE_BACK + " where id = %(id)s and status = any(%(expected)s) returning id"
 )
 _RESUME: LiteralString = (
-    "update jobs set status = %(to)s, launches_without_progress = 0, pause_reason = null, rung_at = clock_timestamp()"
-    " where id = %(id)s and status = any(%(expected)s) returning id"
+    "update jobs set status = %(to)s, launches_without_progress = 0, pause_reason = null,"
+    " enqueued_at = clock_timestamp() where id = %(id)s and status = any(%(expected)s) returning id"
 )
 _CANCEL: LiteralString = (
     "update jobs set status = %(to)s, finished_at = clock_timestamp(), is_cancel_requested = true,"
@@ -252,16 +252,16 @@ _TO_PAUSE: LiteralString = (
     "select id from jobs where is_pause_requested and status in ('queued', 'running', 'paused') and " + EXPIRED
 )
 _REQUEUE_EXPIRED: LiteralString = (
-    "update jobs set status = %(to)s, hold = null, " + GIVE_BACK + ", rung_at = null"
+    "update jobs set status = %(to)s, hold = null, " + GIVE_BACK + ", enqueued_at = null"
     " where status = any(%(expected)s) and (status <> 'paused' or hold is not null)"
     " and not is_pause_requested and " + EXPIRED + " returning id, lease_token"
 )
 _UNANSWERED: LiteralString = (
-    "update jobs set rung_at = clock_timestamp() where status in ('validating_files', 'queued')"
-    " and not is_cancel_requested and " + EXPIRED + " and (rung_at is null"
-    " or rung_at < clock_timestamp() - make_interval(secs => %(after_s)s)) returning id, status"
+    "update jobs set enqueued_at = clock_timestamp() where status in ('validating_files', 'queued')"
+    " and not is_cancel_requested and " + EXPIRED + " and (enqueued_at is null"
+    " or enqueued_at < clock_timestamp() - make_interval(secs => %(after_s)s)) returning id, status"
 )
 _NEXT_QUEUED: LiteralString = (
-    "update jobs set rung_at = clock_timestamp() where id = (select id from jobs where status = 'queued'"
+    "update jobs set enqueued_at = clock_timestamp() where id = (select id from jobs where status = 'queued'"
     " order by created_at, id limit 1 for update skip locked) returning id"
 )

@@ -180,7 +180,7 @@ _SET_PAUSE_REASON: LiteralString = (
     " 'since', extract(epoch from clock_timestamp()), 'step', current_step)" + _FENCED + " returning current_step"
 )
 _SET_PLAN: LiteralString = (
-    "update jobs set resolved = %(resolved)s, total_steps = %(total_steps)s, rung_at = clock_timestamp()" + _FENCED
+    "update jobs set resolved = %(resolved)s, total_steps = %(total_steps)s, enqueued_at = clock_timestamp()" + _FENCED
 )
 _FINISH_STEP: LiteralString = (
     # Nobody else writes this job's steps while its row is locked, so a sum that is carried on stays true.

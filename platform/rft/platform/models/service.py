@@ -8,47 +8,13 @@ from pathlib import Path
 from rft.core.job import TERMINAL, JobStatus
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.checkpoints.repository import CheckpointRepository, CheckpointRow
+from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_model_name, parse
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.repository import LifecycleRepository
-from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
 from rft.platform.models.schemas import ModelObject
+from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import UnitOfWork
-
-STARTER = "starter"
-
-
-def base_models(settings: Settings) -> dict[str, str]:
-    """Local directory or hub name of every base model, by name."""
-    starter = {STARTER: str(settings.starter_dir)} if settings.has_starter else {}
-    return starter | settings.base_models
-
-
-def resolve_base(name: str, settings: Settings) -> str:
-    """Where a base model lives. Raises BadRequest, which lists the models that exist."""
-    known = base_models(settings)
-    if name not in known:
-        names = ", ".join(sorted(known)) or "none is registered"
-        raise BadRequest(
-            f"The model '{name}' does not exist or cannot be fine-tuned. Base models here: {names}.",
-            param="model",
-            code="model_not_found",
-        )
-    path = known[name]
-    if name != STARTER and path.startswith(("/", "~", ".")) and not Path(path).expanduser().is_dir():
-        raise BadRequest(
-            f"The model '{name}' is registered, but its directory is missing on this machine.",
-            param="model",
-            code="model_not_found",
-        )
-    return path
-
-
-def fine_tuned_model_name(job: JobRow, settings: Settings) -> str:
-    """The name of a job's model: the one it got, or the one it will get."""
-    return job.fine_tuned_model or final_model_name(
-        base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
-    )
 
 
 async def list_models(uow: UnitOfWork, settings: Settings) -> list[ModelObject]:

@@ -2,25 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Body, Query
 from pydantic import BeforeValidator, JsonValue
 
-from rft.platform.api.dependencies import AppServices, KeyId, Uow
-from rft.platform.api.hang_up import while_connected
+from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.api.wire import proper_json
-from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.registry import service, trying
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.registry import service
 from rft.platform.registry.schemas import (
     GraderCreate,
     GraderObject,
-    GraderTested,
-    GraderTry,
     RegistrationDeleted,
     ToolCreate,
     ToolObject,
-    ToolTested,
-    ToolTry,
 )
 from rft.platform.store.unit_of_work import unit_of_work
 
@@ -64,17 +59,11 @@ async def delete_tool(uow: Uow, tool_id: str) -> RegistrationDeleted:
     return await service.delete(uow, "tool", tool_id)
 
 
-@tools_router.post("/{tool_id}/test")
-async def try_tool(request: Request, services: AppServices, tool_id: str, order: ToolTry | None = None) -> ToolTested:
-    """Make one call and tell what the model would read."""
-    return await while_connected(request, trying.try_tool(services, tool_id, order or ToolTry()))
-
-
 @graders_router.post("")
 async def create_grader(services: AppServices, order: GraderCreate) -> GraderObject:
     """Register a grader of any type. Header values are stored encrypted and never shown again."""
     await refuse_bad_sources(order.grader, param="grader")
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         return await service.create_grader(uow, services.secret_box, services.settings, order)
 
 
@@ -94,7 +83,7 @@ async def retrieve_grader(uow: Uow, grader_id: str) -> GraderObject:
 async def update_grader(services: AppServices, grader_id: str, order: GraderCreate) -> GraderObject:
     """Put another grader in its place; header values sent back masked are kept. Jobs keep what they have."""
     await refuse_bad_sources(order.grader, param="grader")
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         return await service.update_grader(uow, services.secret_box, services.settings, grader_id, order)
 
 
@@ -102,12 +91,3 @@ async def update_grader(services: AppServices, grader_id: str, order: GraderCrea
 async def delete_grader(uow: Uow, grader_id: str) -> RegistrationDeleted:
     """Forget a registered grader. Jobs that exist keep their copies."""
     return await service.delete(uow, "grader", grader_id)
-
-
-@graders_router.post("/{grader_id}/test")
-async def try_grader(
-    request: Request, services: AppServices, key_id: KeyId, grader_id: str, order: GraderTry | None = None
-) -> GraderTested:
-    """Grade one answer."""
-    work = trying.try_grader(services, grader_id, order or GraderTry(), key_id=key_id)
-    return await while_connected(request, work)

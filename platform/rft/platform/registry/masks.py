@@ -8,10 +8,10 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.egress.urls import BadUrl, parse_url
 from rft.platform.api.errors import ApiError, BadRequest
-from rft.platform.jobs.masking import is_secret, masked, masks
+from rft.platform.orders.redaction import is_secret, masked, masks
+from rft.platform.orders.tool_fields import MASK
 from rft.platform.registry.repository import Registration
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
-from rft.platform.tools.fields import MASK
 
 _ADDRESSES = ("server_url", "url", "callback_url")
 

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
+from rft.platform.orders.tool_schemas import Tool
 from rft.platform.registry.masks import shown_body
 from rft.platform.registry.repository import Registration, Seen
 from rft.platform.registry.schemas import GraderObject, HealthObject, ToolObject
-from rft.platform.tools.schemas import Tool
 
 DEGRADED_SHARE, FAILING_SHARE = 0.05, 0.5
 REFUSING_SHARE = 0.9

@@ -12,10 +12,10 @@ from pydantic_core import ErrorDetails
 from rft.core.base import JsonObject
 from rft.platform.api.error_handlers import to_bad_request
 from rft.platform.api.errors import BadRequest
-from rft.platform.graders.schemas import Grader
-from rft.platform.jobs.schemas import JobCreate, JobOrder, MethodOrder
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.references import GraderReference, ToolReference
+from rft.platform.orders.schemas import JobCreate, JobOrder, MethodOrder
 from rft.platform.registry.masks import refuse_masks, whole_body
-from rft.platform.registry.references import GraderReference, ToolReference
 from rft.platform.registry.repository import Registration, RegistrationRepository, Use
 from rft.platform.registry.schemas import GraderCreate
 from rft.platform.store.secret_box import SecretBox

@@ -9,9 +9,9 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure
 from rft.platform.api.pagination import Listed
 from rft.platform.api.wire import OpenBody, holds_only_text, must_be, refused_at
-from rft.platform.graders.schemas import Grader
-from rft.platform.tools.fields import either_url
-from rft.platform.tools.schemas import Tool
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.tool_fields import either_url
+from rft.platform.orders.tool_schemas import Tool
 
 
 def storable(value: Any) -> Any:

@@ -8,8 +8,9 @@ from rft.core.base import JsonObject
 from rft.core.ids import public_id
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.graders.schemas import Grader
-from rft.platform.graders.specification import refuse_without_judge
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.grader_specification import refuse_without_judge
+from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
 from rft.platform.registry.masks import (
     refuse_masks,
     refuse_moved_secrets,
@@ -19,7 +20,6 @@ from rft.platform.registry.masks import (
     whole_body,
 )
 from rft.platform.registry.objects import to_grader_object, to_tool_object
-from rft.platform.registry.references import GRADER_PREFIX, TOOL_PREFIX
 from rft.platform.registry.repository import Kind, Registration, RegistrationRepository, Seen
 from rft.platform.registry.resolution import validated
 from rft.platform.registry.schemas import GraderCreate, GraderObject, RegistrationDeleted, ToolCreate, ToolObject

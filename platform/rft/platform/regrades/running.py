@@ -20,17 +20,17 @@ from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
+from rft.platform.dry_runs.service import StoredTrace, open_client
 from rft.platform.files.repository import FileRepository
-from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.graders.service import StoredTrace, open_client
-from rft.platform.graders.specification import to_judge
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import described_tools, ordered_format
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.records import JobError
+from rft.platform.orders.grader_specification import to_judge
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
+from rft.platform.store.file_store import BytesMissing, read_lines
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64

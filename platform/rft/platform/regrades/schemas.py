@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from rft.core.rollout import Split
 from rft.platform.api.wire import TextBody, must_be
-from rft.platform.registry.references import GraderOrReference
+from rft.platform.orders.references import GraderOrReference
 
 MAX_ROLLOUTS = 5_000
 DEFAULT_ROLLOUTS = 1_000

@@ -8,25 +8,25 @@ from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.graders.specification import (
+from rft.platform.jobs.service import expect_job, find_job
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.owner import new_owner
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.grader_specification import (
     grader_targets,
     refuse_without_judge,
     secrets_of_grader,
     to_grader_spec,
     with_name,
 )
-from rft.platform.jobs.masking import masked
-from rft.platform.jobs.service import expect_job, find_job
-from rft.platform.lifecycle.lease import Lease
-from rft.platform.lifecycle.owner import new_owner
+from rft.platform.orders.probing import refuse_unreachable
+from rft.platform.orders.redaction import masked
 from rft.platform.registry.resolution import resolve_grader
 from rft.platform.regrades.objects import RegradeObject, to_regrade_object
 from rft.platform.regrades.repository import RegradeRepository, RegradeRow, Selection
 from rft.platform.regrades.running import LEASE_TTL_S, Work, work_on
 from rft.platform.regrades.schemas import RegradeCreate
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.platform.tools.probing import refuse_unreachable
 
 MAX_UNFINISHED = 16
 _PARAM = "grader"
@@ -34,7 +34,7 @@ _PARAM = "grader"
 
 async def create_regrade(services: Services, job_id: str, order: RegradeCreate) -> RegradeObject:
     """Check the order, write the row, begin. Raises NotFound, BadRequest."""
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         job = await find_job(uow, job_id)
         wished = await resolve_grader(uow.connection, services.secret_box, order.grader, param=_PARAM)
     refuse_without_judge(wished, services.settings, param=_PARAM)
@@ -46,7 +46,7 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
     assert isinstance(shown, dict), "masking keeps the shape"
     wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
     asked_at = time.monotonic()
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         row, lease = await _insert(uow, id_, job_id, shown, wanted)
     spec, own = to_grader_spec(grader, services.settings), secrets_of_grader(grader)
     work = Work(lease=lease, asked_at=asked_at, job=job, spec=spec, secrets=own, wanted=wanted)

@@ -2,7 +2,7 @@
 
 from rft.core.spec import Hyperparameters, ResolvedHyperparameters, RunSpec, resolve
 from rft.platform.jobs.run_spec import to_run_spec
-from rft.platform.jobs.schemas import Method, Reinforcement
+from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.rehearsals.repository import NewRehearsal
 from rft.platform.rehearsals.schemas import DEFAULT_CALLS
 from rft.platform.settings import Settings

@@ -172,12 +172,12 @@ _END_EXPIRED: LiteralString = (
     " finished_at = clock_timestamp(), secrets = null, " + GIVE_BACK + " where status = 'running' and " + EXPIRED
 )
 _UNANSWERED: LiteralString = (
-    "update rehearsals set rung_at = clock_timestamp() where id = ("
+    "update rehearsals set enqueued_at = clock_timestamp() where id = ("
     "select id from rehearsals where status = 'queued' order by created_at, id limit 1)"
-    " and rung_at < clock_timestamp() - make_interval(secs => %s)"
+    " and enqueued_at < clock_timestamp() - make_interval(secs => %s)"
     " and not exists (select 1 from rehearsals where status = 'running') returning id"
 )
 _NEXT_QUEUED: LiteralString = (
-    "update rehearsals set rung_at = clock_timestamp() where id = ("
+    "update rehearsals set enqueued_at = clock_timestamp() where id = ("
     "select id from rehearsals where status = 'queued' order by created_at, id limit 1) returning id"
 )

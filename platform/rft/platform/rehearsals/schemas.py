@@ -9,7 +9,7 @@ from rft.core.base import JsonObject
 from rft.platform.api.pagination import Listed
 from rft.platform.api.wire import must_be
 from rft.platform.jobs.objects import JobErrorObject
-from rft.platform.jobs.schemas import JobOrder
+from rft.platform.orders.schemas import JobOrder
 from rft.platform.rehearsals.repository import RehearsalRow, RehearsalStatus
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 

@@ -7,28 +7,28 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.files.repository import FileRow
-from rft.platform.files.storage import BytesMissing, read_lines
-from rft.platform.graders.sources import refuse_bad_sources
 from rft.platform.jobs.creation import GRADER, check_files, endpoint_targets
-from rft.platform.jobs.masking import masked_method, secrets_of
 from rft.platform.jobs.order_checks import refuse_undescribed_tools
-from rft.platform.jobs.schemas import JobCreate
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.probing import refuse_unreachable
+from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.schemas import JobCreate
+from rft.platform.queue.messages import REHEARSE
 from rft.platform.registry.resolution import resolve_order
 from rft.platform.rehearsals.planning import to_plan
 from rft.platform.rehearsals.repository import NewRehearsal, RehearsalRepository
 from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.rehearsals.schemas import RehearsalObject, RehearsalOrder, to_rehearsal_object
-from rft.platform.store.bell import REHEARSE
+from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
-from rft.platform.tools.probing import refuse_unreachable
 
 _GENERATED_SEEDS = 2**31
 
 
 async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> RehearsalObject:
-    """Check the order as a job's, write the row, ring the bell. Raises BadRequest."""
+    """Check the order as a job's, write the row, enqueue a message. Raises BadRequest."""
     settings = services.settings
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         order = (await resolve_order(uow.connection, services.secret_box, wanted)).order
         files = await check_files(uow, order)
     reinforcement = order.method.reinforcement
@@ -51,10 +51,10 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
             max_rollouts=wanted.max_rollouts,
         ),
     )
-    async with unit_of_work(services.database, services.ringer) as uow:
+    async with unit_of_work(services.database, services.enqueuer) as uow:
         await check_files(uow, order)  # Again: it may have been deleted meanwhile, and from here on it stays.
         row = await RehearsalRepository(uow.connection).insert(rehearsal)
-        uow.ring(REHEARSE, rehearsal.id)
+        uow.enqueue(REHEARSE, rehearsal.id)
     return to_rehearsal_object(row)
 
 

@@ -1,4 +1,4 @@
-"""One request, one transaction; the queue's bell is rung after the commit and never on rollback."""
+"""One request, one transaction; messages to workers are enqueued after the commit and never on rollback."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.platform.store.bell import Bell, Ringer, ring_all
+from rft.platform.queue.messages import TaskMessage
+from rft.platform.queue.publishing import Enqueuer, enqueue_all
 from rft.platform.store.database import Database
 
 
@@ -16,12 +17,12 @@ class UnitOfWork:
     """The open transaction, and what is to happen once it is committed."""
 
     connection: AsyncConnection[TupleRow]
-    bells: list[Bell] = field(default_factory=list[Bell])
+    messages: list[TaskMessage] = field(default_factory=list[TaskMessage])
     _actions: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
 
-    def ring(self, task_name: str, job_id: str) -> None:
+    def enqueue(self, task_name: str, job_id: str) -> None:
         """Publish this task for this job after the commit."""
-        self.bells.append(Bell(task_name, job_id))
+        self.messages.append(TaskMessage(task_name, job_id))
 
     def after_commit(self, action: Callable[[], Awaitable[None]]) -> None:
         """Run this after the commit: for what cannot be rolled back, such as deleting bytes."""
@@ -41,13 +42,13 @@ async def reading(database: Database) -> AsyncGenerator[UnitOfWork]:
 
 
 @asynccontextmanager
-async def unit_of_work(database: Database, ringer: Ringer | None = None) -> AsyncGenerator[UnitOfWork]:
-    """A transaction that commits on leaving; any exception rolls it back and drops bells and actions.
+async def unit_of_work(database: Database, enqueuer: Enqueuer | None = None) -> AsyncGenerator[UnitOfWork]:
+    """A transaction that commits on leaving; any exception rolls it back and drops messages and actions.
 
-    `ringer` publishes one bell; by default the Celery application does.
+    `enqueuer` publishes one message; by default the Celery application does.
     """
     async with database.transaction() as connection:
         uow = UnitOfWork(connection)
         yield uow
     await uow.run_actions()
-    await ring_all(uow.bells, ringer)
+    await enqueue_all(uow.messages, enqueuer)

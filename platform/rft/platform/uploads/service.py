@@ -14,12 +14,13 @@ from rft.core.dataset_report import DatasetReport
 from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound, Unavailable
+from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.incoming import Incoming
 from rft.platform.files.receiving import FileField, receive_form, whole_or_nothing
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.service import to_file_object
-from rft.platform.files.storage import BytesMissing, FileStore
 from rft.platform.files.uploading import FINE_TUNE, MAX_FILE_BYTES, details_of, new_file_id, refuse_bad_name
+from rft.platform.store.file_store import BytesMissing, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.uploads.repository import PartRow, UploadRepository, UploadRow
 from rft.platform.uploads.schemas import (
@@ -145,8 +146,8 @@ async def _make_file(
             raise BadRequest(words, param="md5", code="wrong_checksum")
         report = None
         if upload.purpose == FINE_TUNE:
-            report = await services.dataset_checks.report(store, file_id, size=upload.bytes)
-        async with unit_of_work(services.database, services.ringer) as uow:
+            report = await DatasetChecks(services.dataset_slots).report(store, file_id, size=upload.bytes)
+        async with unit_of_work(services.database, services.enqueuer) as uow:
             return await _keep(uow, store, incoming, wanted, upload, file_id, report)
 
 

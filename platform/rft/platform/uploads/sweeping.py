@@ -1,7 +1,7 @@
 """Uploads that nobody completed: their parts are swept."""
 
-from rft.platform.files.storage import FileStore
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import FileStore
 from rft.platform.uploads.repository import UploadRepository
 
 _AT_ONCE = 100

@@ -20,11 +20,11 @@ from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker import run_directory
+from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.disk_room import DiskRoom, go_on, hold_for_room
 from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
-from rft.platform.worker.workplace import Workplace
 from rft.scratch.disk import is_disk_full
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _MAX_BACKOFF_S = 30.0
 class JobRun:
     """Runs one job under one lease."""
 
-    place: Workplace
+    context: WorkerContext
     lease: Lease
     asked_at: float
     """`time.monotonic()` before the lease was asked for."""
@@ -48,10 +48,10 @@ class JobRun:
 
     async def execute(self) -> str:
         """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost but for cancelled."""
-        settings = self.place.settings
+        settings = self.context.settings
         self.room = DiskRoom(settings.runs_dir, settings.min_free_bytes)
         self.beat = Heartbeat(
-            database=self.place.database,
+            database=self.context.database,
             lease=self.lease,
             ttl_s=settings.lease_ttl_s,
             every_s=settings.heartbeat_s,
@@ -82,7 +82,7 @@ class JobRun:
             return await self._after(ending, "")
         launches = await self.beat.write(self._count_launch)
         self._is_counted = True
-        if launches > self.place.settings.max_launches_without_progress:
+        if launches > self.context.settings.max_launches_without_progress:
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
         try:
@@ -126,7 +126,7 @@ class JobRun:
         _LOG.warning("%s: %s", self.lease.id, reason)
         await self.beat.write(lambda connection: hold_for_room(connection, self.lease, reason, at=at))
         while self.room.lacking() is not None:
-            if (ending := interruption(self.beat, self.place.is_stopping)) is not None:
+            if (ending := interruption(self.beat, self.context.is_stopping)) is not None:
                 return ending
             await asyncio.sleep(POLL_S)
         held_s = time.monotonic() - since_s
@@ -135,7 +135,7 @@ class JobRun:
 
     async def _attempt(self) -> Ending:
         if self.run is None or self.run.is_outdated:
-            self.run = await Preparation(self.place, self.lease, self.beat).trainer_run()
+            self.run = await Preparation(self.context, self.lease, self.beat).trainer_run()
         run, starter = self.run, self._missing_starter()
         if starter is not None:
             await self.beat.write(self._announce_starter)
@@ -147,7 +147,7 @@ class JobRun:
 
     def _missing_starter(self) -> Path | None:
         """Where the starter policy is to be built, when this job needs it and it is not there."""
-        target = self.place.settings.starter_dir
+        target = self.context.settings.starter_dir
         is_wanted = self.run is not None and self.run.base_model == target
         return target if is_wanted and not (target / "config.json").exists() else None
 
@@ -179,7 +179,7 @@ class JobRun:
         launches = await job.count_launch()
         if launches.total == 1:
             await add_event(connection, self.lease.id, "Fine-tuning job started", key="started")
-            await warn_of_limits(connection, self.lease.id, self.place.settings)
+            await warn_of_limits(connection, self.lease.id, self.context.settings)
             await notify(connection, self.lease.id)
         return launches.without_progress
 
@@ -187,10 +187,10 @@ class JobRun:
         """Wait before another launch; the interruption that came meanwhile, if any."""
         until = time.monotonic() + backoff_s(launches)
         while time.monotonic() < until:
-            if (ending := interruption(self.beat, self.place.is_stopping)) is not None:
+            if (ending := interruption(self.beat, self.context.is_stopping)) is not None:
                 return ending
             await asyncio.sleep(min(POLL_S, max(0.0, until - time.monotonic())))
-        return interruption(self.beat, self.place.is_stopping)
+        return interruption(self.beat, self.context.is_stopping)
 
     async def _after_death(self, words: str) -> str | None:
         """Say what happened; None when there is another launch in it."""
@@ -200,7 +200,7 @@ class JobRun:
             job = RunRepository(connection, self.lease)
             await job.lock()
             launches = await job.launches()
-            if launches.without_progress >= self.place.settings.max_launches_without_progress:
+            if launches.without_progress >= self.context.settings.max_launches_without_progress:
                 error = _died_too_often(launches.without_progress, words)
                 await fail(connection, self.lease, error, key=f"run:{self.lease.token}")
                 return True
@@ -222,7 +222,7 @@ class JobRun:
     async def _free_slot(self) -> None:
         """If the database is away now, the slot is free when the lease would have ended."""
         try:
-            async with self.place.database.transaction() as connection:
+            async with self.context.database.transaction() as connection:
                 await free_slot(connection, self.lease)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("%s: its slot was not freed: %s", self.lease.id, error)

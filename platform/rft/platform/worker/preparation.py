@@ -10,21 +10,21 @@ from rft.core import run_layout
 from rft.core.errors import RftError
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.files.storage import BytesMissing, read_lines
+from rft.platform.jobs.model_names import final_model_name
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, lock_row
 from rft.platform.lifecycle.records import JobError
-from rft.platform.models.naming import final_model_name
 from rft.platform.signing.run_secrets import whole_run_secrets
+from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.worker import run_directory
+from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.trainer_run import TrainerRun
-from rft.platform.worker.workplace import Workplace
 
 
 class CannotRun(RftError):
@@ -39,13 +39,13 @@ class CannotRun(RftError):
 class Preparation:
     """Makes one job's trainer ready, under its lease."""
 
-    place: Workplace
+    context: WorkerContext
     lease: Lease
     beat: Heartbeat
 
     async def trainer_run(self) -> TrainerRun:
         """The run directory is complete, and its trainer can be launched. Raises CannotRun and LeaseLost."""
-        settings = self.place.settings
+        settings = self.context.settings
         loaded = await self.beat.write(self._load)
         job, resolved = loaded.job, loaded.job.resolved
         if resolved is None:
@@ -67,7 +67,7 @@ class Preparation:
             beat=self.beat,
             ingest=Ingest(self.lease, grader_labels(spec.grader), name, tuple(tool.name for tool in spec.tools)),
             log=EventLog(folder / run_layout.EVENTS),
-            is_stopping=self.place.is_stopping,
+            is_stopping=self.context.is_stopping,
             endpoints_version=job.endpoints_version,
             highest_step=-1 if job.current_step is None else job.current_step,
         )
@@ -81,7 +81,7 @@ class Preparation:
         return _Loaded(job, await files.get_kept(job.training_file), validation)
 
     async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
-        job, store = loaded.job, self.place.file_store
+        job, store = loaded.job, self.context.file_store
         for name, file, file_id in (
             ("training_file", loaded.training, job.training_file),
             ("validation_file", loaded.validation, job.validation_file),
@@ -96,7 +96,7 @@ class Preparation:
             raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
 
     async def _secrets(self, job: JobRow) -> RunSecrets:
-        box, settings = self.place.secret_box, self.place.settings
+        box, settings = self.context.secret_box, self.context.settings
         try:
             return await self.beat.write(lambda connection: whole_run_secrets(connection, job.secrets, box, settings))
         except SecretsUnreadable as error:

@@ -12,27 +12,28 @@ from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.lease import end_dead_leases
 from rft.platform.lifecycle.repository import JOBS, LifecycleRepository
+from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
+from rft.platform.queue.publishing import Enqueuer, enqueue_all
 from rft.platform.regrades.repository import REGRADES, RegradeRepository
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.platform.settings import Settings
 from rft.platform.settings import settings as process_settings
 from rft.platform.store.advisory_locks import AdvisoryLock, try_lock
-from rft.platform.store.bell import RUN_JOB, VALIDATE_JOB, Bell, Ringer, ring_all
 from rft.platform.store.database import Database
 
 _LOG = logging.getLogger(__name__)
 _UNHEARD_ROUNDS = 4
-"""A bell that was not answered for this many rounds is rung again."""
+"""A message that was not answered for this many rounds is sent again."""
 
 
 async def reconcile_forever(
-    database: Database, *, settings: Settings | None = None, ringer: Ringer | None = None
+    database: Database, *, settings: Settings | None = None, enqueuer: Enqueuer | None = None
 ) -> None:
     """Look for lost jobs every `reconcile_s` until cancelled. A database that is away is waited for."""
     settings = settings or process_settings()
     while True:
         try:
-            await reconcile_once(database, reconcile_s=settings.reconcile_s, ringer=ringer)
+            await reconcile_once(database, reconcile_s=settings.reconcile_s, enqueuer=enqueuer)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("the reconciler could not reach the database: %s", error)
         except Exception:
@@ -41,20 +42,22 @@ async def reconcile_forever(
         await asyncio.sleep(settings.reconcile_s)
 
 
-async def reconcile_once(database: Database, *, reconcile_s: float, ringer: Ringer | None = None) -> list[Bell]:
-    """One look; returns the bells it rang. Does nothing while another process looks."""
+async def reconcile_once(
+    database: Database, *, reconcile_s: float, enqueuer: Enqueuer | None = None
+) -> list[TaskMessage]:
+    """One look; returns the messages it enqueued. Does nothing while another process looks."""
     async with database.transaction() as connection:
         if not await try_lock(connection, AdvisoryLock.RECONCILER):
             return []
-        bells = await _reconcile_jobs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
-        bells += await reconcile_rehearsals(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages = await _reconcile_jobs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages += await reconcile_rehearsals(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         await end_dead_leases(connection, REGRADES)
         await RegradeRepository(connection).fail_expired()
-    await ring_all(bells, ringer)
-    return bells
+    await enqueue_all(messages, enqueuer)
+    return messages
 
 
-async def _reconcile_jobs(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[Bell]:
+async def _reconcile_jobs(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[TaskMessage]:
     jobs = LifecycleRepository(connection)
     await jobs.forget_message(await end_dead_leases(connection, JOBS))
     for job_id in await jobs.to_cancel():
@@ -67,6 +70,6 @@ async def _reconcile_jobs(connection: AsyncConnection[TupleRow], *, unheard_s: f
         await add_event(connection, job_id, message, level="warn", key=f"requeued:{token}")
         await notify(connection, job_id)
     return [
-        Bell(RUN_JOB if status is JobStatus.QUEUED else VALIDATE_JOB, job_id)
+        TaskMessage(RUN_JOB if status is JobStatus.QUEUED else VALIDATE_JOB, job_id)
         for job_id, status in await jobs.unanswered(after_s=unheard_s)
     ]

@@ -10,48 +10,49 @@ from rft.platform.lifecycle.job_lease import Refusal, take
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.repository import LifecycleRepository
-from rft.platform.store.bell import RUN_JOB, Bell, ring_all
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.queue.publishing import enqueue_all
+from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.job_run import JobRun
-from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
 
 
-async def run_job(job_id: str, place: Workplace) -> str:
+async def run_job(job_id: str, context: WorkerContext) -> str:
     """Run the job if it may run now, or an older one that waits. Returns what came of it, for the log."""
-    async with place.database.transaction() as connection:
+    async with context.database.transaction() as connection:
         if await cancel_unleased(connection, job_id):
             return "cancelled"
         if await pause_unleased(connection, job_id):
             return "paused"
     asked_at = time.monotonic()
-    settings = place.settings
-    async with place.database.connection() as connection:
+    settings = context.settings
+    async with context.database.connection() as connection:
         lease = await take(
             connection, job_id, owner=new_owner(), ttl_s=settings.lease_ttl_s, slots=settings.train_slots
         )
     if isinstance(lease, Refusal):
         return lease
     if lease.id != job_id:
-        await ring_all([Bell(RUN_JOB, job_id)], place.ringer)  # Its message was spent on the older one.
+        await enqueue_all([TaskMessage(RUN_JOB, job_id)], context.enqueuer)  # Its message was spent on the older one.
     try:
-        return await JobRun(place, lease, asked_at).execute()
+        return await JobRun(context, lease, asked_at).execute()
     except LeaseLost as error:
         _LOG.error("%s: %s", lease.id, error)
         return "lease lost"
     finally:
-        await _ring_next(place)
+        await _enqueue_next(context)
 
 
-async def _ring_next(place: Workplace) -> None:
+async def _enqueue_next(context: WorkerContext) -> None:
     """A slot is free on this host: wake the job that has waited longest, sooner than the reconciler would."""
-    if place.is_stopping():
+    if context.is_stopping():
         return
     try:
-        async with place.database.transaction() as connection:
+        async with context.database.transaction() as connection:
             next_id = await LifecycleRepository(connection).next_queued()
     except psycopg.OperationalError as error:
         _LOG.warning("the next job was not woken, the reconciler will: %s", error)
         return
     if next_id is not None:
-        await ring_all([Bell(RUN_JOB, next_id)], place.ringer)
+        await enqueue_all([TaskMessage(RUN_JOB, next_id)], context.enqueuer)

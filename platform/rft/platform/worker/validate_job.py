@@ -15,9 +15,7 @@ from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shar
 from rft.core.job import JobStatus
 from rft.core.spec import Hyperparameters, ResolvedHyperparameters, resolve
 from rft.platform.files.repository import FileRepository, FileRow
-from rft.platform.files.storage import BytesMissing
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.jobs.schemas import Method
 from rft.platform.lifecycle.ending import cancel_unleased, fail
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.heartbeat import Heartbeat
@@ -26,10 +24,13 @@ from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
-from rft.platform.store.bell import RUN_JOB, Bell, ring_all
-from rft.platform.tools.schemas import Tool
+from rft.platform.orders.schemas import Method
+from rft.platform.orders.tool_schemas import Tool
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.queue.publishing import enqueue_all
+from rft.platform.store.file_store import BytesMissing
+from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.context_length import context_tokens
-from rft.platform.worker.workplace import Workplace
 
 _LOG = logging.getLogger(__name__)
 _NAMED = 10
@@ -56,20 +57,22 @@ class _FileRead:
         return self.param.replace("_", " ")
 
 
-async def validate_job(job_id: str, place: Workplace) -> str:
+async def validate_job(job_id: str, context: WorkerContext) -> str:
     """Validate the job's files, then queue it or fail it. Returns what came of it, for the log."""
-    async with place.database.transaction() as connection:
+    async with context.database.transaction() as connection:
         if await cancel_unleased(connection, job_id):
             return "cancelled"
-    asked_at, settings = time.monotonic(), place.settings
-    async with place.database.connection() as connection:
+    asked_at, settings = time.monotonic(), context.settings
+    async with context.database.connection() as connection:
         lease = await take_for_validation(connection, job_id, owner=new_owner(), ttl_s=settings.lease_ttl_s)
     if lease is None:
         return "not to be validated"
-    beat = Heartbeat(place.database, lease, settings.lease_ttl_s, settings.heartbeat_s, asked_at, on_lost=lambda: None)
+    beat = Heartbeat(
+        context.database, lease, settings.lease_ttl_s, settings.heartbeat_s, asked_at, on_lost=lambda: None
+    )
     try:
         async with beat:
-            return await Validation(place, lease, beat).execute()
+            return await Validation(context, lease, beat).execute()
     except Cancelled:
         return "cancelled"
     except LeaseLost as error:
@@ -81,7 +84,7 @@ async def validate_job(job_id: str, place: Workplace) -> str:
 class Validation:
     """One job's files under one lease."""
 
-    place: Workplace
+    context: WorkerContext
     lease: Lease
     beat: Heartbeat
 
@@ -105,7 +108,7 @@ class Validation:
             return "failed"
         await self.beat.write(lambda connection: self._queue(connection, job, tools, files, context))
         self.beat.is_over = True
-        await ring_all([Bell(RUN_JOB, job.id)], self.place.ringer)
+        await enqueue_all([TaskMessage(RUN_JOB, job.id)], self.context.enqueuer)
         return "queued"
 
     def _new_check(self, max_rows: int, tools: Sequence[Tool], context: int | None) -> DatasetCheck:
@@ -127,7 +130,7 @@ class Validation:
         report = None
         if file is not None:
             try:
-                async for chunk in await self.place.file_store.open(file.storage_key):
+                async for chunk in await self.context.file_store.open(file.storage_key):
                     self.beat.check()
                     await asyncio.to_thread(check.feed, chunk)
                     if check.is_over:

@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from rft.platform.jobs.repository import JobRow
+from rft.platform.settings import Settings
+
 _TAIL_CHARACTERS = 8
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME = re.compile(
@@ -40,3 +43,10 @@ def parse(name: str) -> ModelName | None:
         return None
     step = match["step"]
     return ModelName(final=match["final"], job_tail=match["tail"], step=None if step is None else int(step))
+
+
+def fine_tuned_model_name(job: JobRow, settings: Settings) -> str:
+    """The name of a job's model: the one it got, or the one it will get."""
+    return job.fine_tuned_model or final_model_name(
+        base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
+    )

@@ -21,9 +21,9 @@ from rft.core.grade import MAX_SCORE
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
-from rft.platform.graders.judge_fields import Input, JudgeModel, SamplingWanted, Template
-from rft.platform.graders.parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together
-from rft.platform.tools.fields import EndpointUrl, Headers
+from rft.platform.orders.judge_fields import Input, JudgeModel, SamplingWanted, Template
+from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together
+from rft.platform.orders.tool_fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")

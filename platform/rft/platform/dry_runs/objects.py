@@ -8,10 +8,10 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
 from rft.platform.api.wire import TextBody, must_be
-from rft.platform.graders.error_flags import GraderErrors, errors_of, errors_of_parts
-from rft.platform.graders.response_format import ResponseFormatWanted
-from rft.platform.registry.references import GraderOrReference
-from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
+from rft.platform.dry_runs.error_flags import GraderErrors, errors_of, errors_of_parts
+from rft.platform.orders.references import GraderOrReference
+from rft.platform.orders.response_format import ResponseFormatWanted
+from rft.platform.orders.tool_fields import EndpointUrl, Headers, either_url, with_server_url
 
 TraceId = Annotated[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")],

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from rft.core.base import JsonObject
 from rft.core.json_schema import parameters_problem
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
-from rft.platform.tools.fields import EndpointUrl, Headers, either_url, with_server_url
+from rft.platform.orders.tool_fields import EndpointUrl, Headers, either_url, with_server_url
 
 NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 """What a described tool without `parameters` takes: nothing."""

@@ -22,8 +22,8 @@ from rft.core.graders import (
 from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.grader import close_grader
 from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
-from rft.platform.graders.error_flags import GraderErrors
-from rft.platform.graders.objects import to_run_object
+from rft.platform.dry_runs.error_flags import GraderErrors
+from rft.platform.dry_runs.objects import to_run_object
 from tests.unit.grader_gateway.builtin.finished import finished
 
 EXACT = StringCheckGrader(name="g", input="", reference="", operation="eq")

@@ -7,9 +7,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from rft.core.response_format import ResponseFormat
-from rft.platform.graders.response_format import ResponseFormatWanted, to_response_format
-from rft.platform.graders.schemas import Grader
-from rft.platform.graders.specification import to_grader_spec
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.grader_specification import to_grader_spec
+from rft.platform.orders.response_format import ResponseFormatWanted, to_response_format
 from rft.platform.settings import Settings
 
 FORMAT: TypeAdapter[Any] = TypeAdapter(ResponseFormatWanted)

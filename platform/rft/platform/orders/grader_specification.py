@@ -6,8 +6,7 @@ from rft.core import graders as core
 from rft.core.failure import Stage
 from rft.core.spec import RunSecrets
 from rft.platform.api.errors import BadRequest
-from rft.platform.graders.judge_fields import to_judge_messages, to_sampling_params
-from rft.platform.graders.schemas import (
+from rft.platform.orders.grader_schemas import (
     EndpointGrader,
     Grader,
     LabelModelGrader,
@@ -19,8 +18,9 @@ from rft.platform.graders.schemas import (
     StringCheckGrader,
     TextSimilarityGrader,
 )
+from rft.platform.orders.judge_fields import to_judge_messages, to_sampling_params
+from rft.platform.orders.probing import Target
 from rft.platform.settings import Settings
-from rft.platform.tools.probing import Target
 
 _UNNAMED = "grader"
 _PYTHON_TIMEOUT_S = 120.0

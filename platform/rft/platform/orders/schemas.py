@@ -17,10 +17,10 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
-from rft.platform.graders.response_format import ResponseFormatWanted
-from rft.platform.graders.schemas import Grader
-from rft.platform.registry.references import GraderOrReference, ToolOrReference
-from rft.platform.tools.schemas import Tool
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.references import GraderOrReference, ToolOrReference
+from rft.platform.orders.response_format import ResponseFormatWanted
+from rft.platform.orders.tool_schemas import Tool
 
 MAX_SEED = 2**63 - 1
 _AUTO = Literal["auto"]

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query
 
 from rft.platform.api.dependencies import AppSettings, Uow
 from rft.platform.api.pagination import After, ListPage
-from rft.platform.checkpoints import permission_service as service
-from rft.platform.checkpoints.permission_objects import PermissionDeleted, PermissionObject, PermissionsWanted
-from rft.platform.checkpoints.permission_repository import Order
+from rft.platform.models import permission_service as service
+from rft.platform.models.permission_objects import PermissionDeleted, PermissionObject, PermissionsWanted
+from rft.platform.models.permission_repository import Order
 
 router = APIRouter(prefix="/fine_tuning/checkpoints", tags=["checkpoint permissions"])
 

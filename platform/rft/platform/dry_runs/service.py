@@ -27,7 +27,7 @@ from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import ApiError, BadRequest
-from rft.platform.graders.objects import (
+from rft.platform.dry_runs.objects import (
     GraderRun,
     GraderRunObject,
     GraderValidate,
@@ -36,18 +36,18 @@ from rft.platform.graders.objects import (
     ToolRunObject,
     to_run_object,
 )
-from rft.platform.graders.response_format import to_response_format
-from rft.platform.graders.schemas import Grader
-from rft.platform.graders.sources import refuse_bad_sources
-from rft.platform.graders.specification import (
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.grader_sources import refuse_bad_sources
+from rft.platform.orders.grader_specification import (
     refuse_without_judge,
     secrets_of_grader,
     to_grader_spec,
     to_judge,
     with_name,
 )
-from rft.platform.jobs.masking import masked
-from rft.platform.registry.references import GraderReference
+from rft.platform.orders.redaction import masked
+from rft.platform.orders.references import GraderReference
+from rft.platform.orders.response_format import to_response_format
 from rft.platform.registry.resolution import resolve_grader
 from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets

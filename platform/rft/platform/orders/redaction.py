@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.spec import RunSecrets
-from rft.platform.graders.specification import secrets_of_grader
-from rft.platform.jobs.schemas import JobCreate, Method
-from rft.platform.tools.fields import MASK
+from rft.platform.orders.grader_specification import secrets_of_grader
+from rft.platform.orders.schemas import JobCreate, Method
+from rft.platform.orders.tool_fields import MASK
 
 _SECRET = frozenset({"headers", "authorization", "apikey", "xapikey", "token", "secret", "password"})
 """Names in lower case, dashes and underscores left out. Only `headers` is a field we know; the others are kept and

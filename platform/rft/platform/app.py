@@ -24,15 +24,17 @@ from rft.platform.api.host_check import HostMiddleware
 from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
-from rft.platform.checkpoints.permission_endpoints import router as permissions_router
 from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
+from rft.platform.dry_runs.endpoints import registered_graders_router as grader_tests_router
+from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
+from rft.platform.dry_runs.endpoints import router as dry_runs_router
 from rft.platform.files.endpoints import router as files_router
-from rft.platform.files.storage import LocalFileStore
 from rft.platform.files.sweeping import sweep_forever
 from rft.platform.files.uploading import MAX_FILE_BYTES
-from rft.platform.graders.endpoints import router as dry_runs_router
 from rft.platform.jobs.endpoints import router as jobs_router
 from rft.platform.models.endpoints import router as models_router
+from rft.platform.models.permission_endpoints import router as permissions_router
+from rft.platform.queue.publishing import Enqueuer
 from rft.platform.registry.endpoints import graders_router as registered_graders_router
 from rft.platform.registry.endpoints import tools_router
 from rft.platform.regrades.endpoints import router as regrades_router
@@ -41,8 +43,8 @@ from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.settings import Settings, settings
 from rft.platform.signing.endpoints import router as signing_router
 from rft.platform.signing.service import ensure_signing_secret
-from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.stream.endpoints import router as stream_router
 from rft.platform.uploads.endpoints import router as uploads_router
@@ -70,13 +72,13 @@ class Health(BaseModel):
 def create_app(
     wanted: Settings | None = None,
     *,
-    ringer: Ringer | None = None,
+    enqueuer: Enqueuer | None = None,
     has_reconciler: bool = True,
     web_assets: Path | None = None,
 ) -> FastAPI:
     """The API and dashboard. Also what `uvicorn --factory` calls.
 
-    `wanted`: the process's settings by default. `ringer`: publishes bells, Celery by default.
+    `wanted`: the process's settings by default. `enqueuer`: publishes messages, Celery by default.
     `web_assets`: the built dashboard, the shipped one by default. Raises ValueError when no database is configured.
     """
     config = settings() if wanted is None else wanted
@@ -84,7 +86,7 @@ def create_app(
         title="Agent RFT",
         summary="Fine-tuning API in OpenAI's wire format.",
         version="1",
-        lifespan=_lifespan(config, ringer, has_reconciler=has_reconciler),
+        lifespan=_lifespan(config, enqueuer, has_reconciler=has_reconciler),
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
         # Pages that show the document bring scripts, and scripts of others have no business where the session is.
@@ -122,7 +124,9 @@ def _include_v1(app: FastAPI) -> None:
         stream_router,
         signing_router,
         tools_router,
+        tool_tests_router,
         registered_graders_router,
+        grader_tests_router,
         dry_runs_router,
         regrades_router,
         rehearsals_router,
@@ -143,7 +147,7 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
+def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bool):
     url = config.database_url
     if url is None:
         raise ValueError("DATABASE_URL is not set: `rft up` starts an embedded database and sets it")
@@ -160,9 +164,9 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
                 database=database,
                 file_store=LocalFileStore(config.files_dir),
                 secret_box=secret_box,
-                ringer=ringer,
+                enqueuer=enqueuer,
             )
-            chores = _start_chores(database, own_connection, config, ringer) if has_reconciler else []
+            chores = _start_chores(database, own_connection, config, enqueuer) if has_reconciler else []
             yield
             await app.state.services.background.aclose()
             for chore in chores:
@@ -173,11 +177,11 @@ def _lifespan(config: Settings, ringer: Ringer | None, *, has_reconciler: bool):
 
 
 def _start_chores(
-    database: Database, own_connection: Database, config: Settings, ringer: Ringer | None
+    database: Database, own_connection: Database, config: Settings, enqueuer: Enqueuer | None
 ) -> list[asyncio.Task[None]]:
     """What goes on beside the requests; each chore outlives its own failures."""
     return [
-        asyncio.create_task(reconcile_forever(own_connection, settings=config, ringer=ringer)),
+        asyncio.create_task(reconcile_forever(own_connection, settings=config, enqueuer=enqueuer)),
         asyncio.create_task(sweep_forever(database, LocalFileStore(config.files_dir), sweep_uploads)),
     ]
 

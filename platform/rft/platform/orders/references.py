@@ -13,8 +13,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rft.platform.graders.schemas import Grader
-from rft.platform.tools.schemas import Tool
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.tool_schemas import Tool
 
 TOOL_PREFIX = "tool_"
 GRADER_PREFIX = "grader_"

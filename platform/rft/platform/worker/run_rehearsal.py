@@ -6,19 +6,19 @@ import time
 from dataclasses import dataclass
 
 from rft.platform.files.repository import FileRepository
-from rft.platform.files.storage import BytesMissing, read_lines
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import RequestedAction
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
+from rft.platform.queue.publishing import enqueue_all
 from rft.platform.rehearsals.planning import to_spec
 from rft.platform.rehearsals.reconciling import INTERRUPTED, next_in_line
 from rft.platform.rehearsals.repository import Ended, RehearsalRepository, RehearsalRow
 from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.signing.run_secrets import whole_run_secrets
-from rft.platform.store.bell import ring_all
+from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
-from rft.platform.worker.workplace import Workplace
+from rft.platform.worker.context import WorkerContext
 from rft.rollouts.rehearsal import rehearse
 
 _LOG = logging.getLogger(__name__)
@@ -26,23 +26,23 @@ _LOOK_S = 1.0
 """How soon a cancellation is seen; a rehearsal is short, so its lease may be renewed as often."""
 
 
-async def run_rehearsal(rehearsal_id: str, place: Workplace) -> str:
+async def run_rehearsal(rehearsal_id: str, context: WorkerContext) -> str:
     """Run a queued rehearsal, if none other runs. Returns what came of it, for the log."""
-    owner, ttl_s, asked_at = new_owner(), place.settings.lease_ttl_s, time.monotonic()
-    async with place.database.transaction() as connection:
+    owner, ttl_s, asked_at = new_owner(), context.settings.lease_ttl_s, time.monotonic()
+    async with context.database.transaction() as connection:
         taken = await RehearsalRepository(connection).take(rehearsal_id, owner=owner, ttl_s=ttl_s)
     if taken is None:
         return "not to be run now"
     row, lease = taken
-    every_s = min(_LOOK_S, place.settings.heartbeat_s)
-    async with Heartbeat(place.database, lease, ttl_s, every_s, asked_at, on_lost=lambda: None) as beat:
-        ended = await _Run(place, row, beat).execute()
+    every_s = min(_LOOK_S, context.settings.heartbeat_s)
+    async with Heartbeat(context.database, lease, ttl_s, every_s, asked_at, on_lost=lambda: None) as beat:
+        ended = await _Run(context, row, beat).execute()
     if ended is None:
         return "lease lost"
-    async with place.database.transaction() as connection:
+    async with context.database.transaction() as connection:
         await RehearsalRepository(connection).end(lease, ended)
-        bells = await next_in_line(connection)
-    await ring_all(bells, place.ringer)
+        messages = await next_in_line(connection)
+    await enqueue_all(messages, context.enqueuer)
     return ended.status if ended.error is None else f"{ended.status}: {ended.error.code}"
 
 
@@ -50,7 +50,7 @@ async def run_rehearsal(rehearsal_id: str, place: Workplace) -> str:
 class _Run:
     """One rehearsal under one lease."""
 
-    place: Workplace
+    context: WorkerContext
     row: RehearsalRow
     beat: Heartbeat
 
@@ -74,22 +74,22 @@ class _Run:
             await asyncio.gather(work, stop, return_exceptions=True)
 
     async def _rehearse(self) -> Ended:
-        row, place = self.row, self.place
-        spec = to_spec(row, place.settings)
-        async with place.database.transaction() as connection:
-            secrets = await whole_run_secrets(connection, row.secrets, place.secret_box, place.settings)
+        row, context = self.row, self.context
+        spec = to_spec(row, context.settings)
+        async with context.database.transaction() as connection:
+            secrets = await whole_run_secrets(connection, row.secrets, context.secret_box, context.settings)
             file = await FileRepository(connection).get_kept(row.training_file)
         if file is None:
             raise BadSample("it was deleted or has expired")
         tools = [tool.name for tool in spec.tools]
-        rows = await read_sample(read_lines(file.storage_key, place.file_store), tools=tools)
+        rows = await read_sample(read_lines(file.storage_key, context.file_store), tools=tools)
         return Ended("completed", report=await rehearse(rows, spec, row.plan, secrets))
 
     async def _until_stopped(self) -> Ended | None:
         """Until the work is to stop; says how it ends then."""
         while True:
             await asyncio.sleep(self.beat.every_s)
-            if self.place.is_stopping():
+            if self.context.is_stopping():
                 return Ended("failed", error=INTERRUPTED)
             if self.beat.is_lost or self.beat.is_cancelled:
                 return None

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
 from rft.core.spec import Budgets, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
-from rft.platform.jobs.masking import masked, masked_method, masked_request, secrets_of
+from rft.platform.jobs.model_names import checkpoint_model_name, final_model_name, parse
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, to_run_spec
-from rft.platform.jobs.schemas import JobCreate
-from rft.platform.models.naming import checkpoint_model_name, final_model_name, parse
+from rft.platform.orders.redaction import masked, masked_method, masked_request, secrets_of
+from rft.platform.orders.schemas import JobCreate
+from rft.platform.orders.tool_fields import MASK
 from rft.platform.settings import Settings
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
-from rft.platform.tools.fields import MASK
 
 RESOLVED = resolve(Hyperparameters(), train_rows=10)
 

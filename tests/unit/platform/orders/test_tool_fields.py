@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from rft.core.messages import ToolSchema
 from rft.platform.api.errors import BadRequest
-from rft.platform.jobs.masking import masked_method, masked_request
 from rft.platform.jobs.run_spec import to_tool_server
-from rft.platform.jobs.schemas import JobCreate, JobOrder
+from rft.platform.orders.redaction import masked_method, masked_request
+from rft.platform.orders.schemas import JobCreate, JobOrder
+from rft.platform.orders.tool_fields import MASK
+from rft.platform.orders.tool_schemas import Tool
 from rft.platform.registry.resolution import bad_body
 from rft.platform.settings import Settings
-from rft.platform.tools.fields import MASK
-from rft.platform.tools.schemas import Tool
 
 TOOL: dict[str, Any] = {"name": "search", "server_url": "http://127.0.0.1/t", "headers": {"K": "s3cret"}}
 SCHEMA: dict[str, Any] = {

@@ -10,15 +10,15 @@ from rft.core.failure import Failure
 from rft.core.messages import ToolCall, ToolSchema
 from rft.core.spec import RunSecrets
 from rft.platform.api.dependencies import Services
-from rft.platform.graders.service import grade_once, open_client, trace_of
-from rft.platform.graders.specification import secrets_of_grader, to_grader_spec
+from rft.platform.dry_runs.service import grade_once, open_client, trace_of
 from rft.platform.jobs.run_spec import to_tool_server
+from rft.platform.orders.grader_specification import secrets_of_grader, to_grader_spec
+from rft.platform.orders.tool_schemas import Tool
 from rft.platform.registry.masks import whole_body
 from rft.platform.registry.repository import Kind, LastTest, Registration, RegistrationRepository
 from rft.platform.registry.resolution import validated
 from rft.platform.registry.schemas import GraderCreate, GraderTested, GraderTry, ToolTested, ToolTry, TriedAttempt
 from rft.platform.registry.service import found
-from rft.platform.tools.schemas import Tool
 from rft.tool_gateway.gateway import HttpToolGateway
 
 _TEST = "test"

@@ -9,8 +9,8 @@ from rft.core import graders as core
 from rft.core.graders import JudgeMessage, SamplingParams
 from rft.core.spec import RunSecrets
 from rft.platform.api.errors import BadRequest
-from rft.platform.graders.schemas import Grader
-from rft.platform.graders.specification import (
+from rft.platform.orders.grader_schemas import Grader
+from rft.platform.orders.grader_specification import (
     grader_targets,
     refuse_without_judge,
     secrets_of_grader,

@@ -5,9 +5,10 @@ import secrets
 from rft.core.ids import public_id
 from rft.platform.api.errors import NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.checkpoints.permission_objects import PermissionObject
-from rft.platform.checkpoints.permission_repository import Order, PermissionRepository, PermissionRow
-from rft.platform.models.service import base_models, find_model
+from rft.platform.models.permission_objects import PermissionObject
+from rft.platform.models.permission_repository import Order, PermissionRepository, PermissionRow
+from rft.platform.models.service import find_model
+from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import UnitOfWork
 

@@ -1,11 +1,11 @@
-"""`/v1/fine_tuning/alpha/graders` and `/v1/fine_tuning/alpha/tool`: dry runs."""
+"""`/v1/fine_tuning/alpha/graders`, `.../tool` and `/test` of what is registered: one call each, without a job."""
 
 from fastapi import APIRouter, Request
 
 from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.hang_up import while_connected
-from rft.platform.graders import service
-from rft.platform.graders.objects import (
+from rft.platform.dry_runs import registered, service
+from rft.platform.dry_runs.objects import (
     GraderRun,
     GraderRunObject,
     GraderValidate,
@@ -13,8 +13,11 @@ from rft.platform.graders.objects import (
     ToolRun,
     ToolRunObject,
 )
+from rft.platform.registry.schemas import GraderTested, GraderTry, ToolTested, ToolTry
 
 router = APIRouter(prefix="/fine_tuning/alpha", tags=["dry runs"])
+registered_tools_router = APIRouter(prefix="/tools", tags=["registered tools"])
+registered_graders_router = APIRouter(prefix="/graders", tags=["registered graders"])
 
 
 @router.post("/graders/run")
@@ -35,3 +38,18 @@ async def validate_grader(
 async def run_tool(request: Request, services: AppServices, order: ToolRun) -> ToolRunObject:
     """Call one tool as a rollout would. A tool that fails is a 400 that says how."""
     return await while_connected(request, service.run_tool(services, order))
+
+
+@registered_tools_router.post("/{tool_id}/test")
+async def try_tool(request: Request, services: AppServices, tool_id: str, order: ToolTry | None = None) -> ToolTested:
+    """Make one call and tell what the model would read."""
+    return await while_connected(request, registered.try_tool(services, tool_id, order or ToolTry()))
+
+
+@registered_graders_router.post("/{grader_id}/test")
+async def try_grader(
+    request: Request, services: AppServices, key_id: KeyId, grader_id: str, order: GraderTry | None = None
+) -> GraderTested:
+    """Grade one answer."""
+    work = registered.try_grader(services, grader_id, order or GraderTry(), key_id=key_id)
+    return await while_connected(request, work)

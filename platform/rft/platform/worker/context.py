@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rft.platform.files.storage import FileStore
+from rft.platform.queue.publishing import Enqueuer
 from rft.platform.settings import Settings
-from rft.platform.store.bell import Ringer
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import FileStore
 from rft.platform.store.secret_box import SecretBox
 
 
@@ -15,7 +15,7 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class WorkerContext:
     """Opened once per task."""
 
     settings: Settings
@@ -24,5 +24,5 @@ class Workplace:
     secret_box: SecretBox
     is_stopping: Callable[[], bool] = _never
     """Whether this worker is shutting down."""
-    ringer: Ringer | None = None
+    enqueuer: Enqueuer | None = None
     """None: Celery."""

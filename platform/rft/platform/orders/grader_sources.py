@@ -5,8 +5,8 @@ import logging
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.grader_gateway.builtin.source_check import SourcesUnchecked, first_bad_source
 from rft.platform.api.errors import BadRequest, Unavailable
-from rft.platform.graders.schemas import Grader, PythonGrader
-from rft.platform.graders.specification import leaves
+from rft.platform.orders.grader_schemas import Grader, PythonGrader
+from rft.platform.orders.grader_specification import leaves
 
 _LOG = logging.getLogger(__name__)
 

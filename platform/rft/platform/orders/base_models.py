@@ -1,0 +1,34 @@
+"""The models that a job may start from, by configuration."""
+
+from pathlib import Path
+
+from rft.platform.api.errors import BadRequest
+from rft.platform.settings import Settings
+
+STARTER = "starter"
+
+
+def base_models(settings: Settings) -> dict[str, str]:
+    """Local directory or hub name of every base model, by name."""
+    starter = {STARTER: str(settings.starter_dir)} if settings.has_starter else {}
+    return starter | settings.base_models
+
+
+def resolve_base(name: str, settings: Settings) -> str:
+    """Where a base model lives. Raises BadRequest, which lists the models that exist."""
+    known = base_models(settings)
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none is registered"
+        raise BadRequest(
+            f"The model '{name}' does not exist or cannot be fine-tuned. Base models here: {names}.",
+            param="model",
+            code="model_not_found",
+        )
+    path = known[name]
+    if name != STARTER and path.startswith(("/", "~", ".")) and not Path(path).expanduser().is_dir():
+        raise BadRequest(
+            f"The model '{name}' is registered, but its directory is missing on this machine.",
+            param="model",
+            code="model_not_found",
+        )
+    return path

@@ -1,0 +1,44 @@
+"""Publishing messages to workers, through Celery or whatever stands in for it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from rft.platform.queue.messages import TaskMessage
+
+_LOG = logging.getLogger(__name__)
+ENQUEUE_TIMEOUT_S = 5.0
+
+Enqueuer = Callable[[TaskMessage], None]
+"""Publishes one message; blocking, may raise anything."""
+
+
+def celery_enqueuer() -> Enqueuer:
+    """Publishes through the Celery application."""
+    # Imported late: Celery costs half a second to import.
+    from rft.platform.queue.celery_app import app
+
+    def enqueue(message: TaskMessage) -> None:
+        # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
+        with app.connection_for_write(transport_options={"max_retries": 1, "interval_start": 0}) as connection:
+            app.send_task(
+                message.task_name, args=[message.job_id], queue=message.queue, retry=False, connection=connection
+            )
+
+    return enqueue
+
+
+async def enqueue_all(messages: Sequence[TaskMessage], enqueuer: Enqueuer | None = None) -> None:
+    """Publish all messages; through Celery by default.
+
+    Never raises: the rows are committed, and the reconciler enqueues again what was not answered.
+    """
+    for message in messages:
+        try:
+            # Before the clock runs: on a busy machine the first import alone takes as long as publishing may.
+            enqueue = enqueuer or await asyncio.to_thread(celery_enqueuer)
+            await asyncio.wait_for(asyncio.to_thread(enqueue, message), ENQUEUE_TIMEOUT_S)
+        except Exception as error:
+            _LOG.warning(
+                "%s for %s was not published, the reconciler will: %r", message.task_name, message.job_id, error
+            )

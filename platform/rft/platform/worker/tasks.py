@@ -1,0 +1,81 @@
+"""The tasks of the Celery application. They ack early, and the row that a message names decides what they do."""
+
+import asyncio
+import logging
+import mmap
+from collections.abc import Awaitable, Callable
+
+from celery.signals import worker_ready, worker_shutting_down
+
+from rft.platform.queue.celery_app import NoServer, app
+from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
+from rft.platform.settings import Settings, settings
+from rft.platform.store.database import Database
+from rft.platform.store.file_store import default_store
+from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.per_process_limits import limits_warning
+from rft.platform.worker.run_job import run_job
+from rft.platform.worker.run_rehearsal import run_rehearsal
+from rft.platform.worker.validate_job import validate_job
+
+_LOG = logging.getLogger(__name__)
+_CONTROL_SLOTS = 2
+_is_shutting_down = mmap.mmap(-1, 1)
+"""One byte shared by the worker and its forked children: a warm shutdown tells the children nothing by itself."""
+
+
+def worker_arguments(wanted: Settings) -> list[str]:
+    """Arguments of `python -m celery` for a worker that serves both queues of this host."""
+    return [
+        *("--app", "rft.platform.worker.tasks", "worker"),
+        *("--queues", ",".join(sorted(set(QUEUES.values())))),
+        # A message for a job that cannot run now must not wait behind one that trains for hours.
+        *("--concurrency", str(wanted.train_slots + _CONTROL_SLOTS)),
+        *("--loglevel", wanted.log_level, "--without-gossip", "--without-mingle"),
+    ]
+
+
+@worker_ready.connect
+def _warn(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    warning = limits_warning(settings())
+    if warning is not None:
+        _LOG.warning("%s", warning)
+
+
+@worker_shutting_down.connect
+def _tell_children(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    _is_shutting_down[0] = 1
+
+
+@app.task(name=VALIDATE_JOB)  # pyright: ignore[reportUntypedFunctionDecorator]
+def validate(job_id: str) -> str:
+    """Validate a job's files."""
+    return asyncio.run(_at_work(lambda context: validate_job(job_id, context)))
+
+
+@app.task(name=RUN_JOB)  # pyright: ignore[reportUntypedFunctionDecorator]
+def run(job_id: str) -> str:
+    """Run a job for as long as it takes."""
+    return asyncio.run(_at_work(lambda context: run_job(job_id, context)))
+
+
+@app.task(name=REHEARSE)  # pyright: ignore[reportUntypedFunctionDecorator]
+def rehearse(rehearsal_id: str) -> str:
+    """Rehearse a step's burst."""
+    return asyncio.run(_at_work(lambda context: run_rehearsal(rehearsal_id, context)))
+
+
+async def _at_work(task: Callable[[WorkerContext], Awaitable[str]]) -> str:
+    wanted = settings()
+    if wanted.database_url is None:
+        raise NoServer("DATABASE_URL is not set; `rft up` sets it for the processes it starts")
+    async with Database(wanted.database_url, max_connections=4) as database:
+        context = WorkerContext(
+            settings=wanted,
+            database=database,
+            file_store=default_store(),
+            secret_box=SecretBox.at(wanted.home),
+            is_stopping=lambda: _is_shutting_down[0] == 1,
+        )
+        return await task(context)
