@@ -118,6 +118,7 @@ async def test_a_window_without_steps_is_empty(bench: Workbench, ingest: Ingest,
     await fill(bench, ingest.lease.id, [a_step(number) for number in range(5)])
     assert (await curves(http, ingest.lease.id, from_step=9)).data == []
     assert (await curves(http, ingest.lease.id, from_step=4, to_step=2)).data == []
+    assert (await curves(http, ingest.lease.id, from_step=2**31 - 2, to_step=0)).data == []
 
 
 async def test_voided_and_repeated_steps_leave_no_trace(

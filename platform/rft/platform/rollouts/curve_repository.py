@@ -59,7 +59,7 @@ with done as (
     where first <= %(end)s and last >= %(begin)s and %(begin)s <= %(end)s
 ), buckets as (
     select step_buckets.* from step_buckets, ends
-    where job_id = %(job_id)s and last_step >= %(begin)s + 255 and last_step <= ends.last
+    where job_id = %(job_id)s and last_step >= %(begin)s::bigint + 255 and last_step <= ends.last
 ), inside as (
     select coalesce(min(last_step) - 255, max(ends.last) + 1) as first,
         coalesce(max(last_step), max(ends.last)) as last,
