@@ -21,6 +21,11 @@ async def columns(url: str, table: str) -> list[str]:
         return [name for (name,) in await cursor.fetchall()]
 
 
+def test_every_number_is_given_once() -> None:
+    numbers = [migration.name.partition("_")[0] for migration in shipped()]
+    assert len(numbers) == len(set(numbers))
+
+
 async def test_everything_shipped_is_applied_once(database_url: str) -> None:
     names = [migration.name for migration in shipped()]
     assert names[0] == "0001_init.sql"
