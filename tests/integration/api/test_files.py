@@ -33,6 +33,10 @@ async def test_a_download_names_its_file(client: AsyncOpenAI) -> None:
     assert int(reply.headers["content-length"]) == len(ROW)
 
 
+async def test_a_quotation_mark_in_a_name_arrives_as_one(client: AsyncOpenAI) -> None:
+    assert (await upload(client, name='my "rows".jsonl')).filename == 'my "rows".jsonl'
+
+
 async def test_lists_are_paged_in_both_orders(client: AsyncOpenAI) -> None:
     ids = [(await upload(client, name=f"{number}.jsonl")).id for number in range(5)]
     other = await client.files.create(file=("notes.txt", io.BytesIO(b"hello")), purpose="user_data")

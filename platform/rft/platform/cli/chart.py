@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
 
+from plotille import Canvas
+
 DOT = "●"
-_BRAILLE = 0x2800
-_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Bit of a braille cell by row (of 4) and column (of 2)."""
+_EMPTY_CELL = "\u2800"
 _LEAST_WIDTH, _LEAST_HEIGHT = 16, 4
 
 
@@ -50,57 +50,34 @@ def draw(points: Sequence[Point], width: int, height: int) -> str:
     """`height` lines of up to `width` characters, axes included; empty where there is nothing to draw, or no room."""
     train = [(point.step, point.train) for point in points if point.train is not None and isfinite(point.train)]
     valid = [(point.step, point.valid) for point in points if point.valid is not None and isfinite(point.valid)]
-    values = [value for _, value in (*train, *valid)]
-    if not values or width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
+    both = [*train, *valid]
+    if not both or width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
         return ""
     rows = height - 2
-    labels = _labels(min(values), max(values), rows)
+    (first, last), (low, high) = ((min(these), max(these)) for these in zip(*both, strict=True))
+    labels = _labels(low, high, rows)
     columns = width - len(labels[0]) - 2
     if columns < 2:
         return ""
-    steps = [step for step, _ in (*train, *valid)]
-    cells = _line(train, steps, values, columns, rows)
-    across, down = _Range(min(steps), max(steps), columns), _Range(min(values), max(values), rows)
-    for column, value in _averaged(valid, across):
-        cells[rows - 1 - down.place(value)][column] = DOT
-    lines = [f"{label} ┤{''.join(row)}".rstrip() for label, row in zip(labels, cells, strict=True)]
+    # A cell holds 2 x 4 dots; the canvas is told of dots.
+    canvas = Canvas(columns, rows, xmax=columns * 2, ymax=rows * 4)
+    dots = _placed(train, _Range(first, last, columns * 2), _Range(low, high, rows * 4))
+    for (x0, y0), (x1, y1) in pairwise([*dots[:1], *dots]):
+        canvas.line(x0, y0, x1, y1)
+    for column, row in _placed(valid, _Range(first, last, columns), _Range(low, high, rows)):
+        canvas.point(column * 2, row * 4, marker=DOT)
+    cells = canvas.plot(linesep="\n").replace(_EMPTY_CELL, " ").split("\n")
+    lines = [f"{label} ┤{row}".rstrip() for label, row in zip(labels, cells, strict=True)]
     indent = " " * len(labels[0])
-    return "\n".join(
-        [*lines, f"{indent} └{'─' * columns}", f"{indent}  {_feet(min(steps), max(steps), columns)}".rstrip()]
-    )
+    return "\n".join([*lines, f"{indent} └{'─' * columns}", f"{indent}  {_feet(first, last, columns)}".rstrip()])
 
 
-def _line(
-    train: Sequence[tuple[int, float]], steps: Sequence[int], values: Sequence[float], columns: int, rows: int
-) -> list[list[str]]:
-    """Cells of the plot with the training line in them."""
-    across, down = _Range(min(steps), max(steps), columns * 2), _Range(min(values), max(values), rows * 4)
-    bits: dict[tuple[int, int], int] = defaultdict(int)
-    spots = [(x, down.place(value)) for x, value in _averaged(train, across)]
-    for x, y in _joined(spots):
-        from_top = rows * 4 - 1 - y
-        bits[from_top // 4, x // 2] |= _BITS[from_top % 4][x % 2]
-    return [
-        [chr(_BRAILLE + bits[row, column]) if (row, column) in bits else " " for column in range(columns)]
-        for row in range(rows)
-    ]
-
-
-def _averaged(series: Iterable[tuple[int, float]], across: _Range) -> list[tuple[int, float]]:
-    """One value per place: the mean of what falls there."""
+def _placed(series: Iterable[tuple[int, float]], across: _Range, up: _Range) -> list[tuple[int, int]]:
+    """One spot per place across: the mean of what falls there."""
     found: dict[int, list[float]] = defaultdict(list)
     for step, value in series:
         found[across.place(step)].append(value)
-    return [(place, sum(value / len(here) for value in here)) for place, here in sorted(found.items())]
-
-
-def _joined(spots: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    """The spots and straight lines between neighbours."""
-    yield from spots[:1]
-    for (x0, y0), (x1, y1) in pairwise(spots):
-        length = max(x1 - x0, abs(y1 - y0))
-        for part in range(1, length + 1):
-            yield x0 + round((x1 - x0) * part / length), y0 + round((y1 - y0) * part / length)
+    return [(x, up.place(sum(value / len(here) for value in here))) for x, here in sorted(found.items())]
 
 
 def _labels(low: float, high: float, rows: int) -> list[str]:

@@ -1,32 +1,30 @@
 """The platform's REST API, as the command line calls it: our own server, so none of the care customers' endpoints get.
 
-The standard library's client is enough here and starts quickly; it also lets a file through in pieces.
+The only module of the command line that knows the HTTP client.
 """
 
 import json
-import secrets
-import urllib.error
-import urllib.request
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import BinaryIO, cast
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, BinaryIO, Self, cast
+from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+import httpx
+from httpx_sse import EventSource, SSEError
+from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address
-from rft.platform.cli.sse import Sent, messages
 from rft.platform.cli.words import one_line
 
-_CHUNK_BYTES = 1 << 18
+_ERROR_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
 """Silence that a call bears; a stream says something every 15 s."""
-PATIENT_S = 1900.0
+_PATIENT_S = 1900.0
 """For what waits for a customer's endpoint, all its retries included."""
 _PAGE = 100
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -37,17 +35,17 @@ Query = Mapping[str, str | int | None]
 class PlatformProblem(RftError):
     """A call that did not succeed, in one sentence for a person."""
 
-    def __init__(self, words: str, answered: JsonObject | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, answered: JsonObject | None = None) -> None:
+        super().__init__(message)
         self.answered = answered
         """The API's own `error` object, where it sent one."""
 
 
-class NotThere(PlatformProblem):
+class NotFound(PlatformProblem):
     """No such object."""
 
 
-class LineLost(PlatformProblem):
+class ConnectionLost(PlatformProblem):
     """The platform could not be reached, or the connection broke: worth another try."""
 
 
@@ -55,20 +53,14 @@ class ReaderGone(RftError):
     """Whoever read what we write has gone, e.g. `head`: no reason to complain."""
 
 
-class _Error(BaseModel):
-    model_config = ConfigDict(extra="allow")
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message of a stream."""
 
-    message: str
-    param: str | None = None
-
-
-class _Envelope(BaseModel):
-    error: _Error
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: object, fp: object, code: int, msg: str, headers: object, newurl: str) -> None:
-        """A redirect is an answer we do not follow: the key would go along."""
+    event: str
+    data: str
+    last_id: str | None
+    """The id to go on after: this message's, or the last one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +84,43 @@ class Client:
     def __init__(self, address: Address, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.address = address
         self._timeout_s = timeout_s
-        # A proxy is for the world; this machine's own platform is nothing it could reach.
-        is_here = urlsplit(address.base_url).hostname in _LOOPBACK
-        proxies = [urllib.request.ProxyHandler({})] if is_here else []
-        self._opener = urllib.request.build_opener(_NoRedirects, *proxies)
+        try:
+            self._http = httpx.Client(
+                headers={
+                    "User-Agent": "rft",
+                    "Authorization": f"Bearer {address.api_key}",
+                    "Accept-Encoding": "identity",  # The length of a download is compared with the bytes that came.
+                },
+                # A redirect is an answer we do not follow: the key would go along.
+                follow_redirects=False,
+                # A proxy is for the world; this machine's own platform is nothing it could reach.
+                trust_env=httpx.URL(address.base_url).host not in _LOOPBACK,
+                # Certificates take longer to load than a call takes: only where there is something to verify.
+                verify=address.base_url.startswith("https:"),
+            )
+        except (ValueError, ImportError, httpx.InvalidURL) as problem:  # A key that no header holds, a proxy's scheme.
+            raise PlatformProblem(f"{address.base_url} cannot be called: {problem}") from problem
+
+    def __enter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._http.close()
 
     def get(self, path: str, query: Query | None = None) -> JsonObject:
         """The object at a path."""
-        return self._object(self._request("GET", path, query))
+        return self._object("GET", path, params=_given(query))
 
     def post(self, path: str, body: JsonValue = None, *, is_patient: bool = False) -> JsonObject:
         """What came of a POST; without a body where there is none."""
-        request = self._request("POST", path)
-        if body is not None:
-            request.data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
-        return self._object(request, is_patient=is_patient)
+        sent = {} if body is None else {"json": body}
+        return self._object("POST", path, timeout_s=_PATIENT_S if is_patient else None, **sent)
 
     def delete(self, path: str) -> JsonObject:
         """What came of a DELETE."""
-        return self._object(self._request("DELETE", path))
+        return self._object("DELETE", path)
 
     def listed(self, path: str, query: Query | None = None, *, limit: int, after: str | None = None) -> Listing:
         """Up to `limit` objects of a list, over as many pages as that takes."""
@@ -128,86 +137,105 @@ class Client:
     def upload(self, file: Path, fields: Mapping[str, str], on_bytes: Callable[[int], None]) -> JsonObject:
         """Send a file in pieces."""
         self.get("/files", {"limit": 1})  # A wrong key is told before the bytes, not in the middle of them.
-        boundary = secrets.token_hex(16)
-        head = "".join(_form_field(boundary, name, value) for name, value in fields.items())
-        head += _form_field(boundary, "file", "", filename=file.name).removesuffix("\r\n")
-        tail = f"\r\n--{boundary}--\r\n".encode()
         with file.open("rb") as source:
-            size = file.stat().st_size
-            request = self._request("POST", "/files")
-            request.add_header("Content-Type", f"multipart/form-data; boundary={boundary}")
-            request.add_header("Content-Length", str(len(head.encode()) + size + len(tail)))
-            request.data = _form(head.encode(), source, size, tail, on_bytes)
-            return self._object(request, is_patient=True)
+            content = cast("BinaryIO", _Announced(source, on_bytes))
+            files = {"file": (file.name, content, "application/octet-stream")}
+            return self._object("POST", "/files", timeout_s=_PATIENT_S, data=fields, files=files)
 
     def download(self, path: str, into: BinaryIO, on_bytes: Callable[[int], None]) -> None:
         """Write the bytes at a path in pieces; a cut-off reply is a problem."""
-        with self._open(self._request("GET", path)) as reply:
-            wanted = reply.getheader("content-length")
+        with self._reply("GET", path) as reply:
             received = 0
-            while chunk := reply.read(_CHUNK_BYTES):
-                _write(into, chunk)
-                received += len(chunk)
-                on_bytes(len(chunk))
-            if wanted is not None and int(wanted) != received:
-                raise LineLost(f"the connection broke after {received} of {wanted} bytes")
+            try:
+                for chunk in reply.iter_raw():
+                    _write(into, chunk)
+                    received += len(chunk)
+                    on_bytes(len(chunk))
+            except httpx.RemoteProtocolError as problem:
+                wanted = reply.headers.get("content-length", "unknown")
+                raise ConnectionLost(f"the connection broke after {received} of {wanted} bytes") from problem
 
     def stream(self, path: str, last_id: str | None = None) -> Iterator[Sent]:
-        """Messages of a stream until it ends; raises LineLost when it is cut off."""
-        request = self._request("GET", path)
-        request.add_header("Accept", "text/event-stream")
-        if last_id is not None:
-            request.add_header("Last-Event-ID", last_id)
-        with self._open(request) as reply:
-            yield from messages((line.decode("utf-8", "replace") for line in reply), last_id)
+        """Messages of a stream until it ends, whole ones only; raises ConnectionLost when it is cut off."""
+        headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
+        with self._reply("GET", path, headers=headers) as reply:
+            for sent in EventSource(reply).iter_sse():
+                last_id = sent.id or last_id
+                if sent.data:
+                    yield Sent(sent.event, sent.data, last_id)
 
-    def _request(self, method: str, path: str, query: Query | None = None) -> urllib.request.Request:
-        pairs = {name: value for name, value in (query or {}).items() if value is not None}
-        url = self.address.base_url + path + (f"?{urlencode(pairs)}" if pairs else "")
-        request = urllib.request.Request(url, method=method)
-        request.add_header("User-Agent", "rft")
-        request.add_unredirected_header("Authorization", f"Bearer {self.address.api_key}")
-        return request
-
-    def _object(self, request: urllib.request.Request, *, is_patient: bool = False) -> JsonObject:
-        with self._open(request, PATIENT_S if is_patient else self._timeout_s) as reply:
+    def _object(self, method: str, path: str, *, timeout_s: float | None = None, **sent: Any) -> JsonObject:
+        with self._reply(method, path, timeout_s=timeout_s, **sent) as reply:
             content = reply.read()
         try:
             document = cast("JsonValue", json.loads(content))
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
-            raise PlatformProblem(
-                f"{self.address.base_url} does not answer like a platform's API: does the base URL end in /v1?"
-            )
+            raise self._stranger()
         return document
 
     @contextmanager
-    def _open(self, request: urllib.request.Request, timeout_s: float | None = None) -> Generator[HTTPResponse]:
+    def _reply(
+        self, method: str, path: str, *, timeout_s: float | None = None, **sent: Any
+    ) -> Generator[httpx.Response]:
+        timeout = timeout_s or self._timeout_s
         try:
-            with self._opener.open(request, timeout=timeout_s or self._timeout_s) as reply:
-                yield cast("HTTPResponse", reply)
-        except urllib.error.HTTPError as answer:
-            with answer:
-                kind = LineLost if answer.code >= 500 else NotThere if answer.code == 404 else PlatformProblem
-                raise kind(*_in_words(answer.code, answer.read(1 << 20))) from None
-        except urllib.error.URLError as problem:
-            raise LineLost(self._unreachable(problem.reason)) from problem
-        except (TimeoutError, ConnectionError, HTTPException) as problem:
-            raise LineLost(f"the connection to {self.address.base_url} broke ({type(problem).__name__})") from problem
+            with self._http.stream(method, self.address.base_url + path, timeout=timeout, **sent) as reply:
+                if not reply.is_success:
+                    status = reply.status_code
+                    kind = ConnectionLost if status >= 500 else NotFound if status == 404 else PlatformProblem
+                    raise kind(*_error_of(status, next(reply.iter_bytes(_ERROR_BYTES), b"")))
+                yield reply
+        except SSEError:
+            raise self._stranger() from None
+        except (httpx.HTTPError, httpx.InvalidURL) as problem:
+            raise ConnectionLost(self._why_lost(problem, is_upload="files" in sent)) from problem
 
-    def _unreachable(self, reason: object) -> str:
-        where = self.address.base_url
-        if isinstance(reason, ConnectionRefusedError):
+    def _stranger(self) -> PlatformProblem:
+        return PlatformProblem(
+            f"{self.address.base_url} does not answer like a platform's API: does the base URL end in /v1?"
+        )
+
+    def _why_lost(self, problem: Exception, *, is_upload: bool) -> str:
+        where, causes = self.address.base_url, list(_causes(problem))
+        if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
             return f"nobody answers at {where}: start the platform with `rft up`, or name another with --base-url"
-        if isinstance(reason, BrokenPipeError | ConnectionResetError):
+        if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.InvalidURL):
+            return f"{where} cannot be reached: {problem}"
+        if is_upload and any(isinstance(cause, BrokenPipeError | ConnectionResetError) for cause in causes):
             return f"{where} closed the connection before it had everything (a file may have 512 MB at most)"
-        return f"{where} cannot be reached: {reason}"
+        return f"the connection to {where} broke ({type(problem).__name__})"
 
 
 def part(text: str) -> str:
     """An id as one part of a path."""
     return quote(text, safe="")
+
+
+class _Announced:
+    """A file as it was when its length was announced: what is written behind that later does not go along."""
+
+    def __init__(self, source: BinaryIO, on_bytes: Callable[[int], None]) -> None:
+        self._source, self._on_bytes = source, on_bytes
+        self._left = os.fstat(source.fileno()).st_size
+
+    def fileno(self) -> int:
+        """Where the HTTP client looks for the length."""
+        return self._source.fileno()
+
+    def read(self, count: int) -> bytes:
+        """The next piece. Raises PlatformProblem when the file has become too short."""
+        chunk = self._source.read(min(count, self._left))
+        if self._left and not chunk:
+            raise PlatformProblem("the file became shorter while it was read")
+        self._left -= len(chunk)
+        self._on_bytes(len(chunk))
+        return chunk
+
+
+def _given(query: Query | None) -> dict[str, str | int]:
+    return {name: value for name, value in (query or {}).items() if value is not None}
 
 
 def _write(into: BinaryIO, chunk: bytes) -> None:
@@ -217,29 +245,22 @@ def _write(into: BinaryIO, chunk: bytes) -> None:
         raise ReaderGone from problem
 
 
-def _in_words(status: int, content: bytes) -> tuple[str, JsonObject | None]:
+def _causes(problem: BaseException | None) -> Iterator[BaseException]:
+    while problem is not None:
+        yield problem
+        problem = problem.__cause__ or problem.__context__
+
+
+def _error_of(status: int, content: bytes) -> tuple[str, JsonObject | None]:
     """What an error says, and the error as it came."""
     try:
-        error = _Envelope.model_validate_json(content).error
-    except ValidationError:
+        document = cast("JsonValue", json.loads(content))
+    except (ValueError, RecursionError):
+        document = None
+    error = document.get("error") if isinstance(document, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    if not isinstance(error, dict) or not isinstance(message, str):
         return f"the platform answered with HTTP status {status}", None
-    named = f" (param: {one_line(error.param)})" if error.param and f"'{error.param}'" not in error.message else ""
-    return one_line(error.message, limit=2000) + named, error.model_dump(mode="json")
-
-
-def _form_field(boundary: str, name: str, value: str, *, filename: str | None = None) -> str:
-    said = filename and filename.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", " ")
-    file = "" if said is None else f'; filename="{said}"\r\nContent-Type: application/octet-stream'
-    return f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n{value}\r\n'
-
-
-def _form(head: bytes, source: BinaryIO, size: int, tail: bytes, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
-    """Exactly `size` bytes of the file, so that the announced length holds while somebody writes into it."""
-    yield head
-    while size and (chunk := source.read(min(_CHUNK_BYTES, size))):
-        yield chunk
-        size -= len(chunk)
-        on_bytes(len(chunk))
-    if size:
-        raise PlatformProblem("the file became shorter while it was read")
-    yield tail
+    param = error.get("param")
+    named = f" (param: {one_line(param)})" if isinstance(param, str) and param and f"'{param}'" not in message else ""
+    return one_line(message, limit=2000) + named, error

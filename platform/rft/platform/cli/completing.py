@@ -4,10 +4,12 @@ Names of models are not offered: shells break words at their colons.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import typer
 
-from rft.core.base import JsonObject
+if TYPE_CHECKING:
+    from rft.core.base import JsonObject
 
 _OFFERED = 100
 _PATIENCE_S = 3.0
@@ -40,7 +42,7 @@ def rehearsals(context: typer.Context, begun: str) -> list[Offer]:
     return _offers(context, begun, "/rehearsals", lambda rehearsal: str(rehearsal.get("status")))
 
 
-def _offers(context: typer.Context, begun: str, path: str, say: Callable[[JsonObject], str]) -> list[Offer]:
+def _offers(context: typer.Context, begun: str, path: str, say: "Callable[[JsonObject], str]") -> list[Offer]:
     from rft.platform.cli.client import Client
     from rft.platform.cli.session import find_address
     from rft.platform.cli.words import one_line
@@ -48,7 +50,8 @@ def _offers(context: typer.Context, begun: str, path: str, say: Callable[[JsonOb
     typed: Mapping[str, object] = context.params
     try:
         address = find_address(_text(typed.get("base_url")), _text(typed.get("api_key")))
-        found = Client(address, timeout_s=_PATIENCE_S).listed(path, limit=_OFFERED).found
+        with Client(address, timeout_s=_PATIENCE_S) as client:
+            found = client.listed(path, limit=_OFFERED).found
     except Exception:  # A traceback in the middle of somebody's command line helps nobody.
         return []
     ids = [(one_line(str(entry.get("id"))), one_line(say(entry), limit=60)) for entry in found]

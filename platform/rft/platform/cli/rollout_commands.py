@@ -92,7 +92,7 @@ def list_attempts(
 
 def _found(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "JsonObject"]:
     """Path and object of a rollout. Raises CannotDo when no searched job has it."""
-    from rft.platform.cli.client import NotThere, part
+    from rft.platform.cli.client import NotFound, part
     from rft.platform.cli.session import CannotDo
 
     if job_id is not None:
@@ -102,6 +102,6 @@ def _found(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "J
         path = f"{_JOBS}/{part(str(job.get('id')))}/rollouts/{part(trace_id)}"
         try:
             return path, client.get(path)
-        except NotThere:
+        except NotFound:
             continue
     raise CannotDo(f"none of the newest {_JOBS_SEARCHED} jobs has a rollout '{trace_id}'; --job names an older one")

@@ -16,8 +16,7 @@ from rich.console import Console, RenderableType
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address, NoAddress, Place, choose
-from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone
-from rft.platform.cli.sse import Sent
+from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone, Sent
 from rft.platform.cli.views import Deleted, View
 from rft.platform.settings import client_settings, settings
 
@@ -98,8 +97,8 @@ class Session:
 def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
     """A session that ends the command with status 1 and one line on the error stream when something is wrong."""
     try:
-        client = Client(find_address(base_url, api_key))
-        yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
+        with Client(find_address(base_url, api_key)) as client:
+            yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
         give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is", as_json=as_json)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from rft.core.base import JsonObject
-from rft.platform.cli.client import LineLost, PlatformProblem, part
+from rft.platform.cli.client import ConnectionLost, PlatformProblem, part
 from rft.platform.cli.session import CannotDo, Session
 from rft.platform.cli.views import File
 from rft.platform.cli.words import one_line
@@ -58,7 +58,7 @@ def uploading_for_order(here: Session) -> Generator[Callable[[Path], str]]:
 
     try:
         yield send
-    except LineLost:
+    except ConnectionLost:
         if sent:
             here.note(f"uploaded and kept, as the order may have been taken: {', '.join(sent)}")
         raise

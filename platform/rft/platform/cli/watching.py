@@ -7,9 +7,8 @@ from threading import Lock
 from typing import Protocol
 
 from rft.platform.cli.chart import Point
-from rft.platform.cli.client import LineLost
+from rft.platform.cli.client import ConnectionLost, Sent
 from rft.platform.cli.rollout_views import Split, Step
-from rft.platform.cli.sse import Sent
 from rft.platform.cli.views import Event, Job
 from rft.platform.cli.words import duration, share
 
@@ -21,7 +20,7 @@ class Streams(Protocol):
     """What can be followed."""
 
     def stream(self, path: str, last_id: str | None = None) -> Iterator[Sent]:
-        """Messages after `last_id`; raises LineLost when it is cut off."""
+        """Messages after `last_id`; raises ConnectionLost when it is cut off."""
         ...
 
 
@@ -141,8 +140,8 @@ def follow(
                 yield watched.hear(message)
             if watched.exit_status is not None:
                 return
-            problem = LineLost("the platform ended the stream")
-        except LineLost as lost:
+            problem = ConnectionLost("the platform ended the stream")
+        except ConnectionLost as lost:
             problem = lost
         failed += 1
         if failed > patience.tries or not has_heard:

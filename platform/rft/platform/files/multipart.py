@@ -116,7 +116,9 @@ class _Form:
         if b"name" not in options:
             raise _malformed("a part has no name")
         filename = options.get(b"filename")
-        self.events.append(PartBegan(_text(options[b"name"]), None if filename is None else _text(filename)))
+        # Browsers and the SDKs' HTTP client write a quotation mark in a name as the HTML standard has it.
+        named = None if filename is None else _text(filename).replace("%22", '"')
+        self.events.append(PartBegan(_text(options[b"name"]), named))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         self.events.append(PartBytes(data[start:end]))

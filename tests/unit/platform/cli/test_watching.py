@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from rft.platform.cli.chart import DOT, Point
-from rft.platform.cli.client import LineLost, NotThere, PlatformProblem
-from rft.platform.cli.sse import Sent
+from rft.platform.cli.client import ConnectionLost, NotFound, PlatformProblem, Sent
 from rft.platform.cli.watch_screen import Screen, watch_in_lines
 from rft.platform.cli.watching import Patience, Watched, follow
 
@@ -63,7 +62,7 @@ class Platform:
             # A step has no id of its own: it comes with the event after it.
             if name == "job" or seq >= after + (name == "event"):
                 if left == 0:
-                    raise LineLost("the connection broke")
+                    raise ConnectionLost("the connection broke")
                 left -= 1
                 yield Sent(name, json.dumps(data), str(seq) if name == "event" else str(max(after, seq)))
 
@@ -116,17 +115,17 @@ def test_waits_grow_and_end() -> None:
             if not self.has_been_there:
                 self.has_been_there = True
                 yield Sent("job", json.dumps(job()[1]), "0")
-            raise LineLost("nobody answers")
+            raise ConnectionLost("nobody answers")
 
     waits: list[float] = []
     watched = Watched()
-    with pytest.raises(LineLost, match="nobody answers"):
+    with pytest.raises(ConnectionLost, match="nobody answers"):
         list(follow(Gone(), "/stream", watched, patient(waits, first_s=1.0, longest_s=3.0, tries=4)))
     assert waits == [1.0, 2.0, 3.0, 3.0]
     assert watched.status_line(0).endswith("nobody answers; trying again")
 
 
-@pytest.mark.parametrize("problem", [LineLost("nobody answers"), NotThere("no such job")])
+@pytest.mark.parametrize("problem", [ConnectionLost("nobody answers"), NotFound("no such job")])
 def test_a_job_that_was_never_reached_is_not_waited_for(problem: PlatformProblem) -> None:
     class Closed:
         def stream(self, path: str, last_id: str | None = None) -> Iterator[Sent]:
