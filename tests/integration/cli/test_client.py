@@ -3,7 +3,7 @@
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +23,7 @@ class Canned(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.reply = (200, {}, b"")
+        self.reply: tuple[int, dict[str, str], bytes] = (200, {}, b"")
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     @property
@@ -33,12 +33,15 @@ class Canned(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Canned
+    @property
+    def _canned(self) -> Canned:
+        assert isinstance(self.server, Canned)
+        return self.server
 
     def do_GET(self) -> None:
         """The reply."""
-        self.server.asked.append((self.path, dict(self.headers)))
-        status, headers, body = self.server.reply
+        self._canned.asked.append((self.path, dict(self.headers)))
+        status, headers, body = self._canned.reply
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -56,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running() -> Iterator[Canned]:
+def running() -> Generator[Canned]:
     """A server on this machine."""
     with Canned() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

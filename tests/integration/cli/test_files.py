@@ -16,7 +16,7 @@ from tests.integration.worker.workbench import ROW, jsonl
 UPLOAD_AND_MEASURE = """
 import resource, sys
 from rft.platform.cli.app import app
-import rft.platform.cli.session, rft.platform.cli.transfer, rft.platform.cli.file_pages
+import rft.platform.cli.session, rft.platform.cli.transfer
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 app(["files", "upload", sys.argv[1], "--purpose", "user_data", "--json"], standalone_mode=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, file=sys.stderr)

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from rft.platform.cli.dashboard_commands import print_link
+from rft.platform.cli.access_commands import models_app, permissions_app, print_link, rehearsals_app, signing_app
+from rft.platform.cli.command import command
 from rft.platform.cli.file_commands import files_app
-from rft.platform.cli.job_commands import jobs_app
-from rft.platform.cli.key_commands import keys_app
-from rft.platform.cli.model_commands import models_app
-from rft.platform.cli.options import ApiKey, BaseUrl
-from rft.platform.cli.permission_commands import permissions_app
+from rft.platform.cli.host_commands import keys_app, secrets_app
+from rft.platform.cli.job_commands import jobs_app, regrade
+from rft.platform.cli.options import ApiKey, BaseUrl, HomeOption
 from rft.platform.cli.registry_commands import graders_app, tools_app
-from rft.platform.cli.regrade_commands import regrade
-from rft.platform.cli.rehearsal_commands import rehearsals_app
 from rft.platform.cli.rollout_commands import rollouts_app
-from rft.platform.cli.secret_commands import secrets_app
-from rft.platform.cli.signing_commands import signing_app
-from rft.platform.cli.step_commands import list_steps, show_curves
 
 if TYPE_CHECKING:
     from rft.platform.cli.rehearse import Wanted
@@ -38,11 +32,9 @@ app = typer.Typer(
 )
 app.add_typer(files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
-jobs_app.command("steps")(list_steps)
-jobs_app.command("curves")(show_curves)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
-app.command("regrade", rich_help_panel=_WORK)(regrade)
-app.command("dashboard", rich_help_panel=_WORK)(print_link)
+command(app, "regrade", panel=_WORK)(regrade)
+command(app, "dashboard", panel=_WORK)(print_link)
 app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(models_app, name="models", rich_help_panel=_WORK)
@@ -53,7 +45,6 @@ app.add_typer(keys_app, name="keys", rich_help_panel=_HOST)
 app.add_typer(keys_app, name="key", hidden=True)  # What it was called when it could only create.
 app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
 
-HomeOption = Annotated[Path | None, typer.Option("--home", help="Data directory (default: RFT_HOME).")]
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")]
 PortOption = Annotated[
     int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8787); 0: a free one.")
@@ -94,7 +85,7 @@ def rft(
 @app.command(rich_help_panel=_HOST)
 def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
-    from rft.platform.cli.chosen import chosen_settings
+    from rft.platform.cli.session import chosen_settings
     from rft.platform.embedded.faults import StartFailed
     from rft.platform.embedded.supervisor import run_platform
 
@@ -107,8 +98,8 @@ def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None
 @app.command(rich_help_panel=_HOST)
 def doctor(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Tell what is wrong with this machine."""
-    from rft.platform.cli.chosen import chosen_settings
     from rft.platform.cli.doctor import Level, examine
+    from rft.platform.cli.session import chosen_settings
 
     colours = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.ERROR: typer.colors.RED}
     findings = examine(chosen_settings(home, host, port))
@@ -140,13 +131,14 @@ def rehearse(
     """Play the burst of a job's step at its tools and grader, without a model; 1 when a job would fail."""
     from rich.console import Console
 
-    from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal, show
+    from rft.platform.cli.rehearsal_report import show
+    from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal
 
     wanted = Wanted(job, file, calls_per_rollout, max_rollouts)
     if remote:
         report = _rehearsed_there(wanted, base_url, api_key, as_json=as_json)
     else:
-        from rft.platform.cli.chosen import chosen_settings
+        from rft.platform.cli.session import chosen_settings
 
         try:
             report = run_rehearsal(wanted, chosen_settings(as_json=as_json), is_quiet=as_json)
@@ -190,14 +182,15 @@ def validate(
 def _rehearsed_there(
     wanted: "Wanted", base_url: str | None, api_key: str | None, *, as_json: bool
 ) -> "RehearsalReport":
-    from rft.platform.cli.remote_rehearsal import Rehearsal, rehearse_there
+    from rft.platform.cli.rehearsal_report import to_report
+    from rft.platform.cli.remote_rehearsal import rehearse_there
     from rft.platform.cli.session import session
 
     with session(base_url, api_key, as_json=as_json) as here:
         raw = rehearse_there(here, wanted)
         if as_json:
             here.print_json(raw)
-        report = Rehearsal.model_validate(raw).report
+        report = to_report(raw)
         assert report is not None, "only then is it finished"
         return report
 

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address
-from rft.platform.cli.words import one_line
+from rft.platform.cli.formats import one_line
 
 _ERROR_BYTES = 1 << 20
 _TIMEOUT_S = 60.0

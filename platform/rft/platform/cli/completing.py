@@ -44,8 +44,8 @@ def rehearsals(context: typer.Context, begun: str) -> list[Offer]:
 
 def _offers(context: typer.Context, begun: str, path: str, say: "Callable[[JsonObject], str]") -> list[Offer]:
     from rft.platform.cli.client import Client
+    from rft.platform.cli.formats import one_line
     from rft.platform.cli.session import find_address
-    from rft.platform.cli.words import one_line
 
     typed: Mapping[str, object] = context.params
     try:

@@ -1,24 +1,32 @@
-"""`rft jobs ...`."""
+"""`rft jobs ...` and `rft regrade`."""
 
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, Body, Force, FromStep, JobId, Limit, Output, ToStep
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.command import command, get_command, list_command
+from rft.platform.cli.job_resources import CHECKPOINT, ENDPOINT, JOB, REGRADE, STEP, job_state
+from rft.platform.cli.options import After, Body, Force, FromStep, JobId, Limit, Output, ToStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rft.core.base import JsonObject
     from rft.platform.cli.session import Session
 
 jobs_app = typer.Typer(help="Fine-tuning jobs.", no_args_is_help=True)
 _JOBS = "/fine_tuning/jobs"
+_POLL_S = 0.5
 
 
-@jobs_app.command("create")
+def _moved(job: Answer) -> str:
+    return f"{job.need('id', str)}: {job_state(job)}"
+
+
+@command(jobs_app, "create")
 def create_job(
+    here: "Session",
     body: Body,
     train: Annotated[
         Path | None, typer.Option("--train", help="Upload this and train on it.", exists=True, dir_okay=False)
@@ -28,123 +36,74 @@ def create_job(
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="Another base model than the body names.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on as `rft jobs watch`.")] = False,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
 ) -> None:
     """Order a job: BODY.json holds what POST /v1/fine_tuning/jobs takes."""
-    from rft.platform.cli.job_pages import job_page
-    from rft.platform.cli.session import read_body, session
+    from rft.platform.cli.session import read_body
     from rft.platform.cli.transfer import uploading_for_order
-    from rft.platform.cli.views import Job
+    from rft.platform.cli.watch import watch_job
 
-    with session(base_url, api_key, as_json=as_json) as here:
-        order = read_body(body)
-        if model is not None:
-            order["model"] = model
-        with uploading_for_order(here) as send:
-            for field, path in (("training_file", train), ("validation_file", valid)):
-                if path is not None:
-                    order[field] = send(path)
-            made = here.client.post(_JOBS, order)
-        here.show(made, Job, job_page)
-        job_id = Job.model_validate(made).id
-        for warning in _warnings(here, job_id):
-            here.warn(warning)
+    order = read_body(body)
+    if model is not None:
+        order["model"] = model
+    with uploading_for_order(here) as send:
+        for field, path in (("training_file", train), ("validation_file", valid)):
+            if path is not None:
+                order[field] = send(path)
+        made = here.client.post(_JOBS, order)
+    here.show(made, JOB)
+    job_id = Answer(made).need("id", str)
+    for warning in _warnings(here, job_id):
+        here.warn(warning)
     if watch:
-        watch_job(job_id, base_url, api_key, as_json)
+        watch_job(here, job_id, _path(job_id, "stream"))
 
 
-@jobs_app.command("list")
+@command(jobs_app, "list")
 def list_jobs(
+    here: "Session",
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Only jobs with this pair; repeatable.")
     ] = None,
     limit: Limit = 20,
     after: After = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
 ) -> None:
     """Jobs, newest first."""
-    from rft.platform.cli.job_pages import job_table
-    from rft.platform.cli.session import pairs, session
-    from rft.platform.cli.views import Job
+    from rft.platform.cli.session import pairs
 
-    with session(base_url, api_key, as_json=as_json) as here:
-        wanted = {f"metadata[{key}]": value for key, value in pairs(metadata or [], "--metadata").items()}
-        here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), Job, job_table, "no jobs")
+    wanted = {f"metadata[{key}]": value for key, value in pairs(metadata or [], "--metadata").items()}
+    here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), JOB)
 
 
-@jobs_app.command("get")
-def get_job(job_id: JobId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
-    """One job: where it stands, what it runs with, what it made."""
-    from rft.platform.cli.job_pages import job_page
-    from rft.platform.cli.session import session
-    from rft.platform.cli.views import Job
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        here.show(here.client.get(_path(job_id)), Job, job_page)
+get_command(jobs_app, "get", "One job: where it stands, what it runs with, what it made.", f"{_JOBS}/{{job_id}}", JOB)
 
 
-@jobs_app.command("events")
-def list_events(
-    job_id: JobId,
-    limit: Limit = 20,
-    after: After = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
+@command(jobs_app, "events")
+def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After = None) -> None:
     """A job's newest events, the latest at the bottom (with --json newest first, as the API has them)."""
-    from rft.platform.cli.job_pages import event_lines
-    from rft.platform.cli.session import session
-    from rft.platform.cli.views import Event
+    from rft.platform.cli.watch import event_lines
 
-    with session(base_url, api_key, as_json=as_json) as here:
-        listing = here.client.listed(_path(job_id, "events"), limit=limit, after=after)
-        here.show_all(listing, Event, event_lines, "no events")
+    listing = here.client.listed(_path(job_id, "events"), limit=limit, after=after)
+    here.show_list(listing, event_lines, "no events")
 
 
-@jobs_app.command("cancel")
-def cancel_job(job_id: JobId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
-    """End a job for good; what it learned so far stays."""
-    _move(job_id, "cancel", base_url, api_key, as_json=as_json)
+for _move, _about in (
+    ("cancel", "End a job for good; what it learned so far stays."),
+    ("pause", "Stop a job within seconds; `resume` goes on at the same step."),
+    ("resume", "Let a paused job go on."),
+):
+    get_command(jobs_app, _move, _about, f"{_JOBS}/{{job_id}}/{_move}", _moved, method="post")
+list_command(
+    jobs_app,
+    "checkpoints",
+    "The checkpoints that are kept, and what they reached.",
+    f"{_JOBS}/{{job_id}}/checkpoints",
+    CHECKPOINT,
+)
 
 
-@jobs_app.command("pause")
-def pause_job(job_id: JobId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
-    """Stop a job within seconds; `resume` goes on at the same step."""
-    _move(job_id, "pause", base_url, api_key, as_json=as_json)
-
-
-@jobs_app.command("resume")
-def resume_job(job_id: JobId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
-    """Let a paused job go on."""
-    _move(job_id, "resume", base_url, api_key, as_json=as_json)
-
-
-@jobs_app.command("checkpoints")
-def list_checkpoints(
-    job_id: JobId,
-    limit: Limit = 20,
-    after: After = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
-    """The checkpoints that are kept, and what they reached."""
-    from rft.platform.cli.job_pages import checkpoint_table
-    from rft.platform.cli.session import session
-    from rft.platform.cli.views import Checkpoint
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        listing = here.client.listed(_path(job_id, "checkpoints"), limit=limit, after=after)
-        here.show_all(listing, Checkpoint, checkpoint_table, "no checkpoints")
-
-
-@jobs_app.command("endpoints")
+@command(jobs_app, "endpoints")
 def list_endpoints(
+    here: "Session",
     job_id: JobId,
     from_step: FromStep = None,
     to_step: ToStep = None,
@@ -157,139 +116,137 @@ def list_endpoints(
             show_default=False,
         ),
     ] = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
 ) -> None:
     """How the job's tools and graders fare (default: over the latest ten steps); or other URLs and headers for them."""
-    from rft.platform.cli.job_pages import endpoint_table
-    from rft.platform.cli.session import read_body, session
-    from rft.platform.cli.views import EndpointHealth
+    from rft.platform.cli.session import read_body
 
+    path = _path(job_id, "endpoints")
     if changes is not None:
-        _move(job_id, "endpoints", base_url, api_key, as_json=as_json, body=lambda: read_body(changes))
+        here.show(here.client.post(path, read_body(changes)), _moved)
         return
-    with session(base_url, api_key, as_json=as_json) as here:
-        window = {"from_step": from_step, "to_step": to_step}
-        listing = here.client.listed(_path(job_id, "endpoints"), window, limit=1000)
-        here.show_all(listing, EndpointHealth, endpoint_table, "no calls yet")
+    here.show_all(here.client.listed(path, {"from_step": from_step, "to_step": to_step}, limit=1000), ENDPOINT)
 
 
-@jobs_app.command("regrades")
+@command(jobs_app, "regrades")
 def show_regrades(
+    here: "Session",
     job_id: JobId,
     regrade_id: Annotated[
         str | None, typer.Argument(metavar="[REGRADE]", help="Only this one, with its report.", show_default=False)
     ] = None,
     limit: Limit = 20,
     after: After = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
 ) -> None:
     """A job's regrades, newest first; or one of them."""
-    from rft.platform.cli.client import part
-    from rft.platform.cli.rollout_pages import regrade_page, regrade_table
-    from rft.platform.cli.rollout_views import Regrade
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        if regrade_id is not None:
-            here.show(here.client.get(_path(job_id, "regrade", part(regrade_id))), Regrade, regrade_page)
-            return
-        listing = here.client.listed(_path(job_id, "regrade"), limit=limit, after=after)
-        here.show_all(listing, Regrade, regrade_table, "no regrades")
+    if regrade_id is not None:
+        here.show(here.client.get(_path(job_id, "regrade", regrade_id)), REGRADE)
+        return
+    here.show_all(here.client.listed(_path(job_id, "regrade"), limit=limit, after=after), REGRADE)
 
 
-@jobs_app.command("result")
-def get_result(
-    job_id: JobId, output: Output = None, force: Force = False, base_url: BaseUrl = None, api_key: ApiKey = None
-) -> None:
+@command(jobs_app, "result", has_json=False)
+def get_result(here: "Session", job_id: JobId, output: Output = None, force: Force = False) -> None:
     """The result file, a CSV with a line per step; to standard output unless told otherwise."""
     from rft.platform.cli.client import part
-    from rft.platform.cli.session import CannotDo, session
+    from rft.platform.cli.session import CannotDo
     from rft.platform.cli.transfer import STANDARD_OUTPUT, download
-    from rft.platform.cli.views import File, Job
 
-    with session(base_url, api_key) as here:
-        job = Job.model_validate(here.client.get(_path(job_id)))
-        if not job.result_files:
-            raise CannotDo(f"{job.id} is {job.state} and has no result file yet")
-        file = File.model_validate(here.client.get(f"/files/{part(job.result_files[0])}"))
-        download(here, file, output or STANDARD_OUTPUT, may_overwrite=force)
+    job = Answer(here.client.get(_path(job_id)))
+    files = job.texts("result_files")
+    if not files:
+        raise CannotDo(f"{job.need('id', str)} is {job_state(job)} and has no result file yet")
+    file = Answer(here.client.get(f"/files/{part(files[0])}"))
+    download(here, file, output or STANDARD_OUTPUT, may_overwrite=force)
 
 
-@jobs_app.command("watch")
-def watch_job(job_id: JobId, base_url: BaseUrl = None, api_key: ApiKey = None, as_json: AsJson = False) -> None:
+@command(jobs_app, "watch")
+def watch(here: "Session", job_id: JobId) -> None:
     """Follow a job to its end: reward curve, state, events. Exit status 0 succeeded, 1 failed, 2 cancelled.
 
     Ctrl-C ends the watching, never the job. With --json: the stream's messages, one a line.
     """
-    from rft.platform.cli.session import session
+    from rft.platform.cli.watch import watch_job
 
-    try:
-        with session(base_url, api_key, as_json=as_json) as here:
-            status = _watch(here, job_id)
-    except KeyboardInterrupt:
-        typer.echo(f"\nno longer watching; `rft jobs watch {job_id}` watches again", err=True)
-        raise typer.Exit(130) from None
-    raise typer.Exit(status)
+    watch_job(here, job_id, _path(job_id, "stream"))
 
 
-def _watch(here: "Session", job_id: str) -> int:
-    import time
+list_command(
+    jobs_app,
+    "steps",
+    "A job's steps, oldest first; step 0 is the model before training. --after takes a step's number.",
+    f"{_JOBS}/{{job_id}}/steps",
+    STEP,
+    limit=100,
+)
 
-    from rft.platform.cli.watch_screen import watch_in_lines, watch_on_terminal
-    from rft.platform.cli.watching import Patience, Watched, follow
 
-    watched = Watched()
-    echo = here.print_sent if here.as_json else None
-    followed = follow(here.client, _path(job_id, "stream"), watched, Patience(wait=time.sleep), echo)
-    if echo is not None:
-        for _ in followed:
-            pass
-    elif here.out.is_terminal:
-        watch_on_terminal(followed, watched, here.out)
-    else:
-        watch_in_lines(followed, watched, here.out)
-    return 1 if watched.exit_status is None else watched.exit_status
+@command(jobs_app, "curves")
+def show_curves(
+    here: "Session",
+    job_id: JobId,
+    from_step: FromStep = None,
+    to_step: ToStep = None,
+    points: Annotated[
+        int, typer.Option("--points", min=50, max=2000, help="At most so many steps, the most telling ones.")
+    ] = 500,
+) -> None:
+    """A job's reward curve up to now; `rft jobs watch` draws it as it grows."""
+    from rft.platform.cli.curves import CurvesPage
+
+    window = {"from_step": from_step, "to_step": to_step, "points": points}
+    here.show(here.client.get(_path(job_id, "curves"), window), CurvesPage)
+
+
+def regrade(
+    here: "Session",
+    job_id: JobId,
+    grader: Annotated[str, typer.Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")],
+    split: Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")] = None,
+    step: Annotated[list[int] | None, typer.Option("--step", min=0, help="Only of this step; repeatable.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report.")] = True,
+) -> None:
+    """Run another grader over a job's stored rollouts and tell what changes. The policy is not touched."""
+    from rft.platform.cli.session import read_grader
+
+    order: JsonObject = {"grader": read_grader(grader), "split": split, "steps": [*step] if step else None}
+    if limit is not None:
+        order["limit"] = limit
+    raw = here.client.post(_path(job_id, "regrade"), order)
+    if wait:
+        raw = _finished(here, job_id, raw)
+    here.show(raw, REGRADE)
+    raise typer.Exit(1 if Answer(raw).need("status", str) == "failed" else 0)
+
+
+def _finished(here: "Session", job_id: str, raw: "JsonObject") -> "JsonObject":
+    """The regrade once it is over, with a bar meanwhile."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("grading again"), BarColumn(), MofNCompleteColumn())
+    hidden = here.as_json or not here.err.is_terminal
+    with Progress(*columns, console=here.err, disable=hidden, transient=True) as progress:
+        bar = progress.add_task("", total=None)
+        while (now := Answer(raw)).need("status", str) in ("queued", "running"):
+            progress.update(bar, completed=now.get("done", int) or 0, total=now.get("total", int))
+            time.sleep(_POLL_S)
+            raw = here.client.get(_path(job_id, "regrade", now.need("id", str)))
+    return raw
 
 
 def _path(job_id: str, *more: str) -> str:
     from rft.platform.cli.client import part
 
-    return "/".join((_JOBS, part(job_id), *more))
+    return "/".join((_JOBS, *map(part, (job_id, *more))))
 
 
 def _warnings(here: "Session", job_id: str) -> list[str]:
     """What the platform finds doubtful in an order that it took, such as fields that nobody knows."""
     from rft.platform.cli.client import PlatformProblem
-    from rft.platform.cli.views import Event
 
     try:
         found = here.client.listed(_path(job_id, "events"), limit=100).found
     except PlatformProblem:
         return []  # The order is placed; its events can be read later.
-    events = [Event.model_validate(raw) for raw in reversed(found)]
-    return [event.message for event in events if event.level == "warn"]
-
-
-def _move(
-    job_id: str,
-    move: str,
-    base_url: str | None,
-    api_key: str | None,
-    *,
-    as_json: bool,
-    body: "Callable[[], JsonObject] | None" = None,
-) -> None:
-    from rft.platform.cli.session import session
-    from rft.platform.cli.views import Job
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        raw = here.client.post(_path(job_id, move), *(() if body is None else (body(),)))
-        if as_json:
-            here.print_json(raw)
-        else:
-            job = Job.model_validate(raw)
-            here.say(f"{job.id}: {job.state}")
+    events = map(Answer, reversed(found))
+    return [event.need("message", str) for event in events if event.need("level", str) == "warn"]

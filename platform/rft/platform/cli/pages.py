@@ -1,32 +1,19 @@
-"""Pieces that pages are put together from: tables that adapt to the terminal, and lists of named values."""
+"""Answers on a terminal: tables that adapt to its width, lists of named values."""
 
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
-from rft.platform.cli.words import one_line
+from rft.platform.cli import answers as api
+from rft.platform.cli.answers import Answer, Resource, Styled
+from rft.platform.cli.formats import NOTHING, one_line, printable
 
 _UNBOUNDED = 10_000
-STATES = {
-    "succeeded": "green",
-    "completed": "green",
-    "running": "cyan",
-    "failed": "red",
-    "cancelled": "dim",
-    "paused": "yellow",
-    "healthy": "green",
-    "active": "green",
-    "retired": "dim",
-    "revoked": "dim",
-    "degraded": "yellow",
-    "failing": "red",
-    "processed": "green",
-    "error": "red",
-}
+_FACT_LIMIT = 2000
 
 
 class Fitted:
@@ -52,49 +39,54 @@ class Fitted:
         return Measurement.get(console, options.update(max_width=_UNBOUNDED), self._grid)
 
 
-def ident(name: str) -> Column:
-    """A column of ids, to be copied: others give way first, and it is folded rather than cut."""
-    return Column(name, overflow="fold", no_wrap=True)
-
-
-def figure(name: str) -> Column:
-    """A column of numbers."""
-    return Column(name, justify="right", no_wrap=True)
-
-
-def table(*columns: Column | str) -> Table:
-    """An empty table in our style."""
-    return Table(
-        *columns, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold"
+def table(resource: Resource, answers: Iterable[Answer]) -> Fitted:
+    """One object a line; `-` where there is no value."""
+    grid = Table(
+        *map(_to_column, resource.columns),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
     )
+    for answer in answers:
+        shown = (column.show(answer) for column in resource.columns)
+        grid.add_row(*(to_text(NOTHING if value is None else value) for value in shown))
+    return Fitted(grid, spare=resource.spare)
 
 
-def add(grid: Table, *cells: str | Text) -> None:
-    """A line of a table; plain text is taken as foreign text."""
-    grid.add_row(*(cell(value) if isinstance(value, str) else value for value in cells))
+def _to_column(column: api.Column) -> Column:
+    match column.kind:
+        case "id":
+            return Column(column.title, overflow="fold", no_wrap=True)
+        case "figure":
+            return Column(column.title, justify="right", no_wrap=True)
+        case "text":
+            return Column(column.title)
 
 
-def cell(text: str, style: str = "") -> Text:
-    """Foreign text in a table."""
-    return Text(one_line(text), style=style)
+def page(resource: Resource, answer: Answer) -> RenderableType:
+    """One object: its facts, then a table or a text where its resource has one."""
+    parts: list[RenderableType] = [facts(resource.named(answer))]
+    if resource.below is not None:
+        path, entries = resource.below
+        parts.append(table(entries, answer.parts(path)))
+    if resource.output is not None and (output := answer.get(resource.output, str)) is not None:
+        parts.append(Text(printable(output)))
+    return Group(*parts)
 
 
-def state(text: str) -> Text:
-    """A status in its colour."""
-    return Text(one_line(text), style=STATES.get(text.partition(" ")[0].rstrip(","), "yellow"))
-
-
-def facts(named: Iterable[tuple[str, str | Text | None]]) -> Table:
-    """Names and values, one pair a line; pairs without a value are left out."""
+def facts(named: Iterable[tuple[str, str | Styled]]) -> Table:
+    """Names and values, one pair a line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in named:
-        if value is not None:
-            grid.add_row(cell(name), Text(one_line(value, limit=2000)) if isinstance(value, str) else value)
+        grid.add_row(to_text(name), to_text(value, limit=_FACT_LIMIT))
     return grid
 
 
-def names(of: Sequence[str]) -> str:
-    """Listed, or `none`."""
-    return ", ".join(of) or "none"
+def to_text(value: str | Styled, *, limit: int = 200) -> Text:
+    """Foreign text, each piece safe to print and on one line."""
+    pieces = [(value, "")] if isinstance(value, str) else value
+    return Text.assemble(*((said if said == "\n" else one_line(said, limit=limit), style) for said, style in pieces))

@@ -10,9 +10,7 @@ from typing import cast
 
 from pydantic import JsonValue
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
 
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
@@ -29,7 +27,7 @@ from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.rehearsals.schemas import UNNAMED
 from rft.platform.settings import Settings
 from rft.rollouts.rehearsal import rehearse
-from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
+from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 
 
 class CannotRehearse(RftError):
@@ -133,50 +131,3 @@ async def _lines(path: Path) -> AsyncIterator[bytes]:
 def _count(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip())
-
-
-def show(report: RehearsalReport, console: Console) -> None:
-    """The report for people: a table, what it means, what to do."""
-    table = Table(
-        Column("endpoint", no_wrap=True),
-        "calls",
-        "errors",
-        "p50",
-        "p95",
-        "p99",
-        "answers/s",
-        "bears at once",
-        title="Rehearsal",
-    )
-    for endpoint in report.endpoints:
-        table.add_row(*_cells(endpoint))
-    console.print(table)
-    console.print(
-        f"{report.rollouts} rollouts in {report.wall_s:.1f} s, {report.excluded_rollouts} excluded,"
-        f" {report.unfinished_rollouts} not finished"
-    )
-    if report.expected_step_s is not None:
-        console.print(f"A training step spends about {report.expected_step_s:.1f} s on tools and grader.")
-    console.print("\n[bold]What to do[/bold]")
-    for sentence in report.advice:
-        console.print(f"  - {escape(sentence)}")
-    console.print("\n[bold]What this rests on[/bold]")
-    for sentence in report.assumptions:
-        console.print(f"  - {escape(sentence)}")
-
-
-def _cells(endpoint: EndpointReport) -> list[str]:
-    errors = ", ".join(f"{code} {count}" for code, count in endpoint.errors_by_code.items()) or "none"
-    least = "" if endpoint.is_limit_found else "at least "
-    return [
-        escape(f"{endpoint.stage} {endpoint.name}"),
-        str(endpoint.calls),
-        errors,
-        *(_milliseconds(value) for value in (endpoint.p50_ms, endpoint.p95_ms, endpoint.p99_ms)),
-        "-" if endpoint.answers_per_s is None else f"{endpoint.answers_per_s:.0f}",
-        "-" if endpoint.safe_concurrency is None else f"{least}{endpoint.safe_concurrency}",
-    ]
-
-
-def _milliseconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f} ms"

@@ -6,9 +6,10 @@ from contextlib import suppress
 import typer
 
 from rft.core.base import JsonObject
+from rft.platform.cli.answers import Answer
 from rft.platform.cli.client import PlatformProblem, part
-from rft.platform.cli.rehearsal_pages import Rehearsal
 from rft.platform.cli.rehearse import Wanted
+from rft.platform.cli.resources import rehearsal_state
 from rft.platform.cli.session import CannotDo, Session, read_body
 from rft.platform.cli.transfer import uploading_for_order
 
@@ -24,29 +25,24 @@ def rehearse_there(here: Session, wanted: Wanted) -> JsonObject:
         if wanted.rows is not None:
             order["training_file"] = send(wanted.rows)
         raw = here.client.post("/rehearsals", order)
-    ordered = Rehearsal.model_validate(raw)
-    path = f"/rehearsals/{part(ordered.id)}"
+    rehearsal_id = Answer(raw).need("id", str)
+    path = f"/rehearsals/{part(rehearsal_id)}"
     try:
-        here.note(f"{ordered.id} is ordered; Ctrl-C cancels it")
+        here.note(f"{rehearsal_id} is ordered; Ctrl-C cancels it")
         with here.err.status("rehearsing"):
-            while not (rehearsal := Rehearsal.model_validate(raw)).is_over:
+            while (status := Answer(raw).need("status", str)) in ("queued", "running"):
                 time.sleep(_POLL_S)
                 raw = here.client.get(path)
     except KeyboardInterrupt:
         _call_off(here, path)
         raise typer.Exit(130) from None
-    if rehearsal.report is None:
-        why = f"{rehearsal.id} was cancelled" if rehearsal.status == "cancelled" else _failure(rehearsal)
-        raise CannotDo(why)
+    if Answer(raw).part("report") is None:
+        why = Answer(raw).get("error.message", str) or "the platform could not play it"
+        raise CannotDo(f"{rehearsal_id} was cancelled" if status == "cancelled" else f"{rehearsal_id} failed: {why}")
     return raw
 
 
 def _call_off(here: Session, path: str) -> None:
     with suppress(PlatformProblem):  # It may be over by now.
-        rehearsal = Rehearsal.model_validate(here.client.post(f"{path}/cancel"))
-        here.note(f"{rehearsal.id}: {rehearsal.state}")
-
-
-def _failure(rehearsal: Rehearsal) -> str:
-    why = "the platform could not play it" if rehearsal.error is None else rehearsal.error.message
-    return f"{rehearsal.id} failed: {why}"
+        rehearsal = Answer(here.client.post(f"{path}/cancel"))
+        here.note(f"{rehearsal.need('id', str)}: {rehearsal_state(rehearsal)}")

@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rft.platform.cli import completing
-from rft.platform.cli.options import After, ApiKey, AsJson, BaseUrl, JobId, Limit
+from rft.platform.cli.command import command, list_command
+from rft.platform.cli.job_resources import ATTEMPT, ROLLOUT
+from rft.platform.cli.options import Limit
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
     from rft.platform.cli.client import Client
+    from rft.platform.cli.session import Session
 
 rollouts_app = typer.Typer(help="What the model did: rollouts and their conversations.", no_args_is_help=True)
 _JOBS = "/fine_tuning/jobs"
@@ -26,68 +29,37 @@ OfJob = Annotated[
     ),
 ]
 
-
-@rollouts_app.command("list")
-def list_rollouts(
-    job_id: JobId,
-    step: Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")] = None,
-    row: Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")] = None,
-    split: Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")] = None,
-    outcome: Annotated[
-        Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
-    ] = None,
-    limit: Limit = 50,
-    after: After = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
-    """A job's rollouts, newest step first."""
-    from rft.platform.cli.client import part
-    from rft.platform.cli.rollout_pages import rollout_table
-    from rft.platform.cli.rollout_views import Rollout
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        wanted = {"step": step, "row_index": row, "split": split, "outcome": outcome}
-        listing = here.client.listed(f"{_JOBS}/{part(job_id)}/rollouts", wanted, limit=limit, after=after)
-        here.show_all(listing, Rollout, rollout_table, "no such rollouts")
+list_command(
+    rollouts_app,
+    "list",
+    "A job's rollouts, newest step first.",
+    f"{_JOBS}/{{job_id}}/rollouts",
+    ROLLOUT,
+    limit=50,
+    filters={
+        "step": Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")],
+        "row_index": Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")],
+        "split": Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")],
+        "outcome": Annotated[
+            Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
+        ],
+    },
+)
 
 
-@rollouts_app.command("show")
-def show_rollout(
-    trace_id: TraceId,
-    job: OfJob = None,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
+@command(rollouts_app, "show")
+def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
     """One rollout's whole conversation, and how it was judged."""
-    from rft.platform.cli.rollout_pages import rollout_page
-    from rft.platform.cli.rollout_views import WholeRollout
-    from rft.platform.cli.session import session
+    from rft.platform.cli.conversation import rollout_page
 
-    with session(base_url, api_key, as_json=as_json) as here:
-        here.show(_found(here.client, trace_id, job)[1], WholeRollout, rollout_page)
+    here.show(_found(here.client, trace_id, job)[1], rollout_page)
 
 
-@rollouts_app.command("attempts")
-def list_attempts(
-    trace_id: TraceId,
-    job: OfJob = None,
-    limit: Limit = 100,
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
-    as_json: AsJson = False,
-) -> None:
+@command(rollouts_app, "attempts")
+def list_attempts(here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100) -> None:
     """Every call a rollout made to your endpoints, each attempt of it."""
-    from rft.platform.cli.rollout_pages import attempt_table
-    from rft.platform.cli.rollout_views import Attempt
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        path = _found(here.client, trace_id, job)[0]
-        here.show_all(here.client.listed(f"{path}/attempts", limit=limit), Attempt, attempt_table, "no calls")
+    path = _found(here.client, trace_id, job)[0]
+    here.show_all(here.client.listed(f"{path}/attempts", limit=limit), ATTEMPT)
 
 
 def _found(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "JsonObject"]:

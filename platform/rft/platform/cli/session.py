@@ -1,4 +1,4 @@
-"""One command's line to the platform: where it is, how its answers are shown, how problems end the command."""
+"""One command's connection to the platform: where it is, how its answers are shown, how problems end the command."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
 from pydantic import JsonValue, ValidationError
@@ -16,16 +16,18 @@ from rich.console import Console, RenderableType
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address, NoAddress, Place, choose
-from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone, Sent
-from rft.platform.cli.views import Deleted, View
-from rft.platform.settings import client_settings, settings
+from rft.platform.cli.answers import Answer, NotUnderstood, Resource
+from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone
+from rft.platform.cli.pages import page, table
+from rft.platform.settings import BadSetting, Settings, client_settings, settings
 
 if TYPE_CHECKING:
     from rft.platform.embedded.connection import Connection
 
 _WIDE = 10_000
 """For readers that are no terminal: nothing is wrapped, a line stays a line."""
-ViewT = TypeVar("ViewT", bound=View)
+Page = Resource | Callable[[Answer], RenderableType]
+"""How one object is shown; a text is one line of the answer."""
 
 
 class CannotDo(RftError):
@@ -41,16 +43,19 @@ class Session:
     out: Console
     err: Console
 
-    def show(self, raw: JsonObject, kind: type[ViewT], page: Callable[[ViewT], RenderableType]) -> None:
+    def show(self, raw: JsonObject, how: Page) -> None:
         """One object."""
         if self.as_json:
             self.print_json(raw)
-        else:
-            self.out.print(page(kind.model_validate(raw)))
+            return
+        shown = page(how, Answer(raw)) if isinstance(how, Resource) else how(Answer(raw))
+        self.out.print(shown, markup=False, highlight=False)
 
-    def show_all(
-        self, listing: Listing, kind: type[ViewT], table: Callable[[Sequence[ViewT]], RenderableType], none: str
-    ) -> None:
+    def show_all(self, listing: Listing, resource: Resource) -> None:
+        """A list as a table."""
+        self.show_list(listing, lambda answers: table(resource, answers), resource.none)
+
+    def show_list(self, listing: Listing, how: Callable[[Sequence[Answer]], RenderableType], none: str) -> None:
         """A list, or `none` where it is empty."""
         if self.as_json:
             self.print_json(listing.found)
@@ -58,31 +63,14 @@ class Session:
         if not listing.found:
             self.note(none)
             return
-        self.out.print(table([kind.model_validate(raw) for raw in listing.found]))
+        self.out.print(how([Answer(raw, f"{number}.") for number, raw in enumerate(listing.found)]))
         if listing.next_after is not None:
             self.note(f"there are more: --after {listing.next_after}")
 
-    def show_gone(self, raw: JsonObject) -> None:
-        """The reply to a deletion."""
-        if self.as_json:
-            self.print_json(raw)
-        else:
-            self.say(f"{Deleted.model_validate(raw).id} is deleted")
-
-    def print_json(self, raw: JsonObject | list[JsonObject]) -> None:
+    def print_json(self, raw: JsonObject | list[JsonObject], *, indent: int | None = 2) -> None:
         """Exactly what came; through no console, which would wrap and colour it."""
-        sys.stdout.write(json.dumps(raw, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(raw, indent=indent, ensure_ascii=False) + "\n")
         sys.stdout.flush()
-
-    def print_sent(self, message: Sent) -> None:
-        """A stream's message as one line, at once."""
-        data = cast("JsonValue", json.loads(message.data))
-        sys.stdout.write(json.dumps({"event": message.event, "data": data}, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
-
-    def say(self, text: str) -> None:
-        """One line of the answer."""
-        self.out.print(text, markup=False, highlight=False)
 
     def warn(self, text: str) -> None:
         """What may go wrong with what was done; never part of the answer."""
@@ -101,17 +89,30 @@ def session(base_url: str | None, api_key: str | None, *, as_json: bool = False)
             yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
-        give_up(f"the platform's answer is not understood (at '{where}'); --json shows it as it is", as_json=as_json)
+        give_up(str(NotUnderstood(where)), as_json=as_json)
     except (ReaderGone, BrokenPipeError):
         # What is still buffered has nowhere to go; nobody wants to hear of it when we end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
+    except RecursionError:
+        give_up("the platform's answer is nested too deeply", as_json=as_json)
     except PlatformProblem as problem:
         give_up(str(problem), as_json=as_json, answered=problem.answered)
     except RftError as problem:
         give_up(str(problem), as_json=as_json)
     except OSError as problem:
         give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
+
+
+def chosen_settings(
+    home: Path | None = None, host: str | None = None, port: int | None = None, *, as_json: bool = False
+) -> Settings:
+    """The process's settings with what the command line says put over them; ends the command where one is wrong."""
+    said = {"home": home.expanduser().absolute() if home else None, "host": host, "port": port}
+    try:
+        return settings().model_copy(update={name: value for name, value in said.items() if value is not None})
+    except BadSetting as problem:
+        give_up(str(problem), as_json=as_json)
 
 
 def console() -> Console:
@@ -140,6 +141,13 @@ def read_body(source: str) -> JsonObject:
     except UnicodeDecodeError as problem:
         raise CannotDo(f"{where} is not JSON: it is not UTF-8 ({problem.reason} at byte {problem.start})") from problem
     return to_object(text, where)
+
+
+def read_grader(source: str) -> JsonObject:
+    """A grader, also where the file holds it the way requests do. Raises CannotDo and OSError."""
+    body = read_body(source)
+    inner = body.get("grader")
+    return inner if isinstance(inner, dict) and "type" not in body else body
 
 
 def pairs(said: Sequence[str], option: str) -> dict[str, str]:

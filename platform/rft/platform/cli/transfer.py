@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from rft.core.base import JsonObject
+from rft.platform.cli.answers import Answer
 from rft.platform.cli.client import ConnectionLost, PlatformProblem, part
+from rft.platform.cli.formats import one_line
 from rft.platform.cli.session import CannotDo, Session
-from rft.platform.cli.views import File
-from rft.platform.cli.words import one_line
 
 STANDARD_OUTPUT = Path("-")
 
@@ -53,7 +53,7 @@ def uploading_for_order(here: Session) -> Generator[Callable[[Path], str]]:
     sent: list[str] = []
 
     def send(path: Path) -> str:
-        sent.append(File.model_validate(upload(here, path, "fine-tune")).id)
+        sent.append(Answer(upload(here, path, "fine-tune")).need("id", str))
         return sent[-1]
 
     try:
@@ -75,7 +75,7 @@ def _take_back(here: Session, file_id: str) -> None:
         here.note(f"{file_id} was uploaded and is left: {problem}")
 
 
-def download(here: Session, file: File, output: Path, *, may_overwrite: bool) -> None:
+def download(here: Session, file: Answer, output: Path, *, may_overwrite: bool) -> None:
     """Write a file's content, whole or not at all; to standard output as it comes. Raises CannotDo."""
     if output == STANDARD_OUTPUT:
         _fetch(here, file, sys.stdout.buffer)
@@ -92,12 +92,13 @@ def download(here: Session, file: File, output: Path, *, may_overwrite: bool) ->
         beside.unlink(missing_ok=True)
 
 
-def _fetch(here: Session, file: File, target: BinaryIO) -> None:
-    with moving(here.err, file.filename, file.bytes, is_quiet=target is sys.stdout.buffer) as on_bytes:
-        here.client.download(f"/files/{part(file.id)}/content", target, on_bytes)
+def _fetch(here: Session, file: Answer, target: BinaryIO) -> None:
+    name, size = file.need("filename", str), file.need("bytes", int)
+    with moving(here.err, name, size, is_quiet=target is sys.stdout.buffer) as on_bytes:
+        here.client.download(f"/files/{part(file.need('id', str))}/content", target, on_bytes)
 
 
-def local_name(file: File) -> Path:
+def local_name(file: Answer) -> Path:
     """The file's name as one in the current directory, whatever the platform calls it."""
-    name = Path(file.filename.replace("\\", "/")).name.lstrip(".")
-    return Path("".join(letter for letter in name if letter.isprintable()) or file.id)
+    name = Path(file.need("filename", str).replace("\\", "/")).name.lstrip(".")
+    return Path("".join(letter for letter in name if letter.isprintable()) or file.need("id", str))

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from rft.platform.cli.job_pages import event_lines, job_page, job_table
-from rft.platform.cli.rollout_pages import rollout_page, rollout_table
-from rft.platform.cli.rollout_views import Rollout, WholeRollout
-from rft.platform.cli.views import Event, Job
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.conversation import rollout_page
+from rft.platform.cli.job_resources import JOB, ROLLOUT
+from rft.platform.cli.pages import page, table
+from rft.platform.cli.watch import event_lines
 
 TRACE = "trace_ed036d06-1569-43ed-917b-c5788d99c024"
 
@@ -41,15 +42,15 @@ def rollout(**more: Any) -> dict[str, Any]:
     }
 
 
-def conversation(*messages: dict[str, Any], outcome: dict[str, Any] | None = None, **more: Any) -> WholeRollout:
+def conversation(*messages: dict[str, Any], outcome: dict[str, Any] | None = None, **more: Any) -> Answer:
     """One rollout with what was said."""
-    record = {"outcome": outcome or {"reward": 0.25, "scores": {"judge": 0.25}}, "messages": messages, "turns": 1}
-    return WholeRollout.model_validate(rollout(record=record, **more))
+    record = {"outcome": outcome or {"reward": 0.25, "scores": {"judge": 0.25}}, "messages": [*messages], "turns": 1}
+    return Answer(rollout(record=record, **more))
 
 
 @pytest.mark.parametrize("width", [30, 50, 80, 120])
 def test_ids_are_never_cut_and_nothing_is_wider_than_the_terminal(width: int) -> None:
-    told = shown(rollout_table([Rollout.model_validate(rollout())]), width)
+    told = shown(table(ROLLOUT, [Answer(rollout())]), width)
     below = told[told.rindex("─") + 1 :].splitlines()
     pieces = [line.split()[0] for line in below if line.strip()]
     assert "".join(pieces) == TRACE
@@ -58,15 +59,15 @@ def test_ids_are_never_cut_and_nothing_is_wider_than_the_terminal(width: int) ->
 
 
 def test_wide_terminals_show_every_column_and_narrow_ones_the_most_important() -> None:
-    table = rollout_table([Rollout.model_validate(rollout())])
-    narrow = shown(table, 80)
+    grid = table(ROLLOUT, [Answer(rollout())])
+    narrow = shown(grid, 80)
     assert "reward" in narrow
     assert "took" not in narrow
-    assert "took" in shown(table, 200), "what was left out once comes back"
+    assert "took" in shown(grid, 200), "what was left out once comes back"
 
 
 def test_a_conversation_names_who_speaks_what_is_called_and_what_it_answered() -> None:
-    page = conversation(
+    told_of = conversation(
         {"role": "user", "content": "How much?"},
         {
             "role": "assistant",
@@ -76,7 +77,7 @@ def test_a_conversation_names_who_speaks_what_is_called_and_what_it_answered() -
         {"role": "tool", "content": "41", "tool_call_id": "call_1"},
         {"role": "assistant", "content": "It is 41.", "tool_calls": []},
     )
-    lines = [line.strip() for line in shown(rollout_page(page)).splitlines() if line.strip()]
+    lines = [line.strip() for line in shown(rollout_page(told_of)).splitlines() if line.strip()]
     assert lines[lines.index("user") :] == [
         "user",
         "How much?",
@@ -100,26 +101,33 @@ def test_text_of_models_and_customers_neither_steers_nor_styles() -> None:
     evil = "\x1b]0;title\x07\x1b[2J[bold red]loud[/] [/nothing]"
     safe = "\ufffd]0;title\ufffd\ufffd[2J[bold red]loud[/] [/nothing]"
     arguments = {"call_id": evil, "name": evil, "arguments": evil}
-    page = conversation(
+    told_of = conversation(
         {"role": evil, "content": evil, "tool_calls": [arguments]},
         {"role": "tool", "content": evil, "tool_call_id": evil},
         outcome={"reward": 0.25, "scores": {evil: 0.25}},
     )
-    told = shown(rollout_page(page), 200)
+    told = shown(rollout_page(told_of), 200)
     assert told.count(safe) == 7
-    job = {"id": evil, "created_at": 0, "model": evil, "status": evil, "training_file": evil, "metadata": {evil: evil}}
-    event = {"id": "e", "created_at": 0, "level": evil, "message": evil, "type": "message"}
-    told += shown(job_page(Job.model_validate(job)), 200) + shown(job_table([Job.model_validate(job)]), 200)
-    told += shown(event_lines([Event.model_validate(event)]), 200)
+    job: dict[str, Any] = {
+        "id": evil,
+        "created_at": 0,
+        "model": evil,
+        "status": evil,
+        "training_file": evil,
+        "metadata": {evil: evil},
+    }
+    event: dict[str, Any] = {"id": "e", "created_at": 0, "level": evil, "message": evil, "type": "message"}
+    told += shown(page(JOB, Answer(job)), 200) + shown(table(JOB, [Answer(job)]), 200)
+    told += shown(event_lines([Answer(event)]), 200)
     assert "\x1b]" not in told
     assert "\x1b[2J" not in told
     assert "\x07" not in told
 
 
 def test_events_read_like_a_log() -> None:
-    newest_first = [
+    newest_first: list[dict[str, Any]] = [
         {"id": str(number), "created_at": number // 2, "level": "info", "message": f"event {number}", "type": "message"}
         for number in (3, 2, 1)
     ]
-    lines = shown(event_lines([Event.model_validate(event) for event in newest_first])).splitlines()
+    lines = shown(event_lines([Answer(event) for event in newest_first])).splitlines()
     assert [line[-1] for line in lines] == ["1", "2", "3"]

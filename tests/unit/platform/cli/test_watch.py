@@ -11,8 +11,7 @@ from rich.console import Console
 
 from rft.platform.cli.chart import DOT, Point
 from rft.platform.cli.client import ConnectionLost, NotFound, PlatformProblem, Sent
-from rft.platform.cli.watch_screen import Screen, watch_in_lines
-from rft.platform.cli.watching import Patience, Watched, follow
+from rft.platform.cli.watch import RetryPolicy, Screen, Watched, follow, watch_in_lines
 
 
 def job(status: str = "running", **more: Any) -> tuple[str, dict[str, Any]]:
@@ -67,15 +66,15 @@ class Platform:
                 yield Sent(name, json.dumps(data), str(seq) if name == "event" else str(max(after, seq)))
 
 
-def patient(waits: list[float] | None = None, **more: Any) -> Patience:
+def patient(waits: list[float] | None = None, **more: Any) -> RetryPolicy:
     """Waits for nothing, and remembers how long it would have."""
-    return Patience(wait=[].append if waits is None else waits.append, **more)
+    return RetryPolicy(wait=[].append if waits is None else waits.append, **more)
 
 
 def test_the_history_is_heard_to_its_end() -> None:
     watched = Watched()
     told = [job(), step(0, None, 0.1), event(1), step(1, 0.5), event(2), job("succeeded")]
-    heard = [e.id for e in follow(Platform(told, []), "/stream", watched, patient()) if e]
+    heard = [e.raw["id"] for e in follow(Platform(told, []), "/stream", watched, patient()) if e]
     assert heard == ["ftevent-1", "ftevent-2"]
     assert watched.points == [Point(0, None, 0.1), Point(1, 0.5, None)]
     assert watched.exit_status == 0
@@ -95,7 +94,7 @@ def test_however_often_the_line_breaks_everything_is_heard_once(breaks: list[int
         told += [step(number, number / 10), event(number + 1)]
     watched = Watched()
     platform = Platform([*told, job("succeeded")], breaks)
-    heard = [e.id for e in follow(platform, "/stream", watched, patient(tries=100)) if e]
+    heard = [e.raw["id"] for e in follow(platform, "/stream", watched, patient(tries=100)) if e]
     assert heard == [f"ftevent-{number + 1}" for number in range(steps)]
     assert watched.points == [Point(number, number / 10, None) for number in range(steps)]
     assert watched.exit_status == 0
@@ -141,19 +140,19 @@ def test_a_job_that_was_never_reached_is_not_waited_for(problem: PlatformProblem
 def test_steps_after_a_checkpoint_that_a_run_went_back_to_are_void() -> None:
     watched = Watched()
     for name, data in (step(1, 0.1), step(2, 0.2), step(3, 0.3), step(2, 0.9)):
-        watched.hear(Sent(name, json.dumps(data), None))
+        watched.apply(Sent(name, json.dumps(data), None))
     assert watched.points == [Point(1, 0.1, None), Point(2, 0.9, None)]
 
 
 def test_the_status_line_tells_step_time_to_go_failures_and_why_it_waits() -> None:
     watched = Watched()
     for name, data in (step(1), job(estimated_finish=300)):
-        watched.hear(Sent(name, json.dumps(data), None))
+        watched.apply(Sent(name, json.dumps(data), None))
     assert watched.status_line(now=100) == "running · step 1/3 · about 3 min 20 s to go · excluded 25.0%"
     hold = {"endpoint": "tool 'search'", "reason": "it answers nothing", "since": 1, "step": 1}
-    watched.hear(Sent("job", json.dumps(job("paused", hold=hold)[1]), None))
+    watched.apply(Sent("job", json.dumps(job("paused", hold=hold)[1]), None))
     assert watched.status_line(now=100) == ("held (tool 'search') · step 1/3 · excluded 25.0% · it answers nothing")
-    watched.hear(Sent("job", json.dumps(job("failed", error={"message": "no signal"})[1]), None))
+    watched.apply(Sent("job", json.dumps(job("failed", error={"message": "no signal"})[1]), None))
     assert watched.status_line(now=100).endswith("no signal")
 
 
@@ -169,7 +168,7 @@ def test_the_screen_shows_curve_state_and_the_latest_events() -> None:
     watched = Watched()
     told = [job(), *(step(number, number / 10, number / 20) for number in range(1, 9))]
     for name, data in [*told, *(event(number, f"event {number}") for number in range(20))]:
-        watched.hear(Sent(name, json.dumps(data), None))
+        watched.apply(Sent(name, json.dumps(data), None))
     shown = screen(watched)
     assert "ftjob-1  tiny" in shown
     assert DOT in shown
@@ -182,7 +181,7 @@ def test_the_screen_shows_curve_state_and_the_latest_events() -> None:
 def test_the_screen_fits(width: int, height: int) -> None:
     watched = Watched()
     for name, data in (job(), step(1, 0.1, 0.2), event(1, "a long story " * 20)):
-        watched.hear(Sent(name, json.dumps(data), None))
+        watched.apply(Sent(name, json.dumps(data), None))
     assert max(map(len, screen(watched, width=width, height=height).splitlines())) <= width
 
 
@@ -194,10 +193,10 @@ def test_before_the_first_step_the_screen_says_so() -> None:
 def test_a_queued_job_says_whose_slot_it_waits_for() -> None:
     watched = Watched()
     taken = [{"job": "ftjob-2", "hold": None}, {"job": "ftjob-3", "hold": "tool 'search'"}]
-    watched.hear(Sent("job", json.dumps(job("queued", waits_for=taken)[1]), None))
+    watched.apply(Sent("job", json.dumps(job("queued", waits_for=taken)[1]), None))
     words = "waits for one of the slots of ftjob-2, ftjob-3 (held: tool 'search')"
     assert watched.status_line(0.0).endswith(words)
-    watched.hear(Sent("job", json.dumps(job("queued", waits_for=taken[:1])[1]), None))
+    watched.apply(Sent("job", json.dumps(job("queued", waits_for=taken[:1])[1]), None))
     assert watched.status_line(0.0).endswith("waits for the slot of ftjob-2")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.platform.cli import words
+from rft.platform.cli import formats
 
 
 @pytest.mark.parametrize(
@@ -24,29 +24,29 @@ from rft.platform.cli import words
     ],
 )
 def test_durations_use_two_units(seconds: float | None, said: str) -> None:
-    assert words.duration(seconds) == said
+    assert formats.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("count", "said"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_600, "1.0 MB"), (512 << 20, "536.9 MB")]
 )
 def test_sizes_use_one_unit(count: int, said: str) -> None:
-    assert words.size(count) == said
+    assert formats.size(count) == said
 
 
 def test_dates_are_days_and_minutes() -> None:
-    assert words.date(1_790_000_000, UTC) == "2026-09-21 14:13"
-    assert words.clock(1_790_000_000, UTC) == "14:13:20"
-    assert words.date(None) == "-"
+    assert formats.date(1_790_000_000, UTC) == "2026-09-21 14:13"
+    assert formats.clock(1_790_000_000, UTC) == "14:13:20"
+    assert formats.date(None) == "-"
 
 
 def test_counts_know_singular_and_plural() -> None:
-    assert [words.counted(count, "row") for count in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
+    assert [formats.counted(count, "row") for count in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
 
 
 @given(st.text())
 def test_no_text_steers_the_terminal(text: str) -> None:
-    safe = words.printable(text)
+    safe = formats.printable(text)
     assert all(letter in "\n\t" or letter.isprintable() or ord(letter) >= 0xA0 for letter in safe)
     assert not set(safe) & {"\x1b", "\x9b", "\x07", "\r", "\u202e"}
     safe.encode()
@@ -54,6 +54,6 @@ def test_no_text_steers_the_terminal(text: str) -> None:
 
 @given(st.text(), st.integers(2, 100))
 def test_one_line_is_one_line_and_not_too_long(text: str, limit: int) -> None:
-    line = words.one_line(text, limit=limit)
+    line = formats.one_line(text, limit=limit)
     assert "\n" not in line
     assert len(line) <= limit

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, tzinfo
+from math import isfinite
 
 _NOT_PRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -23,12 +24,19 @@ def date(unix_s: float | None, zone: tzinfo | None = None) -> str:
     """Day and minute where the reader is, or in `zone`."""
     if unix_s is None:
         return NOTHING
-    return datetime.fromtimestamp(unix_s, UTC).astimezone(zone).strftime("%Y-%m-%d %H:%M")
+    return _local(unix_s, zone, "%Y-%m-%d %H:%M")
 
 
 def clock(unix_s: float, zone: tzinfo | None = None) -> str:
     """The time of the day, to the second."""
-    return datetime.fromtimestamp(unix_s, UTC).astimezone(zone).strftime("%H:%M:%S")
+    return _local(unix_s, zone, "%H:%M:%S")
+
+
+def _local(unix_s: float, zone: tzinfo | None, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(unix_s, UTC).astimezone(zone).strftime(form)
+    except (ValueError, OverflowError, OSError):  # Beyond all calendars: shown as it came.
+        return f"{unix_s:g}"
 
 
 def duration(seconds: float | None) -> str:
@@ -39,6 +47,8 @@ def duration(seconds: float | None) -> str:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
+    if not isfinite(seconds):
+        return f"{seconds:g} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -52,7 +62,7 @@ def duration(seconds: float | None) -> str:
 
 def size(count: int) -> str:
     """Bytes in the unit that leaves one to three digits before the point."""
-    amount, unit = float(count), 0
+    amount, unit = float(min(count, 10**18)), 0
     while amount >= 999.5 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1
     return f"{count} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rft.platform.cli.rollout_views import Curves, Step
-from rft.platform.cli.step_pages import CurvesPage, step_table
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.curves import CurvesPage
+from rft.platform.cli.job_resources import STEP
+from rft.platform.cli.pages import table
 
 
 def figures(reward: float | None, excluded: int = 0) -> dict[str, Any]:
@@ -22,11 +24,11 @@ def printed(page: Any, width: int) -> str:
     return capture.get()
 
 
-def curves(rewards: list[float | None], *, steps: int | None = None) -> Curves:
+def curves(rewards: list[float | None], *, steps: int | None = None) -> Answer:
     """A job's course, one training reward a step."""
-    data = [{"step": step, "record": {"train": figures(reward, 1)}} for step, reward in enumerate(rewards)]
+    data: list[Any] = [{"step": step, "record": {"train": figures(reward, 1)}} for step, reward in enumerate(rewards)]
     count = len(rewards) if steps is None else steps
-    return Curves.model_validate({"steps": count, "rollouts": 8 * count, "excluded": count, "data": data})
+    return Answer({"steps": count, "rollouts": 8 * count, "excluded": count, "data": data})
 
 
 @pytest.mark.parametrize("width", [30, 50, 80, 200])
@@ -50,8 +52,8 @@ def test_sums_tell_the_course_and_that_steps_were_left_out() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_rewards_are_the_last_columns_to_go(width: int) -> None:
-    record = {"total_steps": 9, "train": figures(0.5, 2), "valid": None, "timing": {"full_step_s": 3.0}}
-    steps = [Step.model_validate({"step": 7, "record": record})]
-    lines = printed(step_table(steps), width).splitlines()
+    record: dict[str, Any] = {"total_steps": 9, "train": figures(0.5, 2), "valid": None, "timing": {"full_step_s": 3.0}}
+    steps = [Answer({"step": 7, "record": record})]
+    lines = printed(table(STEP, steps), width).splitlines()
     assert lines[-1].split()[:3] == ["7", "0.500", "-"]
     assert ("25.0%" in lines[-1]) == (width >= 60)

@@ -1,0 +1,90 @@
+"""A rollout for people: its conversation reads like one."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.formats import counted, duration, one_line, printable
+from rft.platform.cli.job_resources import spelled
+from rft.platform.cli.pages import facts
+
+_ROLES = {"system": "dim", "developer": "dim", "user": "bold green", "assistant": "bold cyan", "tool": "bold magenta"}
+
+
+def rollout_page(rollout: Answer) -> RenderableType:
+    """The conversation, then how it was judged."""
+    record = rollout.part("record")
+    split, step = rollout.need("split", str), rollout.need("step", int)
+    named = {
+        "trace": rollout.need("id", str),
+        "place": f"{split}, step {step}, row {rollout.need('row_index', int)}, #{rollout.need('group_index', int)}",
+        "policy version": str(rollout.need("policy_version", int)),
+    }
+    if record is not None:
+        tokens = counted(rollout.need("completion_tokens", int), "token")
+        named["took"] = f"{duration(rollout.need('duration_s', float))}, {tokens} sampled"
+    parts: list[RenderableType] = [facts(named.items())]
+    if (rollout.get("status", str) or "ended") != "ended":
+        parts += [Text(), _unused(rollout)]
+    if record is None:
+        return Group(*parts)
+    messages = record.parts("messages")
+    names = {
+        call.need("call_id", str): call.need("name", str)
+        for message in messages
+        for call in message.parts("tool_calls")
+    }
+    for message in messages:
+        parts += _spoken(message, names)
+    return Group(*parts, Text(), _verdict(rollout, record))
+
+
+def _spoken(message: Answer, names: Mapping[str, str]) -> Iterable[RenderableType]:
+    role, content, calls = message.need("role", str), message.need("content", str), message.parts("tool_calls")
+    who = role
+    if role == "tool":
+        who = f"tool {message.get('name', str) or names.get(message.get('tool_call_id', str) or '', '')}".rstrip()
+    yield Text()
+    yield Text(one_line(who), style=_ROLES.get(role, "bold"))
+    if content.strip() or not calls:
+        yield _indented(Text(printable(content.strip("\n"))))
+    for call in calls:
+        name = (one_line(call.need("name", str)), "magenta")
+        yield _indented(Text.assemble(("-> ", "dim"), name, f" {_arguments(call.need('arguments', str))}"))
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)
+
+
+def _arguments(text: str) -> str:
+    """As the model wrote them; without the spaces of JSON where it is JSON."""
+    try:
+        return printable(json.dumps(json.loads(text), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return printable(text)
+
+
+def _unused(rollout: Answer) -> Text:
+    if rollout.get("status", str) != "abandoned":
+        return Text("under way: its conversation is shown once it has ended", style="dim")
+    successor = rollout.get("superseded_by", str)
+    instead = "" if successor is None else f"; {one_line(successor)} took its place"
+    return Text(f"abandoned, counted nowhere: it was cut off, or its step was done again{instead}", style="yellow")
+
+
+def _verdict(rollout: Answer, record: Answer) -> Text:
+    reward = rollout.get("reward", float)
+    if reward is None:
+        stage, code, said = (record.get(f"outcome.{name}", str) for name in ("stage", "code", "message"))
+        why = f"{stage or 'unknown'}: {code or 'failure'}: {one_line(said or '', limit=2000)}"
+        return Text(f"left out of training, no reward ({printable(why)})", style="red")
+    scores = record.named("outcome.scores", float).items()
+    told = ", ".join(f"{one_line(name)} {score:.3f}" for name, score in scores if score is not None)
+    line = Text.assemble(("reward ", "dim"), (f"{reward:.3f}", "bold"))
+    end = one_line(spelled(rollout.get("stop_reason", str)))
+    return line.append(f"  ({told})" if told else "").append(f"  {end}", style="dim")
