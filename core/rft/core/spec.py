@@ -75,7 +75,7 @@ def resolve(wanted: Hyperparameters, *, train_rows: int) -> ResolvedHyperparamet
 
 
 class ToolServer(Record):
-    """Where one tool lives. Header values travel apart (`RunSecrets`)."""
+    """Where one tool lives. Header values and what is secret of its URLs travel apart (`RunSecrets`)."""
 
     name: str
     server_url: str
@@ -191,12 +191,19 @@ class RunSpec(Record):
 
 
 class RunSecrets(Record):
-    """Header values by tool name and for the grader; the trainer reads them from standard input."""
+    """Header values and secret URLs by tool name and for the grader; the trainer reads them from standard input."""
 
     tool_headers: dict[str, dict[str, str]] = Field(default_factory=dict)
     grader_headers: dict[str, str] = Field(default_factory=dict)
     part_headers: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Header values of the endpoint graders inside a multi grader, by variable name."""
+    tool_urls: dict[str, str] = Field(default_factory=dict)
+    """Whole URLs by tool name, where a URL holds a secret: the specification has it redacted."""
+    callback_urls: dict[str, str] = Field(default_factory=dict)
+    """The same of `callback_url`."""
+    grader_url: str | None = None
+    part_urls: dict[str, str] = Field(default_factory=dict)
+    """Of the endpoint graders inside a multi grader, by variable name."""
     signing_secrets: tuple[str, ...] = ()
     """Standard Webhooks secrets, newest first; calls are signed with each."""
     judge_api_key: str | None = None

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
+
+from yarl import URL
 
 from rft.core.failure import Stage
+from rft.core.secret_urls import named_values
 from rft.egress.urls import BadUrl, parse_url
 
 HeaderList: TypeAlias = Sequence[tuple[str, str]]
@@ -34,11 +37,13 @@ RESERVED_HEADERS = frozenset(
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_TELLING_NAME = re.compile(r"auth|key|token|secret|password|cookie|session|signature|credential", re.IGNORECASE)
+_TELLING_NAME = re.compile(
+    r"auth|key|token|secret|password|cookie|session|signature|credential|^(sig|code|pass|pwd|pw)$", re.IGNORECASE
+)
 _SHORTEST_SECRET = 4
-"""In a header whose name says that it holds a secret."""
+"""In a header or a URL's query, under a name that says that it is a secret."""
 _SHORTEST_KEY = 12
-"""In any other header: what is shorter (a tenant, a region) may well be a word of a tool's honest output."""
+"""Under any other name: what is shorter (a tenant, a region) may well be a word of a tool's honest output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class Endpoint:
 
     name: str
     stage: Stage
-    url: str
+    url: str = field(repr=False)
+    """Called as it is; its query may hold secrets."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Sent as they are; the values are secrets."""
     timeout_s: float = 600.0
@@ -67,7 +73,7 @@ class Endpoint:
         if (problem := header_problem(self.headers)) is not None:
             raise ValueError(problem)
         object.__setattr__(self, "header_list", to_header_list(self.headers))
-        object.__setattr__(self, "secrets", secrets_of(self.headers))
+        object.__setattr__(self, "secrets", secrets_of(self.headers, self.url))
 
 
 def to_header_list(headers: Mapping[str, str]) -> HeaderList:
@@ -81,6 +87,7 @@ def to_header_list(headers: Mapping[str, str]) -> HeaderList:
 def endpoint_key(url: str) -> str:
     """Scheme, host, port and path: what shares one limit and one health. Tools behind one URL share them.
 
+    A query is no part of it: tools behind one path share, whatever their queries say, and no key holds a secret.
     What is no URL shares with nobody: it is never called.
     """
     try:
@@ -111,19 +118,40 @@ def header_problem(headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """All that must not be shown of these headers, longest first, also as it stands inside of JSON."""
+def secrets_of(headers: Mapping[str, str], *urls: str) -> tuple[str, ...]:
+    """All that must not be shown of these headers and URLs, longest first, also as it stands inside of JSON."""
+    named = [(name, part) for name, value in headers.items() for part in _parts(value)]
+    named += [(name, part) for url in urls for name, value in named_values(url) for part in _spellings(value)]
     long_enough = {
         secret
-        for name, value in headers.items()
-        for secret in _parts(value)
+        for name, secret in named
         if len(secret) >= (_SHORTEST_SECRET if _TELLING_NAME.search(name) else _SHORTEST_KEY)
         and secret.lower() not in _HARMLESS
     }
+    # Whole, a query is told from honest output, however short its values are.
+    long_enough |= {query for url in urls for query in _queries(url)}
     spellings = {
         json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for secret in long_enough for is_ascii in (True, False)
     }
     return tuple(sorted(long_enough | spellings, key=lambda secret: (-len(secret), secret)))
+
+
+def _spellings(value: str) -> tuple[str, ...]:
+    """A query's value as it is written, and as its server reads it."""
+    return value, unquote(value), unquote_plus(value)
+
+
+def _queries(url: str) -> set[str]:
+    """The query with its question mark, as we and the parsers that we call with write it."""
+    written = url.partition("#")[0].partition("?")[2]
+    if not written:
+        return set()
+    try:
+        target = parse_url(url).target
+    except BadUrl:
+        return {f"?{written}"}
+    parsed = URL(str(target))
+    return {f"?{text}" for text in (written, target.query.decode(), parsed.raw_query_string, parsed.query_string)}
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -147,9 +175,9 @@ def blot(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def mask(text: str, headers: Mapping[str, str]) -> str:
-    """The text with every header value, and every word of one such as a bearer token, blotted out."""
-    return blot(text, secrets_of(headers))
+def mask(text: str, headers: Mapping[str, str], *urls: str) -> str:
+    """The text without the secrets of these headers, every word of one such as a bearer token, and of these URLs."""
+    return blot(text, secrets_of(headers, *urls))
 
 
 _HARMLESS = frozenset({"basic", "bearer", "token", "application/json", "json", "true", "false"})

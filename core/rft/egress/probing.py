@@ -36,7 +36,7 @@ async def probe(
     against = _problem(outcome)
     if against is None:
         return None
-    message = mask(f"{public_url(url)} {against.message}", headers)
+    message = mask(f"{public_url(url)} {against.message}", headers, url)
     return Failure(stage=stage, code=against.code, message=message, endpoint=name, status=against.status)
 
 

@@ -54,7 +54,8 @@ def parse_url(text: str) -> ParsedUrl:
         parsed = URL(str(target))
         host, port = parsed.raw_host, parsed.port
     except (ValueError, httpx.InvalidURL) as error:
-        raise BadUrl(f"not a valid URL ({error})") from error
+        # What stands behind the colon is quoted from the URL, perhaps out of a password.
+        raise BadUrl(f"not a valid URL ({str(error).partition(':')[0]})") from None
     if parsed.scheme not in _PORTS:
         raise BadUrl("the URL must begin with http:// or https://")
     if not host:

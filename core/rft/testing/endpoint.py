@@ -89,11 +89,13 @@ class ScriptedEndpoint:
         self._posts: Counter[str] = Counter()
         self._watchers: list[asyncio.Future[None]] = []
 
-    def begin(self, path: str, headers: Mapping[str, str], body: bytes, *, method: str = "POST") -> ReceivedCall:
+    def begin(
+        self, path: str, headers: Mapping[str, str], body: bytes, *, method: str = "POST", query: str = ""
+    ) -> ReceivedCall:
         """Count a call in. Each `begin` needs one `end`."""
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
-        call = ReceivedCall(path, headers, body, asyncio.get_running_loop().time(), self.in_flight, method)
+        call = ReceivedCall(path, headers, body, asyncio.get_running_loop().time(), self.in_flight, method, query)
         self.calls.append(call)
         if body:
             self._posts[path] += 1
@@ -146,7 +148,8 @@ class ScriptedEndpoint:
             message = await receive()
             body, is_more = body + message.get("body", b""), message.get("more_body", False)
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        call = self.begin(scope["path"], headers, body, method=scope["method"])
+        query = scope.get("query_string", b"").decode("latin-1")
+        call = self.begin(scope["path"], headers, body, method=scope["method"], query=query)
         try:
             await self._send(await self.answer(call), send)
         finally:

@@ -88,6 +88,8 @@ class ReceivedCall:
     in_flight: int
     """Calls inside when it came, itself included."""
     method: str = "POST"
+    query: str = ""
+    """Of the URL, as it was sent."""
 
 
 class FaultPlan(Protocol):

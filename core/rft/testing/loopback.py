@@ -110,7 +110,8 @@ class _Connection(asyncio.Protocol):
             return
         self._buffer = rest[length:]
         method, target, *_ = lines[0].split(" ")
-        self._call = self._endpoint.begin(target, headers, rest[:length], method=method)
+        path, _, query = target.partition("?")
+        self._call = self._endpoint.begin(path, headers, rest[:length], method=method, query=query)
         self._work = asyncio.ensure_future(self._reply(self._call))
 
     def _finish(self) -> None:

@@ -37,6 +37,7 @@ from rft.platform.models.permission_endpoints import router as permissions_route
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.registry.endpoints import graders_router as registered_graders_router
 from rft.platform.registry.endpoints import tools_router
+from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
@@ -159,6 +160,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
             secret_box = SecretBox.at(config.home)
             async with database.transaction() as connection:
                 await ensure_signing_secret(connection, secret_box)
+            await seal_stored_urls(database, secret_box)
             app.state.services = Services(
                 settings=config,
                 database=database,

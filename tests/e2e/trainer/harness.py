@@ -31,6 +31,7 @@ class Received:
     """One POST as the customer's server saw it."""
 
     path: str
+    query: str
     headers: dict[str, str]
     """By lower-case name."""
     body: dict[str, Any]
@@ -92,16 +93,17 @@ class Customer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                is_down = customer.is_down(self.path)
-                customer.received.append(Received(self.path, headers, body, not is_down))
-                broken = customer.refusal(self.path, headers) or customer.fault(self.path, body)
+                path, _, query = self.path.partition("?")
+                is_down = customer.is_down(path)
+                customer.received.append(Received(path, query, headers, body, not is_down))
+                broken = customer.refusal(path, headers) or customer.fault(path, body)
                 if broken is not None:
                     self.break_off(broken)
                     return
-                self.answer(503, {"error": "down"}) if is_down else self.answer(200, customer.reply(self.path, body))
+                self.answer(503, {"error": "down"}) if is_down else self.answer(200, customer.reply(path, body))
 
             def do_GET(self) -> None:
-                self.answer(503 if customer.is_down(self.path) else 405, {"error": "POST only"})
+                self.answer(503 if customer.is_down(self.path.partition("?")[0]) else 405, {"error": "POST only"})
 
             def break_off(self, broken: Broken) -> None:
                 if broken.body is None:

@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from rft.core.events import AttemptsMade, HoldBegan, HoldEnded, RunEnded, StepDone
 from rft.core.failure import Stage
+from rft.core.graders import EndpointGrader
+from rft.core.secret_urls import REDACTED
 from rft.core.spec import HoldRule, RetryBudget, RunSecrets, ToolServer
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
@@ -25,6 +28,20 @@ SECRETS = RunSecrets(
     grader_headers={"X-Key": "grader-secret"},
     gateway_token="gate-secret",
 )
+
+
+PLACES = {"/tool": "tool", "/host": "host", "/grade": "grader"}
+
+
+def with_urls(customer: Customer) -> RunSecrets:
+    urls = {name: f"{customer.url}{path}?key={name}-secret" for path, name in PLACES.items()}
+    return SECRETS.model_copy(
+        update={
+            "tool_urls": {"search": urls["tool"]},
+            "callback_urls": {"search": urls["host"]},
+            "grader_url": urls["grader"],
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +64,25 @@ def services() -> Iterator[Services]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_services", [True, False], ids=["services", "in process"])
 def test_a_run_reaches_its_end_and_its_secrets_stay_secret(
-    customer: Customer, base_model: Path, tmp_path: Path, services: Services
+    customer: Customer, base_model: Path, tmp_path: Path, services: Services, has_services: bool
 ) -> None:
-    search = ToolServer(name="search", server_url=f"{customer.url}/tool", callback_url=f"{customer.url}/host")
+    """Those of URLs, too: the specification has them redacted, and who is called gets them whole."""
+    redacted, secrets = f"?key={REDACTED}", with_urls(customer)
+    search = ToolServer(
+        name="search", server_url=f"{customer.url}/tool{redacted}", callback_url=f"{customer.url}/host{redacted}"
+    )
+    urls: dict[str, Any] = (
+        {"tool_gateway_url": services.tool_gateway_url, "grader_gateway_url": services.grader_gateway_url}
+        if has_services
+        else {}
+    )
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=2, valid_rows=0, tools=(search,),
-        tool_gateway_url=services.tool_gateway_url, grader_gateway_url=services.grader_gateway_url,
+        grader=EndpointGrader(name="letters", url=f"{customer.url}/grade{redacted}"), **urls,
     )  # fmt: skip
-    assert Trainer.start(run_dir, SECRETS).wait() == 0
+    assert Trainer.start(run_dir, secrets).wait() == 0
     told = [line.event for line in events(run_dir)]
     assert isinstance(told[-1], RunEnded)
     assert told[-1].outcome == "succeeded"
@@ -71,6 +98,8 @@ def test_a_run_reaches_its_end_and_its_secrets_stay_secret(
     assert len({(one.trace_id, one.call_id, one.attempt) for one in attempts}) == len(attempts)
     keys = Counter(one.headers.get("x-key") for one in customer.received)
     assert keys == {"grader-secret": 16, "tool-secret": len(customer.received) - 16}
+    queries = {(one.path, one.query) for one in customer.received}
+    assert queries == {(path, f"key={name}-secret") for path, name in PLACES.items()}
     assert b"secret" not in b"".join(path.read_bytes() for path in run_dir.rglob("*") if path.is_file())
 
 

@@ -109,3 +109,25 @@ def test_json_is_compact_utf8_and_bears_any_text() -> None:
 def test_an_idempotency_key_is_always_a_header_value() -> None:
     assert idempotency_key("trace_1", "call_1") == "trace_1/call_1"
     assert idempotency_key("trace_1", "a\r\nb: c/\u0159") == "trace_1/a%0D%0Ab%3A%20c%2F%C5%99"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("no such key: hunter2", "no such key: ***"),
+        ("POST /x?key=hunter2&region=production&v=a%2Fbcdefghijklm HTTP/1.1", "POST /x*** HTTP/1.1"),
+        ("production is down", "production is down"),
+        ("a/bcdefghijklm and a%2Fbcdefghijklm", "*** and ***"),
+        ("https://a.com/x?key=hunter2&region=production&v=a/bcdefghijklm", "https://a.com/x***"),
+    ],
+)
+def test_what_an_endpoint_says_of_its_url_shows_no_secret_of_it(said: str, shown: str) -> None:
+    url = "https://a.com/x?key=hunter2&region=production&v=a%2Fbcdefghijklm"
+    endpoint = Endpoint("search", Stage.TOOL, url)
+    assert blot(said, endpoint.secrets) == mask(said, {}, url) == shown
+    assert "hunter2" not in repr(endpoint)
+    assert public_url(url) == "https://a.com/x"
+
+
+def test_a_short_query_is_redacted_whole_and_no_word_of_honest_output() -> None:
+    assert mask("v=1 of ?v=1", {}, "https://a.com/?v=1") == "v=1 of ***"

@@ -72,7 +72,8 @@ def test_nothing_else_of_the_order_changes() -> None:
     assert tool is not None
     assert tool.server_url == "https://t.example/search"
     assert "url" not in (tool.model_extra or {}), "the address under its other name is gone"
-    assert secrets_of(made.method) == secrets_of(before)
+    assert secrets_of(made.method).tool_headers == secrets_of(before).tool_headers
+    assert secrets_of(made.method).tool_urls == {}, "an address without a query is no secret"
     stored: Any = masked_method(before)
     expected = {**stored["reinforcement"]["tools"][0], "server_url": "https://t.example/search"}
     del expected["url"]
@@ -103,8 +104,9 @@ def test_headers_are_given_whole_and_masks_stand_for_what_was(headers: Any, kept
 
 def test_graders_alone_and_as_parts() -> None:
     made = change({"grader": {"url": "https://g.example/v2", "headers": {"X-Key": "new"}}})
+    before = secrets_of(ordered())
     assert secrets_of(made.method) == RunSecrets(
-        tool_headers=secrets_of(ordered()).tool_headers, grader_headers={"X-Key": "new"}
+        tool_headers=before.tool_headers, tool_urls=before.tool_urls, grader_headers={"X-Key": "new"}
     )
     assert made.has_moved_grader
     parts = change({"grader": {"graders": {"quality": {"headers": {"X-Key": "new"}}}}}, ordered(FORMULA))
@@ -172,7 +174,7 @@ def test_bodies_that_are_no_changes(body: Any) -> None:
         EndpointsChange.model_validate(body)
 
 
-def test_callbacks_are_dropped_with_null_and_urls_are_told_without_their_query() -> None:
+def test_callbacks_are_dropped_with_null_and_urls_are_told_without_their_secrets() -> None:
     body: JsonObject = {
         "tools": {"cat": {"callback_url": None}, "search": {"url": "https://t.example/search?key=secret"}}
     }
@@ -181,4 +183,7 @@ def test_callbacks_are_dropped_with_null_and_urls_are_told_without_their_query()
     assert made.method.reinforcement.tools[1].callback_url is None
     assert made.method.reinforcement.tools[0].server_url.endswith("?key=secret")
     words = [field.words for field in made.fields]
-    assert words == ["tool 'cat' is sent no callbacks", "the url of tool 'search' is https://t.example/search"]
+    assert words == [
+        "tool 'cat' is sent no callbacks",
+        f"the url of tool 'search' is https://t.example/search?key={MASK}",
+    ]

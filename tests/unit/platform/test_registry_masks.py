@@ -102,3 +102,22 @@ def test_kept_header_values_stay_with_the_servers_they_are_sent_to(address: str)
 
 def test_an_unknown_field_that_looks_like_an_address_is_no_crash() -> None:
     refuse_moved_secrets({"note": {"url": "http://[oops:99999999"}}, {"note": {"url": "http://h:99999999/"}})
+
+
+@given(HEADERS, st.text("ab:/?#@&=.", max_size=30))
+def test_a_url_that_is_shown_and_sent_back_is_the_whole_one(headers: dict[str, str], url: str) -> None:
+    whole: Any = {"headers": headers, "server_url": f"https://a.com/?{url}", "callback_url": url}
+    shown = shown_body(whole)
+    refuse_moved_secrets(shown, whole)
+    assert unmasked(shown, whole) == whole
+
+
+def test_a_urls_redactions_stand_for_nothing_elsewhere() -> None:
+    stored: JsonObject = {"server_url": "https://a.com/x?key=s3cret"}
+    assert unmasked({"url": f"https://a.com/y?key={MASK}"}, stored) == {"url": "https://a.com/y?key=s3cret"}
+    with pytest.raises(BadRequest) as raised:
+        refuse_moved_secrets({"url": f"https://a.com:8443/x?key={MASK}"}, stored, "tool")
+    assert raised.value.param == "tool.url"
+    with pytest.raises(BadRequest) as raised:
+        refuse_masks(unmasked({"callback_url": f"https://a.com/x?key={MASK}"}, stored))
+    assert raised.value.param == "callback_url"

@@ -16,7 +16,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import ToolServer
-from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint import Endpoint, blot
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
@@ -95,10 +95,11 @@ class RolloutCallbacks:
             )
         except Exception as error:
             log.exception("%s of %s broke on our side", call_id, trace_id)
+            message = f"{call_id} could not be told by us ({type(error).__name__}: {error})"
             return Failure(
                 stage=Stage.TOOL,
                 code=FailureCode.INTERNAL_ERROR,
-                message=f"{call_id} could not be told by us ({type(error).__name__}: {error})",
+                message=blot(message, host.endpoint.secrets),
                 endpoint=host.endpoint.name,
                 attempts=0,
             )

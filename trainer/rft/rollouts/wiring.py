@@ -255,6 +255,8 @@ class KnownEndpoint:
     """In label, e.g. `tool 'search'`."""
     secrets: dict[str, str]
     """Header values that no message may show."""
+    urls: tuple[str, ...] = ()
+    """Whole, with whatever secrets they hold."""
 
 
 def known_endpoints(spec: RunSpec, secrets: RunSecrets) -> dict[str, KnownEndpoint]:
@@ -265,7 +267,8 @@ def known_endpoints(spec: RunSpec, secrets: RunSecrets) -> dict[str, KnownEndpoi
         before = found.get(endpoint_key(url), KnownEndpoint(stage, (), {}))
         numbered = {f"{name}.{len(before.secrets)}": value for name, value in headers.items()}
         names = before.names if label in before.names else (*before.names, label)
-        found[endpoint_key(url)] = KnownEndpoint(before.stage, names, before.secrets | numbered)
+        urls = (*before.urls, url)
+        found[endpoint_key(url)] = KnownEndpoint(before.stage, names, before.secrets | numbered, urls)
 
     for tool in spec.tools:
         headers = secrets.tool_headers.get(tool.name, {})
@@ -288,5 +291,5 @@ def _failing_endpoint(known: dict[str, KnownEndpoint], change: BreakerChange) ->
     endpoint = known.get(change.endpoint, KnownEndpoint(Stage.PLATFORM, (f"endpoint {change.endpoint}",), {}))
     names = " and ".join(endpoint.names)
     what = "does not answer" if change.last_failure is None else change.last_failure.message
-    reason = mask(f"{names} at {change.endpoint} {what}", endpoint.secrets)
+    reason = mask(f"{names} at {change.endpoint} {what}", endpoint.secrets, *endpoint.urls)
     return FailingEndpoint(stage=endpoint.stage, endpoint=names, reason=reason)

@@ -22,6 +22,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
 from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
+from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
@@ -68,6 +69,8 @@ class Evaluation(Record):
 def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluation]:
     """By step, then in the order of the temperatures. Raises what loading raises, RftError for a step that is gone."""
     spec = read_spec(run_dir)
+    tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
+    spec = spec.model_copy(update={"tools": tools, "grader": grader})
     for step in wanted.steps:
         if step and not (run_dir / run_layout.checkpoint_dir(step) / run_layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")

@@ -18,6 +18,7 @@ from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
 from rft.core.events import RunEnded, RunStarted
+from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.hermes import ChatTemplateError
@@ -138,6 +139,8 @@ def _train(
     do_train = _imported(loop_thread)
     on_loaded()
     loop_thread.check()
+    tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
+    spec = spec.model_copy(update={"tools": tools, "grader": grader})
     do_train(RunContext(run_dir, spec, secrets, train, valid, events, loop_thread, checkpoints, resumed))
 
 

@@ -7,10 +7,11 @@ from typing import cast
 from pydantic import BaseModel
 
 from rft.core.base import JsonObject
+from rft.core.secret_urls import redact_url
 from rft.core.spec import RunSecrets
-from rft.egress.endpoint import public_url
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
+from rft.platform.orders.method_urls import with_grader_url, with_tool_urls
 from rft.platform.orders.redaction import masked
 from rft.platform.orders.schemas import Method
 from rft.platform.registry.masks import refuse_masks, refuse_moved_secrets, unmasked
@@ -26,7 +27,7 @@ class ChangedField:
     path: str
     """In the request: `tools.search.server_url`."""
     words: str
-    """What it is now. Never a header's value."""
+    """What it is now. Never a value of a header or a URL's query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +43,26 @@ class ChangedMethod:
 
 
 def whole_method(stored: JsonObject, secrets: RunSecrets) -> JsonObject:
-    """A job's method as it is stored, with its header values in their places."""
+    """A job's method as it is stored, with its header values and its URLs' secrets in their places."""
     reinforcement = cast("JsonObject", stored["reinforcement"])
     whole: JsonObject = {**reinforcement}
     if isinstance(tools := reinforcement.get("tools"), list):
         by_name = [cast("JsonObject", tool) for tool in tools]
-        whole["tools"] = [_with_headers(tool, secrets.tool_headers.get(str(tool["name"]))) for tool in by_name]
+        whole["tools"] = [
+            _with_headers(with_tool_urls(tool, secrets), secrets.tool_headers.get(str(tool["name"])))
+            for tool in by_name
+        ]
     grader = cast("JsonObject", reinforcement["grader"])
     if isinstance(parts := grader.get("graders"), dict):
         graders = {
-            name: _with_headers(cast("JsonObject", part), secrets.part_headers.get(name))
+            name: _with_headers(
+                with_grader_url(cast("JsonObject", part), secrets.part_urls.get(name)), secrets.part_headers.get(name)
+            )
             for name, part in parts.items()
         }
         whole["grader"] = {**grader, "graders": cast("JsonObject", graders)}
     else:
-        whole["grader"] = _with_headers(grader, secrets.grader_headers)
+        whole["grader"] = _with_headers(with_grader_url(grader, secrets.grader_url), secrets.grader_headers)
     return {**stored, "reinforcement": whole}
 
 
@@ -141,7 +147,8 @@ def _applied(old: JsonObject, change: BaseModel, param: str) -> JsonObject:
     whole = cast("JsonObject", unmasked(wanted, old))
     if "parameters" in old:
         whole["parameters"] = old["parameters"]  # A property called `headers` is no secret.
-    refuse_masks({"headers": whole.get("headers")}, param)
+    told = ("headers", "server_url", "callback_url", "url")
+    refuse_masks({key: whole[key] for key in told if key in whole}, param)
     return whole
 
 
@@ -162,7 +169,7 @@ def _fields_of(change: BaseModel, path: str, whom: str) -> Iterator[ChangedField
         elif value is None:
             words = f"{whom} is sent no callbacks"
         else:
-            words = f"the {name} of {whom} is {public_url(value)}"
+            words = f"the {name} of {whom} is {redact_url(value)}"
         yield ChangedField(f"{path}.{name}", words)
 
 

@@ -51,6 +51,11 @@ class LifecycleRepository:
         """Other addresses and headers of its tools and grader: `method` with its values masked, `secrets` sealed."""
         await self._connection.execute(_CHANGE_ENDPOINTS, {"id": job_id, "method": method, "secrets": secrets})
 
+    async def seal_urls(self, job_id: str, method: Jsonb, request: Jsonb, secrets: bytes) -> None:
+        """The same order, with the secrets of its URLs in `secrets`, sealed, and no longer in the two documents."""
+        values = {"id": job_id, "method": method, "request": request, "secrets": secrets}
+        await self._connection.execute(_SEAL_URLS, values)
+
     async def mark_model_deleted(self, job_id: str) -> None:
         """The final model is gone; the job keeps its history."""
         await self._connection.execute("update jobs set model_deleted_at = now() where id = %s", (job_id,))
@@ -203,6 +208,9 @@ _INSERT: LiteralString = (
 _CHANGE_ENDPOINTS: LiteralString = (
     "update jobs set method = %(method)s, secrets = %(secrets)s, endpoints_version = endpoints_version + 1"
     " where id = %(id)s"
+)
+_SEAL_URLS: LiteralString = (
+    "update jobs set method = %(method)s, request = %(request)s, secrets = %(secrets)s where id = %(id)s"
 )
 _PAUSE: LiteralString = (
     "update jobs set status = %(to)s, " + GIVE_BACK + " where id = %(id)s and status = any(%(expected)s) returning id"

@@ -1,4 +1,4 @@
-"""What of an order is stored in the clear: everything but header values, and what its name calls a secret."""
+"""What of an order is stored in the clear: all but header values, URLs' secrets, and what its name calls a secret."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -6,8 +6,10 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.secret_urls import has_redacted, is_url_field, redact_url, with_urls_of
 from rft.core.spec import RunSecrets
 from rft.platform.orders.grader_specification import secrets_of_grader
+from rft.platform.orders.method_urls import secret_urls_of
 from rft.platform.orders.schemas import JobCreate, Method
 from rft.platform.orders.tool_fields import MASK
 
@@ -24,17 +26,20 @@ def is_secret(name: str, value: JsonValue, within: str = "") -> bool:
 
 
 def masked(value: JsonValue, within: str = "") -> JsonValue:
-    """The same document with every header value and every secret blotted out, however deep it lies."""
+    """The same document with every header value, URL's query value and secret redacted, however deep it lies."""
     match value:
         case dict():
-            return {
-                key: _blotted(entry) if is_secret(key, entry, within) else masked(entry, key)
-                for key, entry in value.items()
-            }
+            return {key: _shown(key, entry, within) for key, entry in value.items()}
         case list():
             return [masked(entry) for entry in value]
         case _:
             return value
+
+
+def _shown(key: str, value: JsonValue, within: str) -> JsonValue:
+    if is_secret(key, value, within):
+        return _blotted(value)
+    return redact_url(value) if isinstance(value, str) and is_url_field(key) else masked(value, key)
 
 
 def _blotted(value: JsonValue) -> JsonValue:
@@ -55,7 +60,9 @@ def masks(value: JsonValue, path: str = "", within: str = "") -> Iterator[str]:
         case dict():
             for key, entry in value.items():
                 here = f"{path}.{key}" if path else key
-                if not is_secret(key, entry, within):
+                if isinstance(entry, str) and is_url_field(key):
+                    yield from (here,) if has_redacted(entry) else ()
+                elif not is_secret(key, entry, within):
                     yield from masks(entry, here, key)
                 elif _has_mask(entry):
                     yield here
@@ -82,9 +89,14 @@ def masked_method(method: Method) -> JsonObject:
     reinforcement = written["reinforcement"]
     reinforcement["hyperparameters"] = method.reinforcement.hyperparameters.model_dump(mode="json")
     reinforcement.setdefault("response_format", None)
-    document = masked(written)
+    return masked_stored(written)
+
+
+def masked_stored(method: JsonObject) -> JsonObject:
+    """The method as a document, masked. What is masked already stays as it is."""
+    document = masked(method)
     assert isinstance(document, dict), "masking keeps the shape"
-    return _with_schemas(document, written)
+    return _with_schemas(document, method)
 
 
 def masked_request(body: JobCreate) -> JsonObject:
@@ -108,7 +120,8 @@ def _with_schemas(method: JsonObject, written: JsonObject) -> JsonObject:
 
 
 def secrets_of(method: Method) -> RunSecrets:
-    """The header values, to be sealed."""
+    """The header values and the URLs with secrets, to be sealed."""
     reinforcement = method.reinforcement
     tool_headers = {tool.name: tool.headers for tool in reinforcement.tools or [] if tool.headers}
-    return secrets_of_grader(reinforcement.grader).model_copy(update={"tool_headers": tool_headers})
+    headers = secrets_of_grader(reinforcement.grader).model_copy(update={"tool_headers": tool_headers})
+    return with_urls_of(headers, secret_urls_of(method.model_dump(mode="json", exclude_unset=True)))

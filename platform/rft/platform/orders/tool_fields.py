@@ -5,12 +5,13 @@ from typing import Annotated, Any, TypeAlias, cast
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from rft.core.secret_urls import REDACTED
 from rft.egress.endpoint import header_problem
 from rft.egress.guard import AddressPolicy, url_problem
 from rft.platform.api.wire import must_be, refuse_unless, refused_at
 
-MASK = "**********"
-"""Stands for a header value, and for whatever else is called a secret, wherever a job is shown."""
+MASK = REDACTED
+"""Stands for a header value, a value of a URL's query and whatever else is a secret, wherever a job is shown."""
 MAX_HEADERS = 64
 MAX_HEADER_CHARS = 8192
 MAX_URL_CHARS = 2048
@@ -19,6 +20,13 @@ MAX_URL_CHARS = 2048
 def _problem_of_url(url: str) -> str | None:
     # Addresses are judged when they are called (`probe`); here only the form counts.
     return url_problem(url, AddressPolicy(allow_cidrs=("0.0.0.0/0", "::/0"), require_https=False))
+
+
+def _not_too_long(url: str) -> str:
+    """Redacted, as it is stored, a URL of many short values is longer than as it was given."""
+    if len(url.replace(REDACTED, "*")) > MAX_URL_CHARS:
+        raise ValueError
+    return url
 
 
 def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -60,7 +68,7 @@ def either_url(schema: dict[str, Any]) -> None:
 
 
 EndpointUrl: TypeAlias = Annotated[
-    Annotated[str, Field(max_length=MAX_URL_CHARS)],
+    Annotated[str, Field(json_schema_extra={"maxLength": MAX_URL_CHARS}), AfterValidator(_not_too_long)],
     must_be(f"a URL of {MAX_URL_CHARS} characters at most"),
     AfterValidator(refuse_unless(_problem_of_url)),
 ]

@@ -6,6 +6,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.secret_urls import has_redacted, is_url_field, redact_url, restore_url
 from rft.egress.urls import BadUrl, parse_url
 from rft.platform.api.errors import ApiError, BadRequest
 from rft.platform.orders.redaction import is_secret, masked, masks
@@ -40,16 +41,26 @@ def unmasked(new: JsonValue, stored: JsonValue, within: str = "") -> JsonValue:
     """`new` with the stored value wherever it repeats a secret's mask, as a reply shown and sent back does."""
     match new, stored:
         case dict(), dict():
-            return {
-                key: _refilled(value, stored.get(key))
-                if is_secret(key, value, within)
-                else unmasked(value, stored.get(key), key)
-                for key, value in new.items()
-            }
+            return {key: _whole(key, value, stored, within) for key, value in new.items()}
         case list(), list() if len(new) == len(stored):
             return [unmasked(value, other) for value, other in zip(new, stored, strict=True)]
         case _:
             return new
+
+
+def _whole(key: str, new: JsonValue, stored: JsonObject, within: str) -> JsonValue:
+    if is_secret(key, new, within):
+        return _refilled(new, stored.get(key))
+    if isinstance(new, str) and is_url_field(key):
+        known = _stored_url(key, stored)
+        return new if known is None else restore_url(new, known)
+    return unmasked(new, stored.get(key), key)
+
+
+def _stored_url(key: str, stored: JsonObject) -> str | None:
+    """What is stored under this name, or under the other one that a tool's address has."""
+    other = {"url": "server_url", "server_url": "url"}.get(key, key)
+    return next((url for name in (key, other) if isinstance(url := stored.get(name), str)), None)
 
 
 def _refilled(new: JsonValue, stored: JsonValue) -> JsonValue:
@@ -71,7 +82,7 @@ def refuse_masks(body: JsonValue, param: str = "") -> None:
 
 
 def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> None:
-    """Raises BadRequest where masks stand for header values that would now go to another server than before.
+    """Raises BadRequest where masks stand for secrets that would now go to another server than before.
 
     Otherwise whoever may change a registration could have its secrets sent to a server of his own.
     """
@@ -84,9 +95,17 @@ def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> 
                 )
                 raise BadRequest(words, param=path, code="invalid_value")
             for key, value in new.items():
+                if isinstance(value, str) and is_url_field(key):
+                    _refuse_moved_query(value, _stored_url(key, stored), f"{param}.{key}" if param else key)
                 refuse_moved_secrets(value, stored.get(key), f"{param}.{key}" if param else key)
         case _:
             return
+
+
+def _refuse_moved_query(new: str, stored: str | None, param: str) -> None:
+    if stored is not None and has_redacted(new) and _origin(new) != _origin(stored):
+        words = f"Invalid '{param}': the address is another server's now; give its query again with its values."
+        raise BadRequest(words, param=param, code="invalid_value")
 
 
 def _has_moved(new: JsonObject, stored: JsonObject) -> bool:
@@ -103,4 +122,4 @@ def _origin(address: str) -> str:
     try:
         return parse_url(address).origin
     except BadUrl:
-        return address
+        return redact_url(address)

@@ -8,6 +8,7 @@ from psycopg.rows import TupleRow
 
 from rft.core import run_layout
 from rft.core.errors import RftError
+from rft.core.secret_urls import take_secret_urls
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.model_names import final_model_name
@@ -50,7 +51,10 @@ class Preparation:
         job, resolved = loaded.job, loaded.job.resolved
         if resolved is None:
             raise CannotRun("not_validated", "The job's files were never validated.")
-        spec = to_run_spec(job, resolved, settings, job.base_model_path)
+        ordered = to_run_spec(job, resolved, settings, job.base_model_path)
+        # Those of a job that an earlier release stored may still hold their secrets.
+        tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
+        spec = ordered.model_copy(update={"tools": tools, "grader": grader})
         folder = settings.runs_dir / job.id
         run_directory.make(folder)
         run_directory.write_spec(folder, spec)
@@ -63,7 +67,7 @@ class Preparation:
             settings=settings,
             folder=folder,
             base_model=Path(spec.base_model),
-            secrets=await self._secrets(job),
+            secrets=secrets,
             beat=self.beat,
             ingest=Ingest(self.lease, grader_labels(spec.grader), name, tuple(tool.name for tool in spec.tools)),
             log=EventLog(folder / run_layout.EVENTS),

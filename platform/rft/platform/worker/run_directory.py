@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from pydantic import ValidationError
+
 from rft.core import run_layout
 from rft.core.errors import RftError
-from rft.core.spec import RunSpec
+from rft.core.secret_urls import take_secret_urls
+from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.worker.event_log import repair
 
 
@@ -27,6 +30,25 @@ def write_spec(folder: Path, spec: RunSpec) -> None:
     """`spec.json`, whole or not at all."""
     with _replacing(folder / run_layout.SPEC) as file:
         file.write(spec.model_dump_json(indent=2).encode() + b"\n")
+
+
+def redact_specs(runs: Path) -> int:
+    """Take the URLs' secrets out of every `spec.json` that an earlier release wrote; how many had any.
+
+    To be done before this host's worker runs anything: a job that goes on gets another `spec.json`.
+    """
+    redacted = 0
+    for path in runs.glob(f"*/{run_layout.SPEC}"):
+        try:
+            spec = RunSpec.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue  # Of a release whose specification was another one; nobody can run it as it is.
+        tools, grader, _ = take_secret_urls(spec.tools, spec.grader, RunSecrets())
+        shown = spec.model_copy(update={"tools": tools, "grader": grader})
+        if shown != spec:
+            write_spec(path.parent, shown)
+            redacted += 1
+    return redacted
 
 
 def has_rows(folder: Path) -> bool:

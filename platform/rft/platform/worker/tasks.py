@@ -5,7 +5,7 @@ import logging
 import mmap
 from collections.abc import Awaitable, Callable
 
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 from rft.platform.queue.celery_app import NoServer, app
 from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
@@ -15,6 +15,7 @@ from rft.platform.store.file_store import default_store
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.per_process_limits import limits_warning
+from rft.platform.worker.run_directory import redact_specs
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.platform.worker.validate_job import validate_job
@@ -34,6 +35,11 @@ def worker_arguments(wanted: Settings) -> list[str]:
         *("--concurrency", str(wanted.train_slots + _CONTROL_SLOTS)),
         *("--loglevel", wanted.log_level, "--without-gossip", "--without-mingle"),
     ]
+
+
+@worker_init.connect
+def _redact_earlier_specs(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    redact_specs(settings().runs_dir)
 
 
 @worker_ready.connect

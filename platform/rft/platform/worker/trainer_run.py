@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rft.core import run_layout
 from rft.core.spec import RunSecrets
+from rft.egress.endpoint import secrets_of
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
@@ -234,4 +235,6 @@ def _secret_values(secrets: RunSecrets) -> list[str]:
     headers = [*secrets.tool_headers.values(), secrets.grader_headers, *secrets.part_headers.values()]
     keys = [*secrets.signing_secrets, secrets.judge_api_key or "", secrets.gateway_token or ""]
     values = [value for value in (*(value for header in headers for value in header.values()), *keys) if value]
-    return [*values, *(word for value in values for word in value.split() if len(word) >= 8)]
+    urls = (*secrets.tool_urls.values(), *secrets.callback_urls.values(), *secrets.part_urls.values())
+    queries = secrets_of({}, *urls, secrets.grader_url or "")
+    return [*values, *(word for value in values for word in value.split() if len(word) >= 8), *queries]

@@ -8,11 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from rft.core.messages import ToolSchema
+from rft.core.secret_urls import redact_url
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.run_spec import to_tool_server
 from rft.platform.orders.redaction import masked_method, masked_request
 from rft.platform.orders.schemas import JobCreate, JobOrder
-from rft.platform.orders.tool_fields import MASK
+from rft.platform.orders.tool_fields import MASK, MAX_URL_CHARS
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.registry.resolution import bad_body
 from rft.platform.settings import Settings
@@ -150,3 +151,17 @@ def test_a_port_in_other_digits_is_refused_by_name(tool: dict[str, Any], grader:
     problem = refused(body({**TOOL, **tool}, judge))
     assert problem.param == param
     assert "port must be a number from 1 to 65535" in problem.message
+
+
+def test_a_url_of_many_short_values_is_no_longer_redacted_than_as_it_was_given() -> None:
+    url = "https://example.com/?" + "&".join(f"k{n}=1" for n in range(300))
+    assert len(url) < MAX_URL_CHARS < len(redact_url(url))
+    tool = Tool.model_validate({"name": "search", "server_url": redact_url(url)})
+    assert tool.server_url == redact_url(url)
+
+
+@pytest.mark.parametrize("url", ["https://me:hunter2@example.com/", "https://me:hunter/2@example.com/"])
+def test_a_refused_url_is_not_repeated(url: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Tool.model_validate({"name": "search", "server_url": url})
+    assert "hunter" not in raised.value.errors()[0]["msg"]
