@@ -7,22 +7,13 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 from pydantic import Json
 
-from rft.core.base import Record
 from rft.core.events import RolloutDone
-from rft.core.rollout import Split
+from rft.platform.store.rollout_columns import KEY, RolloutKeyRow
 
 
-class BegunRow(Record):
+class BegunRow(RolloutKeyRow):
     """One row, with what has become of it."""
 
-    trace_id: str
-    split: Split
-    step: int
-    epoch: int
-    row_index: int
-    group_index: int
-    attempt: int
-    policy_version: int
     created_at: datetime
     is_abandoned: bool
     """False while its trainer may still carry it on."""
@@ -50,7 +41,7 @@ _AT_ITS_PLACE: LiteralString = (
     " and row_index = begun.row_index and group_index = begun.group_index"
 )
 _BEGUN: LiteralString = (
-    "select trace_id, split, step, epoch, row_index, group_index, attempt, policy_version, begun.created_at,"
+    "select " + KEY + ", begun.created_at,"
     # A held job's trainer waits with its conversations; no other job that is not running has one.
     " is_void or not (jobs.status = 'running' or (jobs.status = 'paused' and jobs.hold is not null)) as is_abandoned,"
     " case when is_void then ("

@@ -8,7 +8,8 @@ from rft.core.grade import Grade
 from rft.core.rollout import Split
 from rft.platform.api.pagination import Listed
 from rft.platform.rollouts.begun_repository import BegunRow
-from rft.platform.rollouts.repository import RolloutRow, StepRow
+from rft.platform.rollouts.repository import StepRow
+from rft.platform.store.rollout_columns import RolloutRow
 
 
 class StepObject(Listed):

@@ -9,8 +9,8 @@ from pydantic import Json
 
 from rft.core.base import JsonObject, Record
 from rft.core.events import RolloutDone, StepDone
-from rft.core.failure import Stage
 from rft.core.rollout import Split
+from rft.platform.store.rollout_columns import COLUMNS, SUMMARY, RolloutRow
 
 Outcome = Literal["graded", "failed"]
 
@@ -21,27 +21,6 @@ class StepRow(Record):
     step: int
     created_at: datetime
     record: Json[StepDone]
-
-
-class RolloutRow(Record):
-    """One row of `rollouts` without its record."""
-
-    trace_id: str
-    split: Split
-    step: int
-    epoch: int
-    row_index: int
-    group_index: int
-    attempt: int
-    policy_version: int
-    reward: float | None
-    failure_code: str | None
-    failure_stage: Stage | None
-    stop_reason: str | None
-    tool_calls: int
-    completion_tokens: int
-    duration_s: float
-    created_at: datetime
 
 
 class RolloutFilter(Record):
@@ -98,20 +77,10 @@ class RolloutRepository:
         return None if row is None else RolloutDone.model_validate_json(row[0])
 
 
-_COLUMNS: LiteralString = (
-    "trace_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward, failure_code,"
-    " failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at"
-)
-_SUMMARY: LiteralString = (
-    "trace_id as id, 'fine_tuning.job.rollout' as object, split, step, epoch, row_index, group_index, attempt,"
-    " policy_version, reward, failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s,"
-    " floor(extract(epoch from created_at))::bigint as created_at"
-)
-"""A `RolloutSummary`, field by field."""
 _STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
 )
-_ROLLOUT: LiteralString = "select " + _COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
+_ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
 _PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
 _OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
 _OF_OUTCOME: dict[Outcome, LiteralString] = {"graded": "reward is not null", "failed": "reward is null"}
@@ -135,7 +104,7 @@ def _page(wanted: RolloutFilter, after: Split | None) -> LiteralString:
         for place in _places_of(split, after):
             walks.append(
                 "(select "
-                + _COLUMNS
+                + COLUMNS
                 + " from rollouts where job_id = %(job_id)s and "
                 + _OF_SPLIT[split]
                 + place
@@ -143,7 +112,7 @@ def _page(wanted: RolloutFilter, after: Split | None) -> LiteralString:
                 + _ORDER
                 + ")"
             )
-    return "select " + _SUMMARY + " from (" + " union all ".join(walks) + ") as walks" + _ORDER
+    return "select " + SUMMARY + " from (" + " union all ".join(walks) + ") as walks" + _ORDER
 
 
 def _places_of(split: Split, after: Split | None) -> tuple[LiteralString, ...]:

@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.events import RolloutsBegan
 from rft.core.rollout import Split
+from rft.platform.store.rollout_columns import KEY
 from rft.platform.store.storable import storable_text
 from rft.platform.worker.log_line import LogLine
 
@@ -67,15 +68,18 @@ async def void_round(connection: AsyncConnection[TupleRow], job_id: str, step: i
 
 
 _STORE: LiteralString = (
-    "insert into begun_rollouts (job_id, trace_id, split, step, epoch, row_index, group_index, attempt, policy_version,"
-    " created_at) select %s, * from unnest(%s::text[], %s::text[], %s::int4[], %s::int4[], %s::int4[], %s::int4[],"
+    "insert into begun_rollouts (job_id, "
+    + KEY
+    + ", created_at) select %s, * from unnest(%s::text[], %s::text[], %s::int4[], %s::int4[], %s::int4[], %s::int4[],"
     " %s::int4[], %s::int4[], %s::timestamptz[]) on conflict do nothing"
 )
 _FORGET: LiteralString = "delete from begun_rollouts where job_id = %s and trace_id = any(%s) and not is_void"
 _KEEP: LiteralString = (
-    "insert into begun_rollouts (job_id, trace_id, split, step, epoch, row_index, group_index, attempt, policy_version,"
-    " created_at, is_void, record) select job_id, trace_id, split, step, epoch, row_index, group_index, attempt,"
-    " policy_version, created_at, true, record from rollouts where job_id = %(job_id)s"
+    "insert into begun_rollouts (job_id, "
+    + KEY
+    + ", created_at, is_void, record) select job_id, "
+    + KEY
+    + ", created_at, true, record from rollouts where job_id = %(job_id)s"
 )
 _OR_MARK: LiteralString = " on conflict (job_id, trace_id) do update set is_void = true, record = excluded.record"
 _DROP: LiteralString = "delete from rollouts where job_id = %(job_id)s"

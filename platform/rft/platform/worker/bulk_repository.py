@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.attempt import Attempt
 from rft.core.events import AttemptsMade
+from rft.platform.store.rollout_columns import COLUMNS, KEY_TYPES, RESULT_TYPES
 from rft.platform.store.storable import storable_json_bytes, storable_text
 from rft.platform.worker.log_line import LoggedRollout, LogLine, UnreadRollout
 
@@ -74,13 +75,8 @@ _TIME = "int8"
 """`timestamptz` travels as microseconds since the year 2000; as a date it would cost as much as half the row."""
 _YEAR_2000_S = 946684800
 _ROLLOUTS = _Table(
-    "copy rollouts (trace_id, job_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward,"
-    " failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, created_at, record)"
-    " from stdin (format binary)",
-    (
-        *("text", "text", "text", "int4", "int4", "int4", "int4", "int4", "int4", "float8"),
-        *("text", "text", "text", "int4", "int4", "float8", _TIME, _JSONB),
-    ),
+    "copy rollouts (" + COLUMNS + ", job_id, record) from stdin (format binary)",
+    (*KEY_TYPES, *RESULT_TYPES, _TIME, "text", _JSONB),
 )
 _ATTEMPTS = _Table(
     "copy attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms, queued_ms,"
@@ -95,7 +91,6 @@ _ATTEMPTS = _Table(
 def _rollout_row(job_id: str, at: float, rollout: LoggedRollout) -> _Row:
     return (
         rollout.trace_id,
-        job_id,
         rollout.split,
         rollout.step,
         rollout.epoch,
@@ -111,6 +106,7 @@ def _rollout_row(job_id: str, at: float, rollout: LoggedRollout) -> _Row:
         rollout.completion_tokens,
         rollout.duration_s,
         _microseconds(at),
+        job_id,
         _JSONB_VERSION + storable_json_bytes(rollout.record),
     )
 
