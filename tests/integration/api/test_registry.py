@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 
+from rft.core.secret_urls import REDACTED
 from rft.core.spec import Hyperparameters, resolve
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
-from rft.platform.orders.tool_fields import MASK
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
@@ -64,7 +64,7 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
     assert made["id"].startswith("tool_")
     assert (made["object"], made["name"], made["our_note"]) == ("tool", "search", "kept")
     assert (made["parameters"], made["max_concurrency"], made["retry"]) == (SCHEMA, 9, "unsafe")
-    assert made["headers"] == {"Authorization": MASK}
+    assert made["headers"] == {"Authorization": REDACTED}
     assert made["health"]["status"] == "unknown"
     path = f"/tools/{made['id']}"
     assert await get(client, path) == made
@@ -81,7 +81,7 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
         await post(client, path, {"server_url": "http://me:pw@host/"})
     assert raised.value.param == "server_url"
     with pytest.raises(BadRequestError) as raised:
-        await post(client, path, {"headers": {"X-New": MASK}})
+        await post(client, path, {"headers": {"X-New": REDACTED}})
     assert raised.value.param == "headers"
 
     second = await post(client, "/tools", a_tool(customer, name="cat"))
@@ -102,7 +102,7 @@ async def test_a_tools_life(client: AsyncOpenAI, customer: LoopbackEndpoint, mig
         ({"id": "tool_mine"}, "id"),
         ({"server_url": "ftp://host/"}, "server_url"),
         ({"headers": {"A": "b\r\nX: 1"}}, "headers"),
-        ({"headers": {"A": MASK}}, "headers"),
+        ({"headers": {"A": REDACTED}}, "headers"),
         ({"parameters": {"type": "objekt"}}, "parameters"),
         ({"name": "two words"}, "name"),
     ],
@@ -175,7 +175,11 @@ async def test_one_call_to_a_tool(client: AsyncOpenAI, customer: LoopbackEndpoin
     health = (await get(client, path))["health"]
     assert (health["status"], "500" in health["last_failure"]) == ("failing", True)
 
-    for changes in ({"server_url": refused_url}, {"callback_url": refused_url}, {"headers": {"Authorization": MASK}}):
+    for changes in (
+        {"server_url": refused_url},
+        {"callback_url": refused_url},
+        {"headers": {"Authorization": REDACTED}},
+    ):
         with pytest.raises(BadRequestError, match="give the headers again") as raised:
             await post(client, path, {"server_url": refused_url, **changes})
         assert raised.value.param == "headers"
@@ -189,7 +193,7 @@ async def test_a_graders_life(client: AsyncOpenAI, customer: LoopbackEndpoint) -
     path = f"/graders/{made['id']}"
     assert (made["object"], made["type"]) == ("grader", "endpoint")
     assert made["name"].startswith("grader-")
-    assert made["grader"] == {**a_grader(customer, name=made["name"]), "headers": {"X-Key": MASK}}
+    assert made["grader"] == {**a_grader(customer, name=made["name"]), "headers": {"X-Key": REDACTED}}
     tested = await post(client, f"{path}/test", {"model_sample": "seven", "item": {"a": 1}})
     assert (tested["is_ok"], tested["reward"], len(tested["attempts"])) == (True, 5.0, 1)
     assert customer.endpoint.calls[-1].headers["x-key"] == "grader-secret"
@@ -232,11 +236,11 @@ async def test_a_job_of_registered_parts_keeps_its_copies(
     job = await client.fine_tuning.jobs.create(**order)
     shown: Any = job.to_dict(warnings=False)
     shown_tool, shown_cat = shown["method"]["reinforcement"]["tools"]
-    assert shown_tool == {**a_tool(customer), "id": tool["id"], "headers": {"Authorization": MASK}}
-    assert shown_cat == {**inline, "headers": {"X-Cat": MASK}}
+    assert shown_tool == {**a_tool(customer), "id": tool["id"], "headers": {"Authorization": REDACTED}}
+    assert shown_cat == {**inline, "headers": {"X-Cat": REDACTED}}
     shown_grader = shown["method"]["reinforcement"]["grader"]
     assert (shown_grader["id"], shown_grader["url"]) == (grader["id"], customer.grader_url)
-    assert shown_grader["headers"] == {"X-Key": MASK}
+    assert shown_grader["headers"] == {"X-Key": REDACTED}
 
     await post(client, f"/tools/{tool['id']}", {"server_url": f"{customer.base_url}/elsewhere"})
     await client.delete(f"/graders/{grader['id']}", cast_to=object)
@@ -270,7 +274,7 @@ async def test_references_that_lead_nowhere(
         ({"grader": {"id": grader_id}}, "grader.id", "grader_not_found"),
         ({"tools": [*given["tools"], {"id": tool["id"]}]}, "tools[2].name", "invalid_value"),
         ({"tools": [{"id": tool["id"]}]}, "tools[0].id", "tool_unreachable"),
-        ({"tools": [{**given["tools"][0], "headers": {"A": MASK}}]}, "tools[0].headers", "invalid_value"),
+        ({"tools": [{**given["tools"][0], "headers": {"A": REDACTED}}]}, "tools[0].headers", "invalid_value"),
         ({"tools": [{**given["tools"][0], "callback_url": blocked}]}, "tools[0].callback_url", "tool_unreachable"),
     ]
     for changes, param, code in cases:

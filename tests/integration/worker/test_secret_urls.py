@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from rft.core.secret_urls import REDACTED
 from rft.core.spec import RunSpec
-from rft.platform.orders.tool_fields import MASK
 from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
@@ -33,7 +33,7 @@ SECRET = "s3cr3t"
 """In every secret of this module, and in nothing else."""
 HOOK_PATH = "/hook"
 QUERY = f"key={SECRET}-tool&v=2&{SECRET}bare=="
-SHOWN = f"key={MASK}&v={MASK}&{MASK}"
+SHOWN = f"key={REDACTED}&v={REDACTED}&{REDACTED}"
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}}
 
 
@@ -147,12 +147,12 @@ async def test_whoever_is_called_gets_the_whole_url_and_nothing_else_has_its_sec
 
     made = await caller.post("/tools", tool)
     assert made["server_url"] == f"{customer.tool_url}?{SHOWN}"
-    assert made["callback_url"] == f"{customer.base_url}{HOOK_PATH}?sig={MASK}"
-    assert made["our_webhook_url"] == f"https://{MASK}@example.com/#{MASK}"
+    assert made["callback_url"] == f"{customer.base_url}{HOOK_PATH}?sig={REDACTED}"
+    assert made["our_webhook_url"] == f"https://{REDACTED}@example.com/#{REDACTED}"
     tested = await caller.post(f"/tools/{made['id']}/test", {"arguments": {"query": "x"}})
     assert tested["output"] == "called as /tool***", "what an endpoint repeats of its URL is redacted, too"
     judge = await caller.post("/graders", {"grader": grader})
-    assert judge["grader"]["url"] == f"{customer.grader_url}?token={MASK}"
+    assert judge["grader"]["url"] == f"{customer.grader_url}?token={REDACTED}"
     await caller.post(f"/graders/{judge['id']}/test", {"model_sample": "7"})
     await caller.post("/fine_tuning/alpha/graders/run", {"grader": grader, "model_sample": "7"})
     await caller.post("/fine_tuning/alpha/graders/validate", {"grader": a_formula(customer)})
@@ -180,7 +180,7 @@ async def test_whoever_is_called_gets_the_whole_url_and_nothing_else_has_its_sec
     assert refused["error"]["param"].startswith("method.reinforcement.tools[0]."), "as with headers: no mask is a value"
     assert await validate_job(job["id"], bench.context()) == "queued"
     regrade = await caller.post(f"/fine_tuning/jobs/{job['id']}/regrade", {"grader": grader})
-    assert regrade["grader"]["url"] == f"{customer.grader_url}?token={MASK}"
+    assert regrade["grader"]["url"] == f"{customer.grader_url}?token={REDACTED}"
 
     async with held_run(bench, job["id"]) as task:
         spec, secrets = told(bench, job["id"])
@@ -188,11 +188,11 @@ async def test_whoever_is_called_gets_the_whole_url_and_nothing_else_has_its_sec
         assert secrets.tool_urls == {"search": tool["server_url"]}
         assert secrets.callback_urls == {"search": tool["callback_url"]}
         assert secrets.grader_url == grader["url"]
-        change = {"server_url": f"{customer.tool_url}/?key={MASK}&more={SECRET}-more"}
+        change = {"server_url": f"{customer.tool_url}/?key={REDACTED}&more={SECRET}-more"}
         changed = await caller.post(f"/fine_tuning/jobs/{job['id']}/endpoints", {"tools": {"search": change}})
         shown = changed["method"]["reinforcement"]["tools"][0]
-        assert shown["server_url"] == f"{customer.tool_url}/?key={MASK}&more={MASK}"
-        elsewhere = {"grader": {"url": f"https://evil.example/?token={MASK}"}}
+        assert shown["server_url"] == f"{customer.tool_url}/?key={REDACTED}&more={REDACTED}"
+        elsewhere = {"grader": {"url": f"https://evil.example/?token={REDACTED}"}}
         refused = await caller.post(f"/fine_tuning/jobs/{job['id']}/endpoints", elsewhere, 400)
         assert refused["error"]["param"] == "grader.url", "what is kept goes where it went before"
         assert await task == "over"
@@ -216,16 +216,16 @@ async def test_a_registered_url_sent_back_as_it_is_shown_is_kept(
     path = f"/tools/{made['id']}"
     sent_back = {key: value for key, value in made.items() if key in tool}
     await caller.post(path, {**sent_back, "description": "Looks again."})
-    await caller.post(path, {"url": f"{customer.tool_url}?{MASK}&v=3&key={MASK.replace('*', '%2A')}"})
+    await caller.post(path, {"url": f"{customer.tool_url}?{REDACTED}&v=3&key={REDACTED.replace('*', '%2A')}"})
     (stored,) = await bench.all("select sealed from registrations where id = %s", made["id"])
     whole = json.loads(SecretBox.at(bench.settings.home).unseal_text(stored["sealed"]))
     assert whole["server_url"] == f"{customer.tool_url}?{SECRET}bare==&v=3&key={SECRET}-tool"
     assert {key: whole[key] for key in ("callback_url", "our_webhook_url")} == {
         key: tool[key] for key in ("callback_url", "our_webhook_url")
     }
-    for url in (f"https://evil.example/?key={MASK}", f"{customer.tool_url}?unknown={MASK}"):
+    for url in (f"https://evil.example/?key={REDACTED}", f"{customer.tool_url}?unknown={REDACTED}"):
         assert (await caller.post(path, {"server_url": url}, 400))["error"]["param"] == "server_url"
-    callback = {"callback_url": f"https://evil.example/?sig={MASK}"}
+    callback = {"callback_url": f"https://evil.example/?sig={REDACTED}"}
     assert (await caller.post(path, callback, 400))["error"]["param"] == "callback_url"
 
 

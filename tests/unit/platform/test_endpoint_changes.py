@@ -6,13 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from rft.core.base import JsonObject
+from rft.core.secret_urls import REDACTED
 from rft.core.spec import RunSecrets
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.endpoint_changes import ChangedMethod, changed, whole_method
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
-from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import Method
-from rft.platform.orders.tool_fields import MASK
 
 PARAMETERS = {"type": "object", "properties": {"headers": {"type": "string"}, "token": {"type": "string"}}}
 ENDPOINT = {"type": "endpoint", "name": "judge", "url": "https://g.example/grade", "headers": {"X-Key": "grader-key"}}
@@ -54,7 +54,7 @@ def ordered(grader: dict[str, Any] = ENDPOINT) -> Method:
 def change(body: dict[str, Any], method: Method | None = None) -> ChangedMethod:
     """As the service does it: from what is stored, with the sealed values put back."""
     method = method or ordered()
-    stored, secrets = masked_method(method), secrets_of(method)
+    stored, secrets = redacted_method(method), secrets_of(method)
     assert "Bearer old" not in str(stored)
     return changed(whole_method(stored, secrets), EndpointsChange.model_validate(body))
 
@@ -74,10 +74,10 @@ def test_nothing_else_of_the_order_changes() -> None:
     assert "url" not in (tool.model_extra or {}), "the address under its other name is gone"
     assert secrets_of(made.method).tool_headers == secrets_of(before).tool_headers
     assert secrets_of(made.method).tool_urls == {}, "an address without a query is no secret"
-    stored: Any = masked_method(before)
+    stored: Any = redacted_method(before)
     expected = {**stored["reinforcement"]["tools"][0], "server_url": "https://t.example/search"}
     del expected["url"]
-    after: Any = masked_method(made.method)
+    after: Any = redacted_method(made.method)
     assert after["reinforcement"]["tools"] == [expected, stored["reinforcement"]["tools"][1]]
     assert after["reinforcement"]["tools"][0]["parameters"] == PARAMETERS
     del after["reinforcement"]["tools"], stored["reinforcement"]["tools"]
@@ -90,7 +90,7 @@ def test_nothing_else_of_the_order_changes() -> None:
     ("headers", "kept"),
     [
         ({"Authorization": "Bearer new"}, {"Authorization": "Bearer new"}),
-        ({"Authorization": "Bearer new", "X-Team": MASK}, {"Authorization": "Bearer new", "X-Team": "a"}),
+        ({"Authorization": "Bearer new", "X-Team": REDACTED}, {"Authorization": "Bearer new", "X-Team": "a"}),
         (None, None),
         ({}, None),
     ],
@@ -135,7 +135,7 @@ def test_a_header_that_is_kept_goes_where_it_went_before() -> None:
     [
         ({"tools": {"serch": {"headers": None}}}, "tools.serch", "tool_not_found"),
         ({"grader": {"graders": {"quality": {"headers": None}}}}, "grader.graders.quality", "grader_not_found"),
-        ({"tools": {"cat": {"headers": {"A": MASK}}}}, "tools.cat.headers", "invalid_value"),
+        ({"tools": {"cat": {"headers": {"A": REDACTED}}}}, "tools.cat.headers", "invalid_value"),
     ],
 )
 def test_what_cannot_be_changed_is_named(body: dict[str, Any], param: str, code: str) -> None:
@@ -185,5 +185,5 @@ def test_callbacks_are_dropped_with_null_and_urls_are_told_without_their_secrets
     words = [field.words for field in made.fields]
     assert words == [
         "tool 'cat' is sent no callbacks",
-        f"the url of tool 'search' is https://t.example/search?key={MASK}",
+        f"the url of tool 'search' is https://t.example/search?key={REDACTED}",
     ]

@@ -18,7 +18,7 @@ from rft.core.errors import RftError
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.orders.grader_sources import refuse_bad_sources
-from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import JobCreate
 from rft.platform.registry.resolution import validated
 from rft.platform.rehearsals.planning import to_plan, to_spec
@@ -75,7 +75,7 @@ async def _run(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehears
         id=f"rehearsal-{secrets.token_hex(12)}",
         model=order.model,
         training_file=order.training_file,
-        method=masked_method(order.method),
+        method=redacted_method(order.method),
         secrets=None,
         seed=0 if order.seed is None else order.seed,
         plan=plan,

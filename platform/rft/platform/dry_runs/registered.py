@@ -14,7 +14,7 @@ from rft.platform.dry_runs.service import grade_once, open_client, trace_of
 from rft.platform.jobs.run_spec import to_tool_server
 from rft.platform.orders.grader_specification import secrets_of_grader, to_grader_spec
 from rft.platform.orders.tool_schemas import Tool
-from rft.platform.registry.masks import whole_body
+from rft.platform.registry.redaction import whole_body
 from rft.platform.registry.repository import Kind, LastTest, Registration, RegistrationRepository
 from rft.platform.registry.resolution import validated
 from rft.platform.registry.schemas import GraderCreate, GraderTested, GraderTry, ToolTested, ToolTry, TriedAttempt

@@ -45,7 +45,7 @@ from rft.platform.orders.grader_specification import (
     to_judge,
     with_name,
 )
-from rft.platform.orders.redaction import masked
+from rft.platform.orders.redaction import redacted
 from rft.platform.orders.references import GraderReference
 from rft.platform.orders.response_format import to_response_format
 from rft.platform.registry.resolution import resolve_grader
@@ -100,7 +100,7 @@ async def validate_grader(services: Services, order: GraderValidate, *, key_id: 
     grader = with_name(await _resolved(services, order.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
-    shown = masked(grader.model_dump(mode="json", exclude_unset=True))
+    shown = redacted(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     return GraderValidated(grader=shown)
 

@@ -27,7 +27,7 @@ from rft.platform.orders.base_models import resolve_base
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.orders.probing import Target, find_doubtful
-from rft.platform.orders.redaction import masked_method, masked_request, secrets_of
+from rft.platform.orders.redaction import redacted_method, redacted_request, secrets_of
 from rft.platform.orders.schemas import JobCreate, JobOrder, Method
 from rft.platform.queue.messages import VALIDATE_JOB
 from rft.platform.registry.repository import RegistrationRepository
@@ -139,8 +139,8 @@ def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJ
         suffix=order.suffix or None,
         seed=secrets.randbelow(_GENERATED_SEEDS) if order.seed is None else order.seed,
         metadata=order.metadata,
-        method=masked_method(method),
-        request=masked_request(order),
+        method=redacted_method(method),
+        request=redacted_request(order),
         secrets=services.secret_box.seal(secrets_of(method)),
     )
 

@@ -12,9 +12,9 @@ from rft.core.spec import RunSecrets
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.orders.method_urls import with_grader_url, with_tool_urls
-from rft.platform.orders.redaction import masked
+from rft.platform.orders.redaction import redacted
 from rft.platform.orders.schemas import Method
-from rft.platform.registry.masks import refuse_masks, refuse_moved_secrets, unmasked
+from rft.platform.registry.redaction import refuse_moved_secrets, refuse_redacted, with_stored_secrets
 from rft.platform.registry.resolution import validated
 
 _ADDRESSES = ("server_url", "url", "callback_url")
@@ -137,18 +137,18 @@ def _no_endpoint(param: str, grader: JsonObject) -> BadRequest:
 def _applied(old: JsonObject, change: BaseModel, param: str) -> JsonObject:
     """One endpoint with what is new of it. Raises BadRequest."""
     new: JsonObject = change.model_dump(mode="json", exclude_unset=True, exclude={"graders"})
-    shown = cast("JsonObject", masked(old))
+    shown = cast("JsonObject", redacted(old))
     renamed = ("url", "server_url") if "server_url" in old and ("url" in new or "server_url" in new) else ()
     kept = {key: value for key, value in shown.items() if key not in renamed}
     if "server_url" in old and "url" in new:
         new["server_url"] = new.pop("url")
     wanted: JsonObject = {key: value for key, value in {**kept, **new}.items() if value is not None or key not in new}
     refuse_moved_secrets(wanted, old, param)
-    whole = cast("JsonObject", unmasked(wanted, old))
+    whole = cast("JsonObject", with_stored_secrets(wanted, old))
     if "parameters" in old:
         whole["parameters"] = old["parameters"]  # A property called `headers` is no secret.
     told = ("headers", "server_url", "callback_url", "url")
-    refuse_masks({key: whole[key] for key in told if key in whole}, param)
+    refuse_redacted({key: whole[key] for key in told if key in whole}, param)
     return whole
 
 

@@ -20,7 +20,7 @@ from rft.platform.jobs.service import find_job, found_job
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.probing import Target, find_doubtful
-from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import Method
 from rft.platform.registry.repository import RegistrationRepository
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
@@ -45,7 +45,7 @@ async def change_endpoints(services: Services, job_id: str, change: EndpointsCha
         _refuse_unchangeable(job)
         made = _changed(job, change, services.secret_box)
         await LifecycleRepository(uow.connection).change_endpoints(
-            job_id, Jsonb(masked_method(made.method)), services.secret_box.seal(secrets_of(made.method))
+            job_id, Jsonb(redacted_method(made.method)), services.secret_box.seal(secrets_of(made.method))
         )
         await _forget_registrations(uow, job_id, made)
         key = f"endpoints:{secrets.token_hex(8)}"

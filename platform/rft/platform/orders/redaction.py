@@ -6,12 +6,11 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.secret_urls import has_redacted, is_url_field, redact_url, with_urls_of
+from rft.core.secret_urls import REDACTED, has_redacted, is_url_field, redact_url, with_urls_of
 from rft.core.spec import RunSecrets
 from rft.platform.orders.grader_specification import secrets_of_grader
 from rft.platform.orders.method_urls import secret_urls_of
 from rft.platform.orders.schemas import JobCreate, Method
-from rft.platform.orders.tool_fields import MASK
 
 _SECRET = frozenset({"headers", "authorization", "apikey", "xapikey", "token", "secret", "password"})
 """Names in lower case, dashes and underscores left out. Only `headers` is a field we know; the others are kept and
@@ -25,37 +24,37 @@ def is_secret(name: str, value: JsonValue, within: str = "") -> bool:
     return name.lower().replace("_", "").replace("-", "") in _SECRET
 
 
-def masked(value: JsonValue, within: str = "") -> JsonValue:
+def redacted(value: JsonValue, within: str = "") -> JsonValue:
     """The same document with every header value, URL's query value and secret redacted, however deep it lies."""
     match value:
         case dict():
             return {key: _shown(key, entry, within) for key, entry in value.items()}
         case list():
-            return [masked(entry) for entry in value]
+            return [redacted(entry) for entry in value]
         case _:
             return value
 
 
 def _shown(key: str, value: JsonValue, within: str) -> JsonValue:
     if is_secret(key, value, within):
-        return _blotted(value)
-    return redact_url(value) if isinstance(value, str) and is_url_field(key) else masked(value, key)
+        return _redacted_value(value)
+    return redact_url(value) if isinstance(value, str) and is_url_field(key) else redacted(value, key)
 
 
-def _blotted(value: JsonValue) -> JsonValue:
+def _redacted_value(value: JsonValue) -> JsonValue:
     match value:
         case dict():
-            return {key: _blotted(entry) for key, entry in value.items()}
+            return {key: _redacted_value(entry) for key, entry in value.items()}
         case list():
-            return [_blotted(entry) for entry in value]
+            return [_redacted_value(entry) for entry in value]
         case None:
             return None
         case _:
-            return MASK
+            return REDACTED
 
 
-def masks(value: JsonValue, path: str = "", within: str = "") -> Iterator[str]:
-    """Paths of the secrets in whose place the mask stands."""
+def redacted_paths(value: JsonValue, path: str = "", within: str = "") -> Iterator[str]:
+    """Paths of the secrets that are redacted."""
     match value:
         case dict():
             for key, entry in value.items():
@@ -63,52 +62,52 @@ def masks(value: JsonValue, path: str = "", within: str = "") -> Iterator[str]:
                 if isinstance(entry, str) and is_url_field(key):
                     yield from (here,) if has_redacted(entry) else ()
                 elif not is_secret(key, entry, within):
-                    yield from masks(entry, here, key)
-                elif _has_mask(entry):
+                    yield from redacted_paths(entry, here, key)
+                elif _is_redacted(entry):
                     yield here
         case list():
             for index, entry in enumerate(value):
-                yield from masks(entry, f"{path}[{index}]")
+                yield from redacted_paths(entry, f"{path}[{index}]")
         case _:
             return
 
 
-def _has_mask(value: JsonValue) -> bool:
+def _is_redacted(value: JsonValue) -> bool:
     match value:
         case dict():
-            return any(_has_mask(entry) for entry in value.values())
+            return any(_is_redacted(entry) for entry in value.values())
         case list():
-            return any(_has_mask(entry) for entry in value)
+            return any(_is_redacted(entry) for entry in value)
         case _:
-            return value == MASK
+            return value == REDACTED
 
 
-def masked_method(method: Method) -> JsonObject:
-    """The method as the customer wrote it, masked; hyperparameters and response_format filled with their defaults."""
+def redacted_method(method: Method) -> JsonObject:
+    """The method as the customer wrote it, redacted; hyperparameters and response_format filled with their defaults."""
     written = method.model_dump(mode="json", exclude_unset=True)
     reinforcement = written["reinforcement"]
     reinforcement["hyperparameters"] = method.reinforcement.hyperparameters.model_dump(mode="json")
     reinforcement.setdefault("response_format", None)
-    return masked_stored(written)
+    return redacted_stored(written)
 
 
-def masked_stored(method: JsonObject) -> JsonObject:
-    """The method as a document, masked. What is masked already stays as it is."""
-    document = masked(method)
-    assert isinstance(document, dict), "masking keeps the shape"
+def redacted_stored(method: JsonObject) -> JsonObject:
+    """The method as a document, redacted. What is redacted already stays as it is."""
+    document = redacted(method)
+    assert isinstance(document, dict), "redacting keeps the shape"
     return _with_schemas(document, method)
 
 
-def masked_request(body: JobCreate) -> JsonObject:
-    """The whole order, masked."""
+def redacted_request(body: JobCreate) -> JsonObject:
+    """The whole order, redacted."""
     written = body.model_dump(mode="json", exclude_unset=True)
-    document = masked(written)
-    assert isinstance(document, dict), "masking keeps the shape"
+    document = redacted(written)
+    assert isinstance(document, dict), "redacting keeps the shape"
     return {**document, "method": _with_schemas(cast(JsonObject, document["method"]), written["method"])}
 
 
 def _with_schemas(method: JsonObject, written: JsonObject) -> JsonObject:
-    """The masked method with its JSON Schemas as they were: a property called `headers` is no secret."""
+    """The redacted method with its JSON Schemas as they were: a property called `headers` is no secret."""
     shown, order = cast(JsonObject, method["reinforcement"]), cast(JsonObject, written["reinforcement"])
     if "response_format" in order:
         shown["response_format"] = order["response_format"]

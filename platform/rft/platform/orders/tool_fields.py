@@ -10,8 +10,6 @@ from rft.egress.endpoint import header_problem
 from rft.egress.guard import AddressPolicy, url_problem
 from rft.platform.api.wire import must_be, refuse_unless, refused_at
 
-MASK = REDACTED
-"""Stands for a header value, a value of a URL's query and whatever else is a secret, wherever a job is shown."""
 MAX_HEADERS = 64
 MAX_HEADER_CHARS = 8192
 MAX_URL_CHARS = 2048

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from rft.platform.orders.tool_schemas import Tool
-from rft.platform.registry.masks import shown_body
+from rft.platform.registry.redaction import shown_body
 from rft.platform.registry.repository import Registration, Seen
 from rft.platform.registry.schemas import GraderObject, HealthObject, ToolObject
 

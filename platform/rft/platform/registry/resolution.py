@@ -15,7 +15,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.references import GraderReference, ToolReference
 from rft.platform.orders.schemas import JobCreate, JobOrder, MethodOrder
-from rft.platform.registry.masks import refuse_masks, whole_body
+from rft.platform.registry.redaction import refuse_redacted, whole_body
 from rft.platform.registry.repository import Registration, RegistrationRepository, Use
 from rft.platform.registry.schemas import GraderCreate
 from rft.platform.store.secret_box import SecretBox
@@ -89,7 +89,7 @@ def _copied(
     param: str,
 ) -> JsonValue:
     if not isinstance(part, ToolReference | GraderReference):
-        refuse_masks(written, param)
+        refuse_redacted(written, param)
         return written
     kind = "tool" if isinstance(part, ToolReference) else "grader"
     found = named.get(part.id)

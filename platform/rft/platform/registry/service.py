@@ -11,15 +11,15 @@ from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_specification import refuse_without_judge
 from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
-from rft.platform.registry.masks import (
-    refuse_masks,
+from rft.platform.registry.objects import to_grader_object, to_tool_object
+from rft.platform.registry.redaction import (
     refuse_moved_secrets,
+    refuse_redacted,
     sealed_body,
     shown_body,
-    unmasked,
     whole_body,
+    with_stored_secrets,
 )
-from rft.platform.registry.objects import to_grader_object, to_tool_object
 from rft.platform.registry.repository import Kind, Registration, RegistrationRepository, Seen
 from rft.platform.registry.resolution import validated
 from rft.platform.registry.schemas import GraderCreate, GraderObject, RegistrationDeleted, ToolCreate, ToolObject
@@ -33,7 +33,7 @@ _PREFIXES: Mapping[Kind, str] = {"tool": TOOL_PREFIX, "grader": GRADER_PREFIX}
 async def create_tool(uow: UnitOfWork, box: SecretBox, order: ToolCreate) -> ToolObject:
     """Register a tool. Raises BadRequest."""
     body: JsonObject = order.model_dump(mode="json", exclude_unset=True)
-    refuse_masks(body)
+    refuse_redacted(body)
     row = await RegistrationRepository(uow.connection).insert(
         "tool", _new_id("tool"), shown_body(body), sealed_body(body, box)
     )
@@ -44,7 +44,7 @@ async def create_grader(uow: UnitOfWork, box: SecretBox, settings: Settings, ord
     """Register a grader. Raises BadRequest."""
     grader_id = _new_id("grader")
     body = _named(order.grader, settings, f"grader-{grader_id[-4:]}")
-    refuse_masks(body, "grader")
+    refuse_redacted(body, "grader")
     row = await RegistrationRepository(uow.connection).insert(
         "grader", grader_id, shown_body(body), sealed_body(body, box)
     )
@@ -63,8 +63,8 @@ async def update_tool(uow: UnitOfWork, box: SecretBox, tool_id: str, changes: Js
     wanted: JsonObject = {key: value for key, value in {**left, **changes}.items() if value is not None}
     checked: JsonObject = validated(ToolCreate, wanted).model_dump(mode="json", exclude_unset=True)
     refuse_moved_secrets(checked, old)
-    body = cast("JsonObject", unmasked(checked, old))
-    refuse_masks(body)
+    body = cast("JsonObject", with_stored_secrets(checked, old))
+    refuse_redacted(body)
     changed = await stored.update(tool_id, shown_body(body), sealed_body(body, box))
     return to_tool_object(changed, (await stored.seen("tool", [tool_id])).get(tool_id))
 
@@ -77,8 +77,8 @@ async def update_grader(
     row = found(await stored.lock("grader", grader_id), "grader", grader_id)
     wanted, old = _named(order.grader, settings, str(row.body["name"])), whole_body(row, box)
     refuse_moved_secrets(wanted, old, "grader")
-    body = cast("JsonObject", unmasked(wanted, old))
-    refuse_masks(body, "grader")
+    body = cast("JsonObject", with_stored_secrets(wanted, old))
+    refuse_redacted(body, "grader")
     changed = await stored.update(grader_id, shown_body(body), sealed_body(body, box))
     return to_grader_object(changed, (await stored.seen("grader", [grader_id])).get(grader_id))
 

@@ -15,8 +15,8 @@ from rft.core.secret_urls import with_urls_of
 from rft.core.spec import RunSecrets
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.method_urls import secret_urls_of
-from rft.platform.orders.redaction import masked, masked_stored
-from rft.platform.registry.masks import shown_body
+from rft.platform.orders.redaction import redacted, redacted_stored
+from rft.platform.registry.redaction import shown_body
 from rft.platform.registry.stored_url_repository import StoredUrlRepository, StoredUrls, Table
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
@@ -51,12 +51,12 @@ async def _seal(connection: AsyncConnection[TupleRow], box: SecretBox, table: Ta
         await rows.set_document(table, row.id, shown_body(row.document))
         return True
     if table is Table.REHEARSALS and row.secrets is None:
-        await rows.set_rehearsal(row.id, masked_stored(row.document), None)  # One that is over needs none any more.
+        await rows.set_rehearsal(row.id, redacted_stored(row.document), None)  # One that is over needs none any more.
         return True
     secrets = _sealed(box, row)
     if secrets is None:
         return False
-    method = masked_stored(row.document)
+    method = redacted_stored(row.document)
     if table is Table.REHEARSALS:
         await rows.set_rehearsal(row.id, method, secrets)
     else:
@@ -66,10 +66,10 @@ async def _seal(connection: AsyncConnection[TupleRow], box: SecretBox, table: Ta
 
 
 def _shown_request(request: JsonObject) -> JsonObject:
-    shown = cast("JsonObject", masked(request))
+    shown = cast("JsonObject", redacted(request))
     ordered = request.get("method")
     is_method = isinstance(ordered, dict) and "reinforcement" in ordered
-    return {**shown, "method": masked_stored(cast("JsonObject", ordered))} if is_method else shown
+    return {**shown, "method": redacted_stored(cast("JsonObject", ordered))} if is_method else shown
 
 
 def _sealed(box: SecretBox, row: StoredUrls) -> bytes | None:

@@ -20,7 +20,7 @@ from rft.platform.orders.grader_specification import (
     with_name,
 )
 from rft.platform.orders.probing import refuse_unreachable
-from rft.platform.orders.redaction import masked
+from rft.platform.orders.redaction import redacted
 from rft.platform.registry.resolution import resolve_grader
 from rft.platform.regrades.objects import RegradeObject, to_regrade_object
 from rft.platform.regrades.repository import RegradeRepository, RegradeRow, Selection
@@ -42,7 +42,7 @@ async def create_regrade(services: Services, job_id: str, order: RegradeCreate) 
     await refuse_unreachable(grader_targets(wished, _PARAM), services.settings)
     id_ = public_id("regrade-", secrets.token_bytes(24))
     grader = with_name(wished, f"grader-{id_[-4:]}")
-    shown = masked(grader.model_dump(mode="json", exclude_unset=True))
+    shown = redacted(grader.model_dump(mode="json", exclude_unset=True))
     assert isinstance(shown, dict), "masking keeps the shape"
     wanted = Selection(split=order.split, steps=None if order.steps is None else tuple(order.steps), limit=order.limit)
     asked_at = time.monotonic()

@@ -11,7 +11,7 @@ from rft.platform.jobs.creation import GRADER, check_files, endpoint_targets
 from rft.platform.jobs.order_checks import refuse_undescribed_tools
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.probing import refuse_unreachable
-from rft.platform.orders.redaction import masked_method, secrets_of
+from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import JobCreate
 from rft.platform.queue.messages import REHEARSE
 from rft.platform.registry.resolution import resolve_order
@@ -40,7 +40,7 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
         id=public_id("rehearsal-", secrets.token_bytes(24)),
         model=order.model,
         training_file=order.training_file,
-        method=masked_method(order.method),
+        method=redacted_method(order.method),
         secrets=services.secret_box.seal(secrets_of(order.method)),
         seed=secrets.randbelow(_GENERATED_SEEDS) if order.seed is None else order.seed,
         plan=to_plan(

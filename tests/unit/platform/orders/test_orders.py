@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
+from rft.core.secret_urls import REDACTED
 from rft.core.spec import Budgets, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
 from rft.platform.jobs.model_names import checkpoint_model_name, final_model_name, parse
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, to_run_spec
-from rft.platform.orders.redaction import masked, masked_method, masked_request, secrets_of
+from rft.platform.orders.redaction import redacted, redacted_method, redacted_request, secrets_of
 from rft.platform.orders.schemas import JobCreate
-from rft.platform.orders.tool_fields import MASK
 from rft.platform.settings import Settings
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 
@@ -55,8 +55,8 @@ def a_job(order: JobCreate) -> JobRow:
         suffix=None,
         seed=7,
         metadata=None,
-        method=masked_method(order.method),
-        request=masked_request(order),
+        method=redacted_method(order.method),
+        request=redacted_request(order),
         secrets=None,
         resolved=RESOLVED,
         error=None,
@@ -78,10 +78,10 @@ def settings(tmp_path: Path, **values: Any) -> Settings:
 
 def test_no_header_value_is_stored_in_the_clear() -> None:
     order = an_order()
-    for document in (masked_method(order.method), masked_request(order)):
+    for document in (redacted_method(order.method), redacted_request(order)):
         assert "s3cret" not in json.dumps(document)
-        assert MASK in json.dumps(document)
-    assert masked_request(order)["future"] == {"headers": {"Z": MASK}}
+        assert REDACTED in json.dumps(document)
+    assert redacted_request(order)["future"] == {"headers": {"Z": REDACTED}}
     assert secrets_of(order.method) == RunSecrets(
         tool_headers={"cat": {"K": "s3cret", "L": "s3cret"}}, grader_headers={"A": "s3cret"}
     )
@@ -94,7 +94,7 @@ def test_no_header_value_is_stored_in_the_clear() -> None:
     )
 )
 def test_masking_changes_nothing_but_headers_and_what_is_called_a_secret(document: Any) -> None:
-    assert masked(document) == document or re.search(
+    assert redacted(document) == document or re.search(
         "headers|authorization|key|token|secret|password", json.dumps(document).lower()
     )
 

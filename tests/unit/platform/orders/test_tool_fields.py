@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from rft.core.messages import ToolSchema
-from rft.core.secret_urls import redact_url
+from rft.core.secret_urls import REDACTED, redact_url
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.run_spec import to_tool_server
-from rft.platform.orders.redaction import masked_method, masked_request
+from rft.platform.orders.redaction import redacted_method, redacted_request
 from rft.platform.orders.schemas import JobCreate, JobOrder
-from rft.platform.orders.tool_fields import MASK, MAX_URL_CHARS
+from rft.platform.orders.tool_fields import MAX_URL_CHARS
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.registry.resolution import bad_body
 from rft.platform.settings import Settings
@@ -130,12 +130,12 @@ def test_a_reference_says_nothing_but_its_id() -> None:
 def test_schemas_are_never_masked_and_headers_always_are() -> None:
     answer = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
     order = JobCreate.model_validate(body({**TOOL, "parameters": SCHEMA}, response_format=answer))
-    for method in (masked_method(order.method), masked_request(order)["method"]):
+    for method in (redacted_method(order.method), redacted_request(order)["method"]):
         shown: Any = method
         (tool,) = shown["reinforcement"]["tools"]
-        assert (tool["parameters"], tool["headers"]) == (SCHEMA, {"K": MASK})
+        assert (tool["parameters"], tool["headers"]) == (SCHEMA, {"K": REDACTED})
         assert shown["reinforcement"]["response_format"] == answer
-    assert JobCreate.model_validate(masked_request(order)).method.reinforcement.tools is not None
+    assert JobCreate.model_validate(redacted_request(order)).method.reinforcement.tools is not None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Registered bodies at rest: shown with masked secrets, sealed whole."""
+"""Registered bodies at rest: shown with redacted secrets, sealed whole."""
 
 import json
 from typing import cast
@@ -6,11 +6,10 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.secret_urls import has_redacted, is_url_field, redact_url, restore_url
+from rft.core.secret_urls import REDACTED, has_redacted, is_url_field, redact_url, restore_url
 from rft.egress.urls import BadUrl, parse_url
 from rft.platform.api.errors import ApiError, BadRequest
-from rft.platform.orders.redaction import is_secret, masked, masks
-from rft.platform.orders.tool_fields import MASK
+from rft.platform.orders.redaction import is_secret, redacted, redacted_paths
 from rft.platform.registry.repository import Registration
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 
@@ -19,7 +18,7 @@ _ADDRESSES = ("server_url", "url", "callback_url")
 
 def shown_body(body: JsonObject) -> JsonObject:
     """What may be stored in the clear and shown; a tool's JSON Schema is no secret, whatever its properties' names."""
-    shown = cast("JsonObject", masked(body))
+    shown = cast("JsonObject", redacted(body))
     return {**shown, "parameters": body["parameters"]} if "parameters" in body else shown
 
 
@@ -37,13 +36,13 @@ def whole_body(registration: Registration, box: SecretBox) -> JsonObject:
         raise ApiError(words, code="secrets_unreadable") from error
 
 
-def unmasked(new: JsonValue, stored: JsonValue, within: str = "") -> JsonValue:
-    """`new` with the stored value wherever it repeats a secret's mask, as a reply shown and sent back does."""
+def with_stored_secrets(new: JsonValue, stored: JsonValue, within: str = "") -> JsonValue:
+    """`new` with the stored value wherever it repeats a redacted secret, as a reply shown and sent back does."""
     match new, stored:
         case dict(), dict():
             return {key: _whole(key, value, stored, within) for key, value in new.items()}
         case list(), list() if len(new) == len(stored):
-            return [unmasked(value, other) for value, other in zip(new, stored, strict=True)]
+            return [with_stored_secrets(value, other) for value, other in zip(new, stored, strict=True)]
         case _:
             return new
 
@@ -54,7 +53,7 @@ def _whole(key: str, new: JsonValue, stored: JsonObject, within: str) -> JsonVal
     if isinstance(new, str) and is_url_field(key):
         known = _stored_url(key, stored)
         return new if known is None else restore_url(new, known)
-    return unmasked(new, stored.get(key), key)
+    return with_stored_secrets(new, stored.get(key), key)
 
 
 def _stored_url(key: str, stored: JsonObject) -> str | None:
@@ -70,25 +69,25 @@ def _refilled(new: JsonValue, stored: JsonValue) -> JsonValue:
         case list(), list() if len(new) == len(stored):
             return [_refilled(value, other) for value, other in zip(new, stored, strict=True)]
         case _:
-            return stored if new == MASK else new
+            return stored if new == REDACTED else new
 
 
-def refuse_masks(body: JsonValue, param: str = "") -> None:
-    """Raises BadRequest for a secret whose value is the mask: somebody sends back what a reply showed."""
-    path = next(masks(body, param), None)
+def refuse_redacted(body: JsonValue, param: str = "") -> None:
+    """Raises BadRequest for a secret that is redacted: somebody sends back what a reply showed."""
+    path = next(redacted_paths(body, param), None)
     if path is not None:
         words = f"Invalid '{path}': this is the mask that stands for a secret in replies, not the secret."
         raise BadRequest(words, param=path, code="invalid_value")
 
 
 def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> None:
-    """Raises BadRequest where masks stand for secrets that would now go to another server than before.
+    """Raises BadRequest where redacted values stand for secrets that would now go to another server than before.
 
     Otherwise whoever may change a registration could have its secrets sent to a server of his own.
     """
     match new, stored:
         case dict(), dict():
-            if _has_moved(new, stored) and (path := next(masks({"headers": new.get("headers")}, param), None)):
+            if _has_moved(new, stored) and (path := next(redacted_paths({"headers": new.get("headers")}, param), None)):
                 words = (
                     f"Invalid '{path}': the address is another server's now; give the headers again with their values,"
                     " or null to send none."
