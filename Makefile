@@ -10,7 +10,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check format test demo web bench-demo bench-gateway bench-api bench-faults clean
+.PHONY: help install check format test test-fast test-slow demo web bench-demo bench-gateway bench-api bench-faults clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -33,6 +33,12 @@ check: install ## formatting, lint, types, import contracts, architecture
 
 test: install ## every test; JOBS=1 for one after the other
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
+
+test-fast: install ## what needs no server: unit and architecture
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests/architecture tests/unit
+
+test-slow: install ## only what takes more than ten seconds each: whole platforms and training runs
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m slow tests
 
 format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .

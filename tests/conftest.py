@@ -1,8 +1,12 @@
 """For all tests."""
 
+import gc
 import signal
 
 from hypothesis import settings
+
+# Importing all tests makes a million objects that stay: nobody need look through them for garbage, now or later.
+gc.disable()
 
 # Whoever runs us in the background may have us ignore Ctrl-C, and every process that we start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -13,3 +17,8 @@ settings.register_profile("patient", deadline=None, print_blob=True)
 # A longer look for counterexamples: pytest --hypothesis-profile=thorough tests/unit
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=500)
 settings.load_profile("patient")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

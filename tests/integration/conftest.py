@@ -1,11 +1,10 @@
-"""One embedded Postgres and one embedded Valkey for all integration tests; a fresh, empty database per test."""
+"""One embedded Postgres and one embedded Valkey for all integration tests; an empty database per test."""
 
 import asyncio
 import itertools
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,6 +15,7 @@ from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.store.migrations import migrate
+from tests.integration.emptied_database import EmptiedDatabase
 
 _numbers = itertools.count(1)
 _WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -49,21 +49,16 @@ def postgres_url(postgres: EmbeddedPostgres) -> str:
     return postgres.url("postgres")
 
 
-@contextmanager
-def _copy_of(template: str, postgres: EmbeddedPostgres) -> Generator[str]:
-    name = f"test_{next(_numbers)}"
-    create = sql.SQL("create database {} template {} strategy file_copy")
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
-        yield postgres.url(name)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-
-
 @pytest.fixture
 def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """libpq URL of a new, empty database that goes away after the test."""
-    with _copy_of("template0", postgres) as url:
-        yield url
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("create database {} template template0 strategy file_copy").format(sql.Identifier(name))
+        )
+        yield postgres.url(name)
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 @pytest.fixture(scope="session")
@@ -76,10 +71,16 @@ def template_with_tables(postgres: EmbeddedPostgres) -> str:
     return "with_tables"
 
 
+@pytest.fixture(scope="session")
+def emptied_database(postgres: EmbeddedPostgres, template_with_tables: str) -> EmptiedDatabase:
+    """Where `migrated_url` comes from."""
+    return EmptiedDatabase(postgres, template_with_tables)
+
+
 @pytest.fixture
-def migrated_url(postgres: EmbeddedPostgres, template_with_tables: str) -> Iterator[str]:
-    """libpq URL of a new database with our tables that goes away after the test."""
-    with _copy_of(template_with_tables, postgres) as url:
+def migrated_url(emptied_database: EmptiedDatabase) -> Iterator[str]:
+    """libpq URL of a database with our tables and no rows; the next test's has another name."""
+    with emptied_database.lend() as url:
         yield url
 
 

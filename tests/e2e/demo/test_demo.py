@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from rft.starter.builder import build_starter
-from tests.e2e.finqa.quick_starter import PLAN
-
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 COLUMNS = 30
 
@@ -35,6 +32,9 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    from rft.starter.builder import build_starter
+    from tests.e2e.finqa.quick_starter import PLAN
+
     out = tmp_path_factory.mktemp("demo") / "a home with blanks"
     build_starter(out / "home" / "starter", seed=1, plan=PLAN)
     command = [sys.executable, ROOT / "examples" / "demo.py", "--quick", "--out", out, "--seed", "3"]

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePlanLine
 from tests.e2e.finqa.finqa_stack import Stack, read_rows
 from tests.integration.embedded.running_platform import RunningPlatform
@@ -54,6 +51,11 @@ def few_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def make_model(directory: Path, plans: list[tuple[dict[str, Any], str]]) -> None:
     """A model that is never asked: the oracle answers in its place, with its tokenizer."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from rft.starter.tokenizer import build_tokenizer
+
     tokenizer = build_tokenizer()
     torch.manual_seed(0)
     model = LlamaForCausalLM(

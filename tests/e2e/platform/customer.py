@@ -10,15 +10,15 @@ from typing import Any
 
 from openai import OpenAI
 
-from rft.starter.tokenizer import build_tokenizer
-from tests.unit.trainer.by_hand import tiny_model
-
 TERMINAL = ("succeeded", "failed", "cancelled")
 _PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
 def make_model(directory: Path) -> Path:
     """A tiny model with a chat template; what it says is up to the run's sampler, what it learns is not."""
+    from rft.starter.tokenizer import build_tokenizer
+    from tests.unit.trainer.by_hand import tiny_model
+
     tokenizer = build_tokenizer()
     tiny_model(tokenizer).save_pretrained(directory)
     tokenizer.save_pretrained(directory)

@@ -1,11 +1,13 @@
 """The API on a real socket, the official SDK's shortcuts, and the orders tests send."""
 
+import asyncio
 import io
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,27 @@ class Api:
     messages: ReceivedMessages
 
 
+class _PromptServer(uvicorn.Server):
+    """Stops when it is told to, where uvicorn looks ten times a second whether it is to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if not await self.on_tick(0):
+            await self._told.wait()
+
+    def stop(self) -> None:
+        """From another thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop has ended by itself
+                self._loop.call_soon_threadsafe(self._told.set)
+
+
 class Served:
     """uvicorn in a thread of its own, so that it takes no signals and no loop from the test."""
 
@@ -62,7 +85,7 @@ class Served:
         self, settings: Settings, enqueue: Callable[[TaskMessage], None], *, web_assets: Path | None = None
     ) -> None:
         app = create_app(settings, enqueuer=enqueue, has_reconciler=False, web_assets=web_assets)
-        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
+        self._server = _PromptServer(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
@@ -77,7 +100,7 @@ class Served:
         return self._socket.getsockname()[1]
 
     def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
+        self._server.stop()
         self._thread.join(30)
         self._socket.close()
         assert not self._thread.is_alive()
