@@ -6,7 +6,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
@@ -21,7 +22,15 @@ expect.set_options(timeout=60_000)  # a busy machine is slow, and what never com
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of pages on the loop of the one browser."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]:
     """An empty platform that serves the dashboard."""
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
@@ -38,16 +47,23 @@ def watch(platform: Platform) -> Watch:
     return Watch(home=platform.url)
 
 
-@pytest.fixture
-async def page(watch: Watch) -> AsyncIterator[Page]:
-    """A browser page; errors on its console fail the test."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all pages of a worker."""
     browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser_path is None:
         pytest.skip("no chromium on this machine")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=browser_path)
-        page = await browser.new_page(viewport={"width": 1360, "height": 900})
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser, watch: Watch) -> AsyncIterator[Page]:
+    """A page that shares no cookies, storage or cache with another test's; errors on its console fail the test."""
+    async with await browser.new_context(viewport={"width": 1360, "height": 900}) as context:
+        page = await context.new_page()
         watch.attach(page)
         yield page
-        await browser.close()
     assert watch.unexpected() == []

@@ -1,6 +1,7 @@
 """A worker's surroundings: settings, database, files, jobs, and what the scripted trainer is to do."""
 
 import json
+import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -47,6 +48,7 @@ class Workbench:
     database: Database
     enqueued: list[TaskMessage] = field(default_factory=list[TaskMessage])
     changed_settings: dict[str, object] = field(default_factory=dict[str, object])
+    _read: tuple[object, Settings] | None = field(default=None, init=False)
 
     @property
     def environment(self) -> dict[str, object]:
@@ -64,8 +66,11 @@ class Workbench:
 
     @property
     def settings(self) -> Settings:
-        """The same, read."""
-        return Settings.model_validate(self.environment)
+        """The same, read: anew once they have changed."""
+        given = (self.environment, dict(os.environ))
+        if self._read is None or self._read[0] != given:
+            self._read = (given, Settings.model_validate(self.environment))
+        return self._read[1]
 
     @property
     def control(self) -> Path:
