@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from rft.core import run_layout
 from rft.core.events import EventLine
 from rft.core.graders import EndpointGrader
 from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer
+from tests.e2e.trainer.trainer_process import ForkedProcess, TrainerProcess, start_process
 
 Score = Callable[[str], Any]
 
@@ -218,19 +217,17 @@ class Trainer:
     """One trainer process over a run directory."""
 
     run_dir: Path
-    process: subprocess.Popen[bytes]
+    process: TrainerProcess
 
     @classmethod
     def start(cls, run_dir: Path, secrets: RunSecrets | None = None) -> "Trainer":
-        with (run_dir / run_layout.LOG).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rft.trainer", str(run_dir)], stdin=subprocess.PIPE, stdout=log, stderr=log,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(secrets.model_dump_json().encode() if secrets else b"")
-        process.stdin.close()
-        return cls(run_dir, process)
+        """A fork of a process that has imported everything."""
+        return cls(run_dir, ForkedProcess(run_dir, secrets))
+
+    @classmethod
+    def start_anew(cls, run_dir: Path, secrets: RunSecrets | None = None) -> "Trainer":
+        """As the platform starts it: nothing is imported yet."""
+        return cls(run_dir, start_process(run_dir, secrets))
 
     def wait(self, timeout_s: float = 400) -> int:
         return self.process.wait(timeout_s)

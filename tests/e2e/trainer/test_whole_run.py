@@ -29,7 +29,7 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
 ) -> None:
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3)
     secrets = RunSecrets(tool_headers={"search": {"X-Key": "tool-secret"}}, grader_headers={"X-Key": "grader-secret"})
-    trainer = Trainer.start(run_dir, secrets)
+    trainer = Trainer.start_anew(run_dir, secrets)
     assert trainer.wait() == 0
     lines = events(run_dir)
     assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
@@ -101,7 +101,7 @@ def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_oth
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
     run_dir = write_run(tmp_path / "run", base_model, customer.url)
-    trainer = Trainer.start(run_dir)
+    trainer = Trainer.start_anew(run_dir)
     trainer.wait_for("run_started")
     trainer.signal(signal.SIGTERM)
     assert trainer.wait() == 0

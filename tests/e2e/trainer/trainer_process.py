@@ -1,0 +1,88 @@
+"""Trainers as processes of their own: started as the platform does, or forked from one that has imported torch.
+
+Importing takes the trainer as long as all else it does in most of these tests.
+"""
+
+import io
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from rft.core import run_layout
+from rft.core.spec import RunSecrets
+
+_forking = multiprocessing.get_context("forkserver")
+_forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
+
+
+class TrainerProcess(Protocol):
+    """What tests do with a trainer's process."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it lives."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended. Raises subprocess.TimeoutExpired."""
+        ...
+
+    def send_signal(self, sig: int, /) -> None:
+        """Nothing when it has ended."""
+        ...
+
+
+class ForkedProcess:
+    """A fork of a process that has imported the trainer."""
+
+    def __init__(self, run_dir: Path, secrets: RunSecrets | None) -> None:
+        text = secrets.model_dump_json() if secrets else ""
+        self._process = _forking.Process(target=_train, args=(run_dir, text))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        status = self._process.exitcode
+        if status is None:
+            raise subprocess.TimeoutExpired("trainer", timeout or 0.0)
+        return status
+
+    def send_signal(self, sig: int, /) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+
+def _train(run_dir: Path, secrets: str) -> None:
+    """In the fork: `python -m rft.trainer RUN_DIR`, secrets on its standard input, what it says in the log."""
+    from rft.trainer.__main__ import main
+
+    with (run_dir / run_layout.LOG).open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    sys.stdin = io.StringIO(secrets)
+    sys.exit(main([str(run_dir)]))
+
+
+def start_process(run_dir: Path, secrets: RunSecrets | None) -> TrainerProcess:
+    """As the platform starts it."""
+    with (run_dir / run_layout.LOG).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rft.trainer", str(run_dir)], stdin=subprocess.PIPE, stdout=log, stderr=log,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(secrets.model_dump_json().encode() if secrets else b"")
+    process.stdin.close()
+    return process
