@@ -57,22 +57,26 @@ class EmptiedDatabase:
     @contextmanager
     def lend(self) -> Generator[str]:
         """libpq URL of a database that has tables and no rows, as long as the context is open."""
-        # Whatever outlives a test knows an older name, which leads nowhere.
-        name = f"lent_{next(_names)}"
         with psycopg.connect(self._postgres.url("postgres"), autocommit=True) as connection:
-            if self._free is None:
-                create = sql.SQL("create database {} template {} strategy file_copy")
-                connection.execute(create.format(sql.Identifier(name), sql.Identifier(self._template)))
-            else:
-                rename = sql.SQL("alter database {} rename to {}")
-                connection.execute(rename.format(sql.Identifier(self._free), sql.Identifier(name)))
-                self._free = None
+            name, self._free = self._free or self._copy(connection), None
             yield self._postgres.url(name)
+            # Whatever outlives a test knows an older name, which leads nowhere.
+            next_name = f"lent_{next(_names)}"
             connection.execute(_ENDED, [name])
-            if self._is_empty_again(name):
+            with suppress(psycopg.errors.ObjectInUse):  # who came back at once is thrown out by the drop
+                rename = sql.SQL("alter database {} rename to {}")
+                connection.execute(rename.format(sql.Identifier(name), sql.Identifier(next_name)))
+                name = next_name
+            if name == next_name and self._is_empty_again(name):
                 self._free = name
             else:
                 connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+    def _copy(self, connection: psycopg.Connection) -> str:
+        name = f"lent_{next(_names)}"
+        create = sql.SQL("create database {} template {} strategy file_copy")
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(self._template)))
+        return name
 
     def _is_empty_again(self, name: str) -> bool:
         """Empty it; False for one that is not as the migrations left it, too large, or takes no connections."""
