@@ -1,5 +1,6 @@
 """A tiny random model with the starter's tokenizer."""
 
+import gc
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -16,6 +17,13 @@ from rft.starter.tokenizer import build_tokenizer
 from tests.unit.trainer.by_hand import tiny_model, trace_of
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_old_to_look_through() -> None:  # pyright: ignore[reportUnusedFunction]
+    """accelerate collects garbage at the beginning of every training: of earlier tests' objects only once."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
