@@ -44,9 +44,12 @@ def letter_share(text: str) -> float:
 class CustomerServer:
     """`/tool` echoes the query; `/grade` scores letters; `/grade/<manner>` misbehaves in that manner."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port`: 0 for any that is free."""
         self.calls: list[str] = []
-        """Paths that were called, in order; probes (GET) are not calls."""
+        """Paths that were called, in order and without their queries; probes (GET) are not calls."""
+        self.queries: list[str] = []
+        """Of the same calls."""
         self.bodies: list[dict[str, Any]] = []
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         """Path, headers by lower-case name, and raw body of each call."""
@@ -73,16 +76,18 @@ class CustomerServer:
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
                 body = json.loads(raw)
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                customer.received.append((self.path, headers, raw))
-                customer.calls.append(self.path)
+                path, _, query = self.path.partition("?")
+                customer.received.append((path, headers, raw))
+                customer.calls.append(path)
+                customer.queries.append(query)
                 customer.bodies.append(body)
                 if customer.delay_s:
                     time.sleep(customer.delay_s)
-                if self.path == "/tool" and customer.tool_key not in (None, headers.get("x-key")):
+                if path == "/tool" and customer.tool_key not in (None, headers.get("x-key")):
                     customer.turned_away.add(body["trace_id"])
                     self._send(401, b'{"detail": "token expired"}')
                     return
-                self._send(*customer.answer(self.path, body))
+                self._send(*customer.answer(path, body))
 
             def _send(self, status: int, body: bytes) -> None:
                 self.send_response(status)
@@ -101,7 +106,7 @@ class CustomerServer:
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """Callers that are killed in the middle of a call are part of these tests."""
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
         self._thread.start()

@@ -1,5 +1,7 @@
 """An endpoint goes away in the middle of a run: the job waits, no slot is lost, and the same step goes on."""
 
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +80,59 @@ def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     assert not server.turned_away & server.graded.keys()
     codes = [event.data.get("code") for event in events_of(client, job.id) if event.data]
     assert [code for code in codes if code in ("held", "endpoints_changed")] == ["held", "endpoints_changed"] * 2
+
+
+def test_an_order_whose_tool_is_not_up_yet_is_held_until_it_is_and_tells_nobody_its_secret(
+    client: OpenAI, server: CustomerServer, platform: RunningPlatform
+) -> None:
+    """It is accepted with a warning. Only the tool ever sees the secret of its URL."""
+    port, secret = free_port(), "s3cr3t-of-a-query"
+    tool = {"name": "search", "server_url": f"http://127.0.0.1:{port}/tool?v=2&key={secret}"}
+    job = launch(
+        client, server, train=rows(4), tools=[tool],
+        hyperparameters={"n_epochs": 1, "batch_size": 2, "compute_multiplier": 0.5},
+    )  # fmt: skip
+    warning = next(event for event in events_of(client, job.id) if (event.data or {}).get("code"))
+    assert (warning.level, warning.data["code"]) == ("warn", "endpoint_unreachable")
+    assert warning.data["params"] == ["method.reinforcement.tools[0].server_url"]
+    held: Any = wait_for(client, job.id, ("paused",))
+    assert (held.hold["endpoint"], held.hold["step"], held.is_pause_requested) == ("tool 'search'", 1, False)
+    assert [step["step"] for step in steps_of(client, job.id)] == [0]
+
+    late = CustomerServer(port)
+    try:
+        over = wait_for(client, job.id)
+    finally:
+        late.close()
+    assert over.status == "succeeded", over.error
+    assert [step["train"]["graded"] for step in steps_of(client, job.id)[1:]] == [BURST] * 2
+    events = events_of(client, job.id)
+    codes = [event.data.get("code") for event in events if event.data]
+    assert [code for code in codes if code in ("endpoint_unreachable", "held", "hold_ended")] == [
+        "endpoint_unreachable", "held", "hold_ended",
+    ]  # fmt: skip
+    assert late.calls
+    assert set(late.queries) == {f"v=2&key={secret}"}
+    told = [str(one.to_dict(warnings=False)) for one in (over, held, *events)]
+    for path in ("rollouts?limit=100", "endpoints", "steps?limit=100"):
+        told.append(str(client.get(f"/fine_tuning/jobs/{job.id}/{path}", cast_to=object)))
+    assert [text for text in (*told, platform.said()) if secret in text] == []
+    assert "tool?v=**********&key=**********" in told[0]
+    assert files_with(platform.home, secret) == []
+    assert files_with(platform.home, job.id), "what is asked of the files can be found in them"
+
+
+def free_port() -> int:
+    """Nobody listens there."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    """Those below it that hold the text: logs, run directories, what the database keeps there."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path) for path in found if text.encode() in path.read_bytes()]
 
 
 def change(client: OpenAI, job_id: str, tool: dict[str, Any]) -> None:

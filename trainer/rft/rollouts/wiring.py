@@ -5,7 +5,7 @@ A training run and a rehearsal are put together here alike.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rft.core.attempt import Attempt
@@ -85,6 +85,30 @@ async def open_connections(
 
     `limits`: others than those that follow from the specification.
     """
+    to_tools = await open_tool_connections(
+        spec,
+        secrets,
+        on_attempt=on_attempt,
+        on_change=on_change,
+        launch=launch,
+        open_rollouts=open_rollouts,
+        limits=limits,
+    )
+    grader, group_grader = _graders(spec, secrets, to_tools.client, on_attempt, on_change, launch)
+    return replace(to_tools, grader=grader, group_grader=group_grader)
+
+
+async def open_tool_connections(
+    spec: RunSpec,
+    secrets: RunSecrets,
+    *,
+    on_attempt: OnAttempt | None = None,
+    on_change: OnChange | None = None,
+    launch: int = 1,
+    open_rollouts: OpenRollouts | None = None,
+    limits: Limits | None = None,
+) -> CustomerConnections:
+    """The same without graders: for whoever grades nothing."""
     client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, limits=limits)
     tools = _tools(spec, secrets, client, on_attempt, on_change, launch, open_rollouts)
     # Where a service makes the calls, it tells the beginnings and ends, too.
@@ -95,13 +119,8 @@ async def open_connections(
             client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, open_rollouts=open_rollouts
         )
     )
-    grader, group_grader = _graders(spec, secrets, client, on_attempt, on_change, launch)
     return CustomerConnections(
-        client=client,
-        tools=tools,
-        grader=grader,
-        group_grader=group_grader,
-        host=host if host.has_hosts else None,
+        client=client, tools=tools, grader=None, group_grader=None, host=host if host.has_hosts else None
     )
 
 

@@ -21,13 +21,12 @@ def main(arguments: list[str]) -> int:
         return 2
     from pydantic import ValidationError
 
-    from rft.core.spec import RunSecrets
     from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
+    from rft.trainer.given_secrets import read_secrets
     from rft.trainer.run import DiskFull, RunDirectoryBusy, run
 
-    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
     try:
-        secrets = RunSecrets.model_validate_json(text) if text.strip() else RunSecrets()
+        secrets = read_secrets()
     except ValidationError:
         logging.error("standard input is not the JSON of the run's secrets")  # Never quoted: it may hold them.
         return 2

@@ -48,7 +48,7 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
     Raises DiskFull and OSError where the disk has no room: the run goes on from its last checkpoint once there is some.
     `on_loaded` is called once everything that trains is imported.
     """
-    with _only_trainer(run_dir):
+    with only_process(run_dir):
         events = EventWriter(run_dir / run_layout.EVENTS)
         loop_thread = LoopThread()
         previous = signal.signal(signal.SIGTERM, lambda number, frame: loop_thread.stop())
@@ -173,8 +173,8 @@ def valid_rows(run_dir: Path) -> list[DatasetRow]:
 
 
 @contextmanager
-def _only_trainer(run_dir: Path) -> Generator[None]:
-    """Hold the directory's lock; a predecessor that is dying gets some time."""
+def only_process(run_dir: Path) -> Generator[None]:
+    """Hold the directory's lock; a predecessor that is dying gets some time. Raises RunDirectoryBusy."""
     deadline_s = time.monotonic() + _LOCK_PATIENCE_S
     with (run_dir / run_layout.LOCK).open("ab") as lock:
         while True:

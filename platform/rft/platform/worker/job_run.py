@@ -30,6 +30,8 @@ from rft.scratch.disk import is_disk_full
 _LOG = logging.getLogger(__name__)
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
+_ENDED = ("over", "failed", "cancelled")
+"""Outcomes after which no trainer of this job is started again."""
 
 
 @dataclass(slots=True)
@@ -60,10 +62,13 @@ class JobRun:
         )
         async with self.beat:
             try:
-                return await self._launch_until_over()
+                outcome = await self._launch_until_over()
             except Cancelled:
                 await self._free_slot()
-                return "cancelled"
+                outcome = "cancelled"
+        if outcome in _ENDED:
+            await self._tell_left_open()
+        return outcome
 
     async def _launch_until_over(self) -> str:
         try:
@@ -83,6 +88,7 @@ class JobRun:
         launches = await self.beat.write(self._count_launch)
         self._is_counted = True
         if launches > self.context.settings.max_launches_without_progress:
+            await self._prepare_to_tell()
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
         try:
@@ -243,6 +249,23 @@ class JobRun:
         message = "The worker is shutting down; the job goes on from its last checkpoint when a worker is there"
         await add_event(connection, self.lease.id, message, level="warn", key=f"given-back:{self.lease.token}")
         await release(connection, self.lease, JobStatus.QUEUED)
+
+    async def _prepare_to_tell(self) -> None:
+        """While the lease stands: what is needed to tell which rollouts the trainer of a lost worker left open."""
+        if self.run is not None or not run_directory.has_open_rollouts(self.context.settings.runs_dir / self.lease.id):
+            return
+        try:
+            self.run = await Preparation(self.context, self.lease, self.beat).trainer_run()
+        except (CannotRun, OSError) as error:
+            _LOG.warning("%s: the ends of its rollouts cannot be told: %s", self.lease.id, error)
+
+    async def _tell_left_open(self) -> None:
+        """No trainer will come that could tell the ends of what a killed one left open. Changes nothing of the job."""
+        try:
+            if self.run is not None:
+                await self.run.tell_left_open()
+        except Exception:
+            _LOG.exception("%s: the ends of its rollouts were not told", self.lease.id)
 
     def _kill_trainer(self) -> None:
         if self.run is not None and self.run.child is not None:

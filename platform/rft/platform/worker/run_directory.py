@@ -56,6 +56,12 @@ def has_rows(folder: Path) -> bool:
     return (folder / run_layout.TRAIN_ROWS).exists()
 
 
+def has_open_rollouts(folder: Path) -> bool:
+    """Whether customers' servers may wait for the end of a rollout. Raises OSError."""
+    path = folder / run_layout.OPEN_ROLLOUTS
+    return path.exists() and path.stat().st_size > 0
+
+
 async def write_rows(folder: Path, train: AsyncIterator[bytes], valid: AsyncIterator[bytes] | None) -> None:
     """Both files of rows, the training rows last: they stand for both."""
     if valid is not None:

@@ -1,6 +1,7 @@
 """One attempt at a run: a trainer process over a run directory, watched until it is over."""
 
 import asyncio
+import logging
 import shutil
 import sys
 import time
@@ -16,6 +17,7 @@ from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import Settings
+from rft.platform.worker import run_directory
 from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
@@ -23,10 +25,13 @@ from rft.platform.worker.log_line import LogLine
 from rft.scratch.disk import EXIT_DISK_FULL
 from rft.scratch.folder import ScratchFolder, sweep
 
+_LOG = logging.getLogger(__name__)
 POLL_S = 0.2
 STARTER_LOG = "starter.log"
 _TEMPORARY = "rft-trainer-"
 _STARTER_BUILD = ".starter-build-"
+_TELLING_S = 90.0
+"""How long the ends of rollouts that a killed trainer left open may take: more than their teller gives itself."""
 
 
 class Ending(StrEnum):
@@ -130,6 +135,28 @@ class TrainerRun:
         finally:
             child.kill()
             await child.process.wait()
+
+    async def tell_left_open(self) -> None:
+        """The run is over: tell customers' servers the ends of what its killed trainer left open. Raises OSError."""
+        if not run_directory.has_open_rollouts(self.folder):
+            return
+        child = await launch(
+            [sys.executable, "-m", "rft.trainer.tell_left_open", str(self.folder)],
+            log=self.folder / run_layout.LOG,
+            stdin=self.secrets.model_dump_json().encode(),
+        )
+        give_up_at = time.monotonic() + _TELLING_S
+        try:
+            while child.returncode is None and time.monotonic() < give_up_at and not self.is_stopping():
+                await child.wait(POLL_S)
+        finally:
+            child.kill()
+            await child.process.wait()
+        if child.returncode != 0:
+            _LOG.warning(
+                "%s: not every end of a rollout was told: their teller %s", self.folder.name,
+                exit_in_words(child.returncode),
+            )  # fmt: skip
 
     async def drain(self) -> "Drained":
         """Store every complete line that is in the log now. The next lines are read while these are stored."""

@@ -1,0 +1,134 @@
+"""A job that is over tells customers' servers which rollouts its killed trainer left open; nothing else comes of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from rft.core import run_layout
+from rft.core.ids import trace_id
+from rft.platform.worker.run_job import run_job
+from rft.platform.worker.validate_job import validate_job
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
+from rft.testing.faults import Fault as HttpFault
+from rft.testing.faults import HttpAnswer, ReceivedCall
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.waiting import until
+from tests.integration.worker.scripted_trainer import Fault, Plan
+from tests.integration.worker.test_run_job import cancel
+from tests.integration.worker.workbench import Workbench
+
+HOST = "/host?key=s3cr3t-of-a-query"
+LEFT = [trace_id(uuid4()), trace_id(uuid4())]
+FOREVER = Fault(launch=0, step=2, how="hang")
+
+
+class Host(ScriptedEndpoint):
+    """Makes a machine for every rollout, and frees it when it hears of the end."""
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | HttpFault:
+        return HttpAnswer(200, b"{}") if call.path == "/host" else await super().answer(call)
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[LoopbackEndpoint]:
+    async with LoopbackEndpoint(Host(ScriptedTools({}), ScriptedGrader(0.5))) as endpoint:
+        yield endpoint
+
+
+async def job_with_host(bench: Workbench, host: LoopbackEndpoint) -> str:
+    tool = {"name": "search", "server_url": host.tool_url, "callback_url": host.base_url + HOST}
+    job_id = await bench.new_job(tools=[tool])
+    assert await validate_job(job_id, bench.context()) == "queued"
+    return job_id
+
+
+def heard(host: LoopbackEndpoint) -> list[dict[str, Any]]:
+    for call in host.endpoint.calls:
+        assert (call.path, call.query) == ("/host", HOST.partition("?")[2])
+        assert call.headers["authorization"] == "Bearer tool-secret-value"
+    return [json.loads(call.body) for call in host.endpoint.calls]
+
+
+def leave_open(bench: Workbench, job_id: str) -> None:
+    """As a trainer does that was killed after it had told their beginnings."""
+    journal = bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS
+    journal.write_text("".join(f"+{one}\n" for one in LEFT))
+
+
+def assert_told(bench: Workbench, job_id: str, host: LoopbackEndpoint) -> None:
+    ends = {"type": "rollout.ended", "outcome": "cancelled", "reward": None, "failure_code": None, "tools": ["search"]}
+    assert sorted(heard(host), key=lambda body: LEFT.index(body["trace_id"])) == [
+        {**ends, "trace_id": one, "job_id": job_id} for one in LEFT
+    ]
+    assert (bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
+
+
+async def test_after_a_cancelled_job_whose_trainer_had_to_be_killed(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(FOREVER,), is_deaf=True))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    leave_open(bench, job_id)
+    cancelled = await cancel(bench, job_id)
+    assert await task == "cancelled"
+    assert_told(bench, job_id, host)
+    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
+
+
+async def test_after_a_job_whose_trainer_died_too_often(bench: Workbench, host: LoopbackEndpoint) -> None:
+    bench.changed_settings["max_launches_without_progress"] = 1
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(Fault(launch=0, step=2, how="hold_kill"),)))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    leave_open(bench, job_id)
+    (bench.control / "go-on").touch()
+    assert await task == "failed"
+    assert_told(bench, job_id, host)
+
+
+async def test_after_a_job_that_fails_because_its_workers_died(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(FOREVER,)))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    task.cancel()  # Its trainer dies with it.
+    with suppress(asyncio.CancelledError):
+        await task
+    leave_open(bench, job_id)
+    query = "update jobs set lease_until = clock_timestamp(), launches_without_progress = 1000 where id = %s"
+    await bench.do(query, job_id)
+    assert await run_job(job_id, bench.context()) == "failed"
+    assert_told(bench, job_id, host)
+    assert (await bench.job(job_id))["error"]["code"] == "trainer_crashed"
+    assert len(bench.launches) == 1
+
+
+async def test_a_teller_that_fails_changes_nothing_of_the_ending(
+    bench: Workbench, host: LoopbackEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    job_id = await job_with_host(bench, host)
+    bench.plan(Plan(faults=(FOREVER,), is_deaf=True))
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "hanging").exists, "the trainer to hang")
+    leave_open(bench, job_id)
+    (bench.run_dir(job_id) / run_layout.SPEC).write_text("no specification")
+    await cancel(bench, job_id)
+    assert await task == "cancelled"
+    assert (await bench.job(job_id))["status"] == "cancelled"
+    assert heard(host) == []
+    assert "not every end of a rollout was told: their teller exited with status 2" in caplog.text
+    left = (bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS).read_text()
+    assert all(one in left for one in LEFT)
+
+
+async def test_a_job_without_open_rollouts_starts_nobody(bench: Workbench, host: LoopbackEndpoint) -> None:
+    job_id = await job_with_host(bench, host)
+    assert await run_job(job_id, bench.context()) == "over"
+    assert "tell_left_open" not in (bench.run_dir(job_id) / run_layout.LOG).read_text()
+    assert heard(host) == []
