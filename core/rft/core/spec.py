@@ -2,11 +2,12 @@
 
 from enum import StrEnum
 from math import ceil
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, model_validator
 
 from rft.core.base import Record
+from rft.core.egress_settings import EgressSettings
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
@@ -164,21 +165,12 @@ class RunSpec(Record):
     temperature: float = 1.0
     engine: str = Engine.TRANSFORMERS
     """An `Engine`, or `package.module:factory` of another sampler."""
-    max_calls_in_flight: int = 512
-    """Concurrent calls per endpoint."""
-    max_call_bytes: int = 1_000_000
-    max_reply_bytes: int = 1_000_000
-    """What one call may carry each way."""
+    egress: EgressSettings = EgressSettings()
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
     platform_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.25
     """A round of rollouts of which the platform itself lost a larger share is rolled out anew; after that, the run
     pauses."""
-    allow_loopback: bool = True
-    allow_cidrs: tuple[str, ...] = ()
-    """Private networks that tools and graders may live in."""
-    has_adaptive_limits: bool = False
-    """Whether calls in flight follow what each endpoint bears; otherwise `max_calls_in_flight` alone counts."""
     hold: HoldRule | None = None
     """None: rounds are used whatever share of them failed."""
     judge: JudgeServer | None = None
@@ -188,6 +180,16 @@ class RunSpec(Record):
     grader_gateway_url: str | None = None
     """A grader gateway service that grades; None: the trainer does it itself."""
     torch_threads: int = 2
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_earlier_release(cls, given: object) -> object:
+        """A `spec.json` from before 2026-11-22 has the egress settings beside the other fields."""
+        if not isinstance(given, dict):
+            return given
+        fields = dict(cast(dict[str, object], given))
+        egress = {name: fields.pop(name) for name in EgressSettings.model_fields if name in fields}
+        return fields | {"egress": egress} if egress else fields
 
 
 class RunSecrets(Record):

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from rft.core.attempt import Attempt
+from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
@@ -71,22 +72,20 @@ class EndpointClient:
     @classmethod
     def open(
         cls,
+        settings: EgressSettings | None = None,
         *,
         retry: RetryBudget | None = None,
-        max_calls_in_flight: int = 512,
-        allow_loopback: bool = True,
-        allow_cidrs: tuple[str, ...] = (),
         limits: Limits | None = None,
-        caps: SizeCaps | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         idempotency_scope: str | None = None,
     ) -> "EndpointClient":
-        """A client with its own connections, as a trainer process needs it. Limits are fixed unless given."""
-        http = HttpClient(AddressPolicy(allow_loopback=allow_loopback, allow_cidrs=allow_cidrs), caps=caps)
+        """A client with its own connections, as a trainer process needs it. `limits`: others than `settings` say."""
+        settings = settings or EgressSettings()
+        http = HttpClient(AddressPolicy.of(settings), caps=SizeCaps.of(settings))
         return cls(
             http,
-            limits=limits or Limits.fixed(max_calls_in_flight),
+            limits=limits or Limits.of(settings),
             retry=retry,
             signer=signer,
             on_attempt=on_attempt,

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from rft.core.egress_settings import EgressSettings
 from rft.egress.urls import BadUrl, parse_url
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -72,6 +73,11 @@ class AddressPolicy:
     """Whether addresses outside the allow-list need https."""
     ports: frozenset[int] | None = None
     """Ports endpoints may listen on; None for all."""
+
+    @classmethod
+    def of(cls, settings: EgressSettings) -> "AddressPolicy":
+        """What the operator lets through."""
+        return cls(allow_loopback=settings.allow_loopback, allow_cidrs=settings.allow_cidrs)
 
     @cached_property
     def allowed(self) -> tuple[Network, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rft.core.egress_settings import EgressSettings
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
 from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
 from rft.egress.endpoint import Endpoint, endpoint_key
@@ -58,6 +59,19 @@ class Limits:
             return limiter
 
         return cls(make)
+
+    @classmethod
+    def of(
+        cls,
+        settings: EgressSettings,
+        *,
+        breaker: BreakerSettings | None = None,
+        on_change: Callable[[BreakerChange], None] | None = None,
+    ) -> "Limits":
+        """As the operator wants them: adaptive, or a fixed cap without a breaker."""
+        if not settings.has_adaptive_limits:
+            return cls.fixed(settings.max_calls_in_flight)
+        return cls.adaptive(settings.max_calls_in_flight, breaker=breaker, on_change=on_change)
 
     def limiter(self, endpoint: Endpoint, *, owner: str = "") -> Limiter:
         """The endpoint's limiter, with the endpoint's own caps taken over, until their owner lets go of them."""

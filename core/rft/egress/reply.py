@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.failure import FailureCode
 
 
@@ -44,3 +45,8 @@ class SizeCaps:
     request_bytes: int = 1_000_000
     reply_bytes: int = 1_000_000
     """Holds for the bytes on the wire and again after decompression."""
+
+    @classmethod
+    def of(cls, settings: EgressSettings) -> "SizeCaps":
+        """What the operator lets one call carry."""
+        return cls(request_bytes=settings.max_call_bytes, reply_bytes=settings.max_reply_bytes)

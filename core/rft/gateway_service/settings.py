@@ -3,6 +3,8 @@
 from pydantic import Field, IPvAnyNetwork, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from rft.core.egress_settings import EgressSettings
+
 
 class ServiceSettings(BaseSettings):
     """Read from `RFT_<NAME>`."""
@@ -29,3 +31,15 @@ class ServiceSettings(BaseSettings):
     """Private networks that tools and graders may live in, e.g. `["10.1.0.0/16"]`; there also without https. JSON."""
     log_level: str = "INFO"
     """Level of our own log lines."""
+
+    @property
+    def egress(self) -> EgressSettings:
+        """What holds for every call to a customer's endpoint."""
+        return EgressSettings(
+            max_calls_in_flight=self.max_calls_in_flight,
+            max_call_bytes=self.max_call_bytes,
+            max_reply_bytes=self.max_reply_bytes,
+            allow_loopback=self.allow_loopback,
+            allow_cidrs=tuple(str(network) for network in self.allow_cidrs),
+            has_adaptive_limits=self.has_adaptive_limits,
+        )

@@ -43,20 +43,11 @@ class SharedEgress:
     """One per service process and event loop."""
 
     def __init__(self, settings: ServiceSettings, *, caps: SizeCaps | None = None) -> None:
-        policy = AddressPolicy(
-            allow_loopback=settings.allow_loopback, allow_cidrs=tuple(str(cidr) for cidr in settings.allow_cidrs)
-        )
-        own_caps = SizeCaps(request_bytes=settings.max_call_bytes, reply_bytes=settings.max_reply_bytes)
-        self._http = HttpClient(policy, caps=caps or own_caps)
+        egress = settings.egress
+        self._http = HttpClient(AddressPolicy.of(egress), caps=caps or SizeCaps.of(egress))
         self._not_up: dict[str, BreakerChange] = {}
-        self._limits = (
-            Limits.adaptive(
-                settings.max_calls_in_flight,
-                breaker=BreakerSettings(max_open_s=settings.hold_max_s + _MARGIN_S),
-                on_change=self._note,
-            )
-            if settings.has_adaptive_limits
-            else Limits.fixed(settings.max_calls_in_flight)
+        self._limits = Limits.of(
+            egress, breaker=BreakerSettings(max_open_s=settings.hold_max_s + _MARGIN_S), on_change=self._note
         )
 
     def limits_of_job(self) -> JobLimits:

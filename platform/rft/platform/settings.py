@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, IPvAnyNetwork, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
 
 
@@ -153,6 +154,18 @@ class Settings(BaseSettings):
     def starter_dir(self) -> Path:
         """The built starter policy, as a Hugging Face model directory."""
         return self.home / "starter"
+
+    @property
+    def egress(self) -> EgressSettings:
+        """What holds for every call to a customer's endpoint."""
+        return EgressSettings(
+            max_calls_in_flight=self.max_calls_in_flight,
+            max_call_bytes=self.max_call_bytes,
+            max_reply_bytes=self.max_reply_bytes,
+            allow_loopback=self.allow_loopback,
+            allow_cidrs=tuple(str(network) for network in self.allow_cidrs),
+            has_adaptive_limits=self.has_adaptive_limits,
+        )
 
 
 class ClientSettings(BaseSettings):

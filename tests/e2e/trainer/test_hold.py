@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.events import AttemptsMade, HoldBegan, HoldEnded, RolloutDone, RunEnded, StepDone, TrainEvent
 from rft.core.failure import FailureCode, Stage
 from rft.core.spec import HoldRule, RetryBudget, RunSecrets, ToolServer
@@ -67,7 +68,7 @@ def test_an_outage_within_a_step_excludes_nothing(customer: Customer, base_model
     outage = Outage(customer, from_call=5)
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=2, group_size=16, valid_rows=0, retry=FAST_RETRY,
-        has_adaptive_limits=True, hold=HoldRule(),
+        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(),
     )  # fmt: skip
     trainer = Trainer.start(run_dir)
     trainer.wait_for("hold_began")
@@ -150,7 +151,7 @@ def test_a_held_run_that_is_stopped_ends_at_once_and_frees_what_its_rollouts_had
     tool = ToolServer(name="search", server_url=f"{customer.url}/tool", callback_url=f"{customer.url}/host")
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=1, group_size=16, valid_rows=0, retry=FAST_RETRY,
-        has_adaptive_limits=True, hold=HoldRule(), tools=(tool,),
+        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(), tools=(tool,),
     )  # fmt: skip
     trainer = Trainer.start(run_dir)
     trainer.wait_for("hold_began")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.events import AttemptsMade, HoldBegan, HoldEnded, RunEnded, StepDone
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader
@@ -110,7 +111,8 @@ def test_an_outage_behind_a_service_holds_the_run_and_excludes_nothing(
     outage = Outage(customer, from_call=5)
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=1, group_size=16, valid_rows=0,
-        retry=RetryBudget(max_retries=3, first_wait_s=0.05, max_wait_s=0.2), has_adaptive_limits=True, hold=HoldRule(),
+        retry=RetryBudget(max_retries=3, first_wait_s=0.05, max_wait_s=0.2),
+        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(),
         tool_gateway_url=services.tool_gateway_url, grader_gateway_url=services.grader_gateway_url,
     )  # fmt: skip
     trainer = Trainer.start(run_dir, SECRETS)

@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from rft.core import run_layout
+from rft.core.egress_settings import EgressSettings
 from rft.core.events import HoldBegan, RolloutDone, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
@@ -47,8 +48,8 @@ def gateways(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 def new_run(folder: Path, base_model: Path, url: str, gateways: dict[str, str]) -> Path:
     run_dir = write_run(
-        folder / "run", base_model, url, steps=STEPS, group_size=GROUP_SIZE, valid_rows=0, has_adaptive_limits=True,
-        hold=HoldRule(first_trial_s=0.5),
+        folder / "run", base_model, url, steps=STEPS, group_size=GROUP_SIZE, valid_rows=0,
+        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(first_trial_s=0.5),
     )  # fmt: skip
     rewrite(run_dir, gateways)
     return run_dir

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.spec import Hyperparameters, RunSpec, group_size, resolve
 
 hyperparameters = st.builds(
@@ -53,16 +54,24 @@ def test_values_out_of_the_contracts_range_are_refused(field: dict[str, object])
         Hyperparameters.model_validate(field)
 
 
+WRITTEN: dict[str, object] = {
+    "job_id": "ftjob-1",
+    "seed": 1,
+    "base_model": "m",
+    "model_name": "starter",
+    "hyperparameters": resolve(Hyperparameters(), train_rows=400),
+    "tools": [{"name": "search", "server_url": "http://127.0.0.1/tools"}],
+    "grader": {"type": "endpoint", "name": "g", "url": "http://127.0.0.1/grade"},
+}
+
+
 def test_a_spec_survives_the_disk() -> None:
-    spec = RunSpec.model_validate(
-        {
-            "job_id": "ftjob-1",
-            "seed": 1,
-            "base_model": "m",
-            "model_name": "starter",
-            "hyperparameters": resolve(Hyperparameters(), train_rows=400),
-            "tools": [{"name": "search", "server_url": "http://127.0.0.1/tools"}],
-            "grader": {"type": "endpoint", "name": "g", "url": "http://127.0.0.1/grade"},
-        }
-    )
+    spec = RunSpec.model_validate(WRITTEN)
     assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_spec_of_an_earlier_release_is_read() -> None:
+    earlier = {"max_calls_in_flight": 7, "allow_loopback": False, "allow_cidrs": ["10.1.0.0/16"]}
+    spec = RunSpec.model_validate(WRITTEN | earlier)
+    assert spec.egress == EgressSettings(max_calls_in_flight=7, allow_loopback=False, allow_cidrs=("10.1.0.0/16",))
+    assert spec == RunSpec.model_validate_json(spec.model_dump_json())

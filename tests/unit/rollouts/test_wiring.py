@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded
 from rft.core.failure import FailureCode, Stage
@@ -89,7 +90,7 @@ async def test_calls_are_signed_where_there_are_secrets() -> None:
 
 
 def test_the_runs_size_caps_hold_for_its_calls() -> None:
-    caps = open_client(spec(max_call_bytes=2_000, max_reply_bytes=3_000), RunSecrets()).http.caps
+    caps = open_client(spec(egress=EgressSettings(max_call_bytes=2_000, max_reply_bytes=3_000)), RunSecrets()).http.caps
     assert (caps.request_bytes, caps.reply_bytes) == (2_000, 3_000)
 
 
@@ -98,8 +99,10 @@ TOOL = Endpoint("search", Stage.TOOL, "http://127.0.0.1:9/tool")
 
 def test_limits_follow_the_endpoint_only_where_the_run_says_so() -> None:
     async def main() -> tuple[int, int]:
-        fixed = open_client(spec(max_calls_in_flight=7), RunSecrets()).limits.limiter(TOOL)
-        adaptive = open_client(spec(max_calls_in_flight=7, has_adaptive_limits=True), RunSecrets()).limits.limiter(TOOL)
+        fixed = open_client(spec(egress=EgressSettings(max_calls_in_flight=7)), RunSecrets()).limits.limiter(TOOL)
+        adaptive = open_client(
+            spec(egress=EgressSettings(max_calls_in_flight=7, has_adaptive_limits=True)), RunSecrets()
+        ).limits.limiter(TOOL)
         for limiter in (fixed, adaptive):
             for _ in range(30):
                 await limiter.enter()

@@ -124,8 +124,8 @@ def _called_part(grader: GraderSpec) -> GraderSpec:
 
 def _limits(spec: RunSpec) -> Limits:
     return Limits.adaptive(
-        spec.max_calls_in_flight,
-        window=AdaptiveSettings(start=_FIRST_LIMIT, largest=spec.max_calls_in_flight),
+        spec.egress.max_calls_in_flight,
+        window=AdaptiveSettings(start=_FIRST_LIMIT, largest=spec.egress.max_calls_in_flight),
         breaker=BreakerSettings(max_open_s=_MAX_OPEN_S),
     )
 

@@ -18,7 +18,6 @@ from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint import endpoint_key, mask
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import BreakerChange, Limits
-from rft.egress.reply import SizeCaps
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_grader, open_group_grader, refuse_bad_sources
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
@@ -133,22 +132,14 @@ def open_client(
     limits: Limits | None = None,
 ) -> EndpointClient:
     """The run's own connections and limits."""
+    breaker = BreakerSettings() if spec.hold is None else BreakerSettings(max_open_s=spec.hold.max_s + _MARGIN_S)
     return EndpointClient.open(
+        spec.egress,
         retry=spec.retry,
-        allow_loopback=spec.allow_loopback,
-        allow_cidrs=spec.allow_cidrs,
-        limits=limits or _limits(spec, on_change),
-        caps=SizeCaps(request_bytes=spec.max_call_bytes, reply_bytes=spec.max_reply_bytes),
+        limits=limits or Limits.of(spec.egress, breaker=breaker, on_change=on_change),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
     )
-
-
-def _limits(spec: RunSpec, on_change: OnChange | None) -> Limits:
-    if not spec.has_adaptive_limits:
-        return Limits.fixed(spec.max_calls_in_flight)
-    breaker = BreakerSettings() if spec.hold is None else BreakerSettings(max_open_s=spec.hold.max_s + _MARGIN_S)
-    return Limits.adaptive(spec.max_calls_in_flight, breaker=breaker, on_change=on_change)
 
 
 def _tools(

@@ -18,7 +18,7 @@ from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult, 
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
-from rft.egress.reply import SizeCaps
+from rft.egress.limits import Limits
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import open_grader, open_group_grader
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
@@ -155,15 +155,13 @@ async def open_client(
         added = await whole_run_secrets(connection, None, services.secret_box, settings)
     secrets = added.model_copy(update={"grader_headers": own.grader_headers, "part_headers": own.part_headers})
     client = EndpointClient.open(
+        settings.egress,
         retry=RetryBudget(
             max_retries=settings.max_retries,
             total_s=min(settings.retry_total_s, MAX_TOTAL_S),
             first_wait_s=settings.retry_first_wait_s,
         ),
-        max_calls_in_flight=settings.max_calls_in_flight,
-        caps=SizeCaps(request_bytes=settings.max_call_bytes, reply_bytes=settings.max_reply_bytes),
-        allow_loopback=settings.allow_loopback,
-        allow_cidrs=tuple(str(network) for network in settings.allow_cidrs),
+        limits=Limits.fixed(settings.max_calls_in_flight),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=on_attempt,
         idempotency_scope=idempotency_scope,

@@ -72,9 +72,7 @@ async def _probe(target: Target, settings: Settings) -> Failure | None:
         target.url,
         headers=target.headers,
         timeout_s=settings.probe_timeout_s,
-        policy=AddressPolicy(
-            allow_loopback=settings.allow_loopback, allow_cidrs=tuple(str(network) for network in settings.allow_cidrs)
-        ),
+        policy=AddressPolicy.of(settings.egress),
         stage=target.stage,
         name=target.name,
     )

@@ -114,7 +114,7 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
     assert spec.budgets == Budgets(max_tool_calls=200, max_tokens=99, max_turns=202, deadline_s=5.0)
     assert spec.lora == LoraSpec(rank=4, alpha=32, learning_rate=0.01)
     assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
-    assert (spec.retry.max_retries, spec.allow_loopback) == (1, False)
+    assert (spec.retry.max_retries, spec.egress.allow_loopback) == (1, False)
     assert "s3cret" not in spec.model_dump_json()
 
 
