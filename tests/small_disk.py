@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,3 +22,12 @@ def small_disk(folder: Path, *, megabytes: int) -> Generator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill_disk(folder: Path) -> Path:
+    """A file that takes all that is left of the disk, while others write to it as well."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+    return ballast

@@ -51,10 +51,14 @@ async def _on_database_down(_request: Request, error: Exception) -> JSONResponse
 
 
 def database_down(error: Exception) -> JSONResponse:
-    """The reply while the database is away, or all connections to it are in use."""
+    """The reply while the database is away or has no room, or all connections to it are in use."""
     if isinstance(error, NoFreeConnection):
         _LOG.error("too many requests at once: %s", error)
         return render(Unavailable("Too many requests at once; try again.", code="no_free_connection"))
+    if isinstance(error, psycopg.errors.DiskFull):
+        _LOG.error("the disk that holds the database is full: %s", error)
+        words = "The disk that holds the database is full: nothing can be stored until there is room. Nothing is lost."
+        return render(Unavailable(words, code="disk_full"))
     _LOG.error("the database does not answer: %r", error)
     return render(Unavailable("The database does not answer; try again.", code="database_unavailable"))
 

@@ -20,6 +20,7 @@ from rft.platform.embedded.process import wait_until
 from rft.platform.embedded.programs import Api, Worker, listen, reachable_address
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.settings import Settings
+from rft.scratch.disk import has_nothing_left
 
 Say = Callable[[str], None]
 _STOP_ORDER = ("worker", "api", "valkey", "postgres")
@@ -156,12 +157,19 @@ class Supervisor:
             lived_s = time.monotonic() - born
             pause_s = _FIRST_PAUSE_S if lived_s > _STABLE_S else pause_s
             self._say(f"{part.name} {_end_in_words(part.process)}; starting it again")
+            self._tell_full_disk()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             try:
                 await part.start()
             except (StartFailed, OSError) as problem:
                 self._say(f"{part.name}: {problem}")
+
+    def _tell_full_disk(self) -> None:
+        """What ends a server and keeps it from starting, in words."""
+        for folder in {self._home.path, self._home.server_root()}:
+            if has_nothing_left(folder):
+                self._say(f"the disk that holds {folder} is full; all goes on by itself once there is room")
 
     async def _stop_all(self) -> None:
         """Worker first, so that its trainer ends while all it needs is there; then API, broker, database."""

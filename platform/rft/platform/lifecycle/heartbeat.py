@@ -18,6 +18,7 @@ from rft.platform.store.database import Database
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
+DISK_OF_DATABASE_FULL = "the disk that holds the database is full"
 T = TypeVar("T")
 
 
@@ -41,6 +42,8 @@ class Heartbeat:
     """What the customer asks for, as of the last beat."""
     endpoints_version: int = 0
     """As of the last beat."""
+    is_disk_full: bool = False
+    """Whether the database had no room for the last beat or write."""
     _task: "asyncio.Task[None] | None" = None
 
     async def __aenter__(self) -> Self:
@@ -60,7 +63,8 @@ class Heartbeat:
         if self.is_cancelled:
             raise Cancelled(f"{self.lease.id} was cancelled")
         if self.is_lost:
-            raise LeaseLost(f"the lease {self.lease.token} of {self.lease.id} could not be kept")
+            why = f": {DISK_OF_DATABASE_FULL}" if self.is_disk_full else ""
+            raise LeaseLost(f"the lease {self.lease.token} of {self.lease.id} could not be kept{why}")
 
     async def write(self, work: Callable[[AsyncConnection[TupleRow]], Awaitable[T]]) -> T:
         """`work` in one transaction, tried again for as long as a lost database leaves us the lease.
@@ -71,9 +75,12 @@ class Heartbeat:
             self.check()
             try:
                 async with self.database.transaction() as connection:
-                    return await work(connection)
+                    done = await work(connection)
+                self.is_disk_full = False
+                return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, error)
+                words = self._in_words(error)
+                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, words)
                 await asyncio.sleep(_RETRY_S)
 
     async def _run(self) -> None:
@@ -81,7 +88,8 @@ class Heartbeat:
         while True:
             await asyncio.sleep(max(0.0, min(wait_s, self._left_s())))
             if self._left_s() <= 0:
-                return self._lose("the database could not be reached for too long")
+                away = "the database could not be reached for too long"
+                return self._lose(DISK_OF_DATABASE_FULL if self.is_disk_full else away)
             asked_at = time.monotonic()
             try:
                 async with asyncio.timeout(self._left_s()), self.database.connection() as connection:
@@ -93,10 +101,15 @@ class Heartbeat:
             except LeaseLost as error:
                 return self._lose(str(error))
             except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:
-                _LOG.warning("%s: heartbeat failed: %r", self.lease.id, error)
+                _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._in_words(error))
                 wait_s = min(_RETRY_S, self.every_s)
             else:
                 self.confirmed_at, wait_s = asked_at, self.every_s
+
+    def _in_words(self, error: Exception) -> str:
+        """Why the database took nothing; what was lacking before is forgotten."""
+        self.is_disk_full = isinstance(error, psycopg.errors.DiskFull)
+        return f"{DISK_OF_DATABASE_FULL}: {error}" if self.is_disk_full else repr(error)
 
     def _left_s(self) -> float:
         """Until which we may go on without word from the database: short of the lease's end, on our own clock."""

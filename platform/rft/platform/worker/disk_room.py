@@ -1,10 +1,13 @@
 """A job waits for room on the disk before each launch, and after one that ran out of it: no launch is used up."""
 
+import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
@@ -14,10 +17,12 @@ from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.records import JobHold
 from rft.platform.lifecycle.run_repository import RunRepository
+from rft.platform.store.database import Database
 from rft.scratch.disk import free_bytes
 
 DISK_FULL = "disk_full"
 DISK = "the disk of the runs"
+_TELL_AGAIN_S = 1.0
 _TRY_AGAIN_S = 60.0
 """After a launch that ran out of room: until then as much as a launch needs must have become free. Later a try is worth
 it all the same: what filled the disk may be gone, or may be a quota that nobody can ask for."""
@@ -69,6 +74,25 @@ async def go_on(connection: AsyncConnection[TupleRow], lease: Lease, *, held_s: 
     data: JsonObject = {"code": "hold_ended", "endpoint": DISK, "held_s": held_s}
     await add_event(connection, lease.id, message, data=data, key=f"{DISK_FULL}:{lease.token}:{at}:ended")
     await notify(connection, lease.id)
+
+
+async def tell_lost_for_room(database: Database, job_id: str, *, key: str, is_stopping: Callable[[], bool]) -> None:
+    """Tell a job that its lease was lost because its database had no room: once that has some, at most until we stop.
+
+    Written without a lease: whoever runs the job by then has another one, and this is no more than an event.
+    """
+    message = (
+        "The disk that holds the database was full, so that nothing could be stored: the worker gave the job up."
+        " It goes on from its last checkpoint when a worker is there"
+    )
+    while not is_stopping():
+        try:
+            async with database.transaction() as connection:
+                await add_event(connection, job_id, message, level="warn", data={"code": DISK_FULL}, key=key)
+                await notify(connection, job_id)
+            return
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            await asyncio.sleep(_TELL_AGAIN_S)
 
 
 def in_megabytes(size: int) -> str:

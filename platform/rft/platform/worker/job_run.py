@@ -21,7 +21,7 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker import run_directory
 from rft.platform.worker.context import WorkerContext
-from rft.platform.worker.disk_room import DiskRoom, go_on, hold_for_room
+from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, go_on, hold_for_room, tell_lost_for_room
 from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
@@ -60,12 +60,17 @@ class JobRun:
             confirmed_at=self.asked_at,
             on_lost=self._kill_trainer,
         )
-        async with self.beat:
-            try:
+        try:
+            async with self.beat:
                 outcome = await self._launch_until_over()
-            except Cancelled:
-                await self._free_slot()
-                outcome = "cancelled"
+        except Cancelled:
+            await self._free_slot()
+            outcome = "cancelled"
+        except LeaseLost:
+            if self.beat.is_disk_full:
+                key, is_stopping = f"{DISK_FULL}:{self.lease.token}:lost", self.context.is_stopping
+                await tell_lost_for_room(self.context.database, self.lease.id, key=key, is_stopping=is_stopping)
+            raise
         if outcome in _ENDED:
             await self._tell_left_open()
         return outcome

@@ -1,0 +1,53 @@
+"""`rft up` on a disk that fills up: callers and readers are told in words, and it goes on once there is room."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai import APIStatusError, OpenAI
+
+from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.small_disk import fill_disk, small_disk
+
+
+@pytest.fixture
+def platform(home: Path) -> Iterator[RunningPlatform]:
+    with small_disk(home, megabytes=120):
+        home.chmod(0o711)  # As `rft up` makes it: root's service user must get through.
+        running = RunningPlatform.start(home)
+        yield running
+        running.end()
+
+
+def registered(client: OpenAI, number: int) -> object:
+    """Stored in the database alone."""
+    body = {"name": f"tool-{number}", "server_url": "http://127.0.0.1:9/tool", "description": "x" * 4_000}
+    return client.post("/tools", body=body, cast_to=object)
+
+
+def test_a_full_disk_is_told_by_its_name(platform: RunningPlatform) -> None:
+    with platform.client() as client:
+        registered(client, 0)
+        ballast = fill_disk(platform.home)
+        number, refused = 1, None
+        while refused is None:  # Until the pages that the tables have are full, too.
+            try:
+                registered(client, number)
+                number += 1
+            except APIStatusError as error:
+                refused = error
+        assert (refused.status_code, refused.code) == (503, "disk_full")
+        assert "The disk that holds the database is full" in refused.message
+        assert int(refused.response.headers["retry-after"]) > 0
+        listed = len(client.get("/tools?limit=100", cast_to=object)["data"])  # pyright: ignore
+        assert listed == number, "what was stored can be read"
+
+        old = platform.child("worker")
+        os.kill(old.pid, signal.SIGKILL)
+        until(lambda: f"the disk that holds {platform.home} is full" in platform.said(), "the words")
+        ballast.unlink()
+        until(platform.is_healthy, "healthy")
+        registered(client, number)
+        until(lambda: platform.child("worker") != old, "another worker")
