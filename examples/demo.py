@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from demo_report import TEMPERATURES, best_step, in_words, make_report, table
+from demo_report import TEMPERATURES, best_step, make_report, sentences, table
 from openai import OpenAI
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -229,7 +229,7 @@ def main() -> None:
     )
     console.print(table(report))
     (args.out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-    for line in (*in_words(report), f"report: {args.out / 'report.json'}", f"see the run again: {again(home)}"):
+    for line in (*sentences(report), f"report: {args.out / 'report.json'}", f"see the run again: {again(home)}"):
         print(line)
 
 

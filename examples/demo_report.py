@@ -91,7 +91,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def in_words(report: dict[str, Any]) -> list[str]:
+def sentences(report: dict[str, Any]) -> list[str]:
     """What the table does not say, a line each."""
     codes = ", ".join(f"{count} {code}" for code, count in report["excluded_by_code"].items()) or "none"
     return [

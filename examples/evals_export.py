@@ -61,8 +61,8 @@ class Stop(Exception):
     code: the exit code.
     """
 
-    def __init__(self, code: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
 
@@ -174,7 +174,7 @@ def is_broken_off(error: Exception) -> bool:
     return is_of_http or isinstance(error, (openai.APIConnectionError, ValueError))
 
 
-def words_of(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """What went wrong, for people."""
     if isinstance(error, openai.APIStatusError):
         return f"{error.status_code} {error.message[:300]}"
@@ -197,7 +197,7 @@ class Service:
             try:
                 answer = call()
             except Exception as error:
-                message = self._screen.redact(f"{what}: {words_of(error)}")
+                message = self._screen.redact(f"{what}: {message_of(error)}")
                 status = error.status_code if isinstance(error, openai.APIStatusError) else None
                 if status is not None:
                     self._refuse(status, message)
@@ -626,13 +626,13 @@ def summary(folder: Folder, export: Export) -> list[str]:
     unfinished = [run for run, about in state.runs.items() if about["is"][0] not in FINAL]
     if unfinished:
         lines.append(f"{len(unfinished)} runs were not finished when they were read (the first: {unfinished[0]}).")
-    for words, things in (
+    for kind, things in (
         ("were deleted while or before they were read; what came of them is kept", state.gone),
         ("are files that the service hands out to nobody", state.refused),
         ("could not be fetched this time", export.failed),
     ):
         if things:
-            lines.append(f"{len(things)} {words}. The first: {next(iter(things.values()))}")
+            lines.append(f"{len(things)} {kind}. The first: {next(iter(things.values()))}")
     return lines
 
 
@@ -661,14 +661,14 @@ def main() -> int:
         folder = Folder(chosen.folder)
         client = openai.OpenAI(api_key=key, base_url=chosen.base_url, max_retries=0, timeout=chosen.timeout)
         export = Export(Service(client, screen), folder, screen, chosen.page_size)
-        code, words = 0, "Done."
+        code, message = 0, "Done."
         try:
             folder.verify(screen)
             export.run()
         except Stop as stop:
-            code, words = stop.code, str(stop)
+            code, message = stop.code, str(stop)
         except KeyboardInterrupt:
-            code, words = 130, "Interrupted. Run it again to go on."
+            code, message = 130, "Interrupted. Run it again to go on."
         document = manifest(folder.state, str(client.base_url), export.failed)
         document["is_complete"] &= code == 0
         folder.write("manifest.json", json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
@@ -681,10 +681,10 @@ def main() -> int:
     for line in summary(folder, export):
         screen.say(line)
     if code == 0 and export.failed:
-        code, words = 1, "Something lacks. Run it again."
+        code, message = 1, "Something lacks. Run it again."
     elif code == 0 and folder.state.refused:
-        code, words = 4, "Done but for the files that the service refuses."
-    screen.say(words)
+        code, message = 4, "Done but for the files that the service refuses."
+    screen.say(message)
     return code
 
 

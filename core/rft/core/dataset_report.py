@@ -74,8 +74,8 @@ class DatasetReport(Record):
     @property
     def count(self) -> str:
         """How many problems there are, in words, and how far the file was read."""
-        words = f"{self.problems:,} {'problem' if self.problems == 1 else 'problems'}"
-        return words if self.stopped_at_line is None else f"{words}, not read from line {self.stopped_at_line:,} on"
+        summary = f"{self.problems:,} {'problem' if self.problems == 1 else 'problems'}"
+        return summary if self.stopped_at_line is None else f"{summary}, not read from line {self.stopped_at_line:,} on"
 
 
 @dataclass(slots=True)
@@ -174,8 +174,8 @@ class DatasetCheck:
         """This line is no problem that is counted, but whoever lists them learns why they end here."""
         self._stopped_at = self._line
         if self.on_problem is not None:
-            words = f"not read, and neither is what follows: {self._problems:,} problems come before it"
-            self.on_problem(RowProblem(line=self._line, path="", reason=words))
+            message = f"not read, and neither is what follows: {self._problems:,} problems come before it"
+            self.on_problem(RowProblem(line=self._line, path="", reason=message))
 
     def _add(self, problem: RowProblem) -> None:
         self._problems += 1

@@ -32,7 +32,7 @@ _MERELY_NONE_OF_SEVERAL = (jsonschema_rs.ValidationErrorKind.AnyOf, jsonschema_r
 class Misfit:
     """What does not fit."""
 
-    words: str
+    message: str
     place: str
     """Where in the value, e.g. `rows[0].name`; empty for the whole of it."""
 
@@ -88,5 +88,5 @@ def _refuse_remote(uri: str) -> NoReturn:
 
 def _misfit(message: str, path: Iterable[str | int]) -> Misfit:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-    words = message if len(message) <= LONGEST_COMPLAINT else f"{message[:LONGEST_COMPLAINT]}..."
-    return Misfit(words, place)
+    shortened = message if len(message) <= LONGEST_COMPLAINT else f"{message[:LONGEST_COMPLAINT]}..."
+    return Misfit(shortened, place)

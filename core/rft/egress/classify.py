@@ -91,7 +91,7 @@ def is_surely_not_sent(error: BaseException) -> bool:
     return any(isinstance(cause, _NOT_SENT) for cause in _causes(error))
 
 
-def root_words(error: BaseException) -> str:
+def root_message(error: BaseException) -> str:
     """The innermost cause in words."""
     innermost = list(_causes(error))[-1]
     if isinstance(innermost, ssl.SSLCertVerificationError):
@@ -103,8 +103,8 @@ def root_words(error: BaseException) -> str:
         and type(innermost) is not ssl.SSLError
     ):
         return os.strerror(innermost.errno)
-    words = innermost.strerror if isinstance(innermost, OSError) and innermost.strerror else str(innermost)
-    return words or ("timed out" if isinstance(innermost, TimeoutError) else type(innermost).__name__)
+    message = innermost.strerror if isinstance(innermost, OSError) and innermost.strerror else str(innermost)
+    return message or ("timed out" if isinstance(innermost, TimeoutError) else type(innermost).__name__)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -134,7 +134,7 @@ def status_code(status: int) -> FailureCode | None:
     return FailureCode.UNEXPECTED_STATUS
 
 
-def status_words(status: int) -> str:
+def status_phrase(status: int) -> str:
     """`503 Service Unavailable`, or the bare number of a status nobody defined."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"

@@ -17,8 +17,8 @@ from httpx_aiohttp import AiohttpTransport
 from multidict import CIMultiDict
 
 from rft.core.failure import FailureCode
-from rft.egress.classify import exception_code, is_surely_not_sent, root_words, status_code, status_words
-from rft.egress.endpoint import HeaderList, blot, public_url
+from rft.egress.classify import exception_code, is_surely_not_sent, root_message, status_code, status_phrase
+from rft.egress.endpoint import HeaderList, public_url, redact
 from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
@@ -117,8 +117,8 @@ class HttpClient:
         if problem is not None:
             return AttemptFailure(FailureCode.BLOCKED_ADDRESS, problem, surely_not_sent=True)
         if len(body) > self.caps.request_bytes:
-            words = f"the call has {len(body):,} bytes, more than {self.caps.request_bytes:,}"
-            return AttemptFailure(FailureCode.OVERSIZE_REQUEST, words, surely_not_sent=True)
+            message = f"the call has {len(body):,} bytes, more than {self.caps.request_bytes:,}"
+            return AttemptFailure(FailureCode.OVERSIZE_REQUEST, message, surely_not_sent=True)
         started_s, chunks = time.perf_counter(), list[bytes]()
         try:
             async with asyncio.timeout(timeout_s):
@@ -132,13 +132,16 @@ class HttpClient:
                 finally:
                     await response.aclose()
         except _TooLarge as error:
-            words = f"answered with more than {cap:,} bytes"
+            message = f"answered with more than {cap:,} bytes"
             return AttemptFailure(
-                FailureCode.OVERSIZE_REPLY, words, status=error.status, received_bytes=error.told_bytes or _size(chunks)
+                FailureCode.OVERSIZE_REPLY,
+                message,
+                status=error.status,
+                received_bytes=error.told_bytes or _size(chunks),
             )
         except Undecodable as error:
-            words = f"answered with {error}"
-            return AttemptFailure(FailureCode.INVALID_REPLY, words, received_bytes=_size(chunks))
+            message = f"answered with {error}"
+            return AttemptFailure(FailureCode.INVALID_REPLY, message, received_bytes=_size(chunks))
         except Exception as error:
             return _failure(error, timeout_s, received_bytes=_size(chunks))
         return Reply(response.status_code, response.headers, reply_body, time.perf_counter() - started_s, secrets)
@@ -234,24 +237,24 @@ def _told(headers: httpx.Headers) -> tuple[int, str]:
 
 def _failure(error: Exception, timeout_s: float, *, received_bytes: int) -> AttemptFailure:
     code, not_sent = exception_code(error), is_surely_not_sent(error)
-    words = root_words(error)
+    cause = root_message(error)
     messages = {
-        FailureCode.BLOCKED_ADDRESS: f"may not be called: {words}",
-        FailureCode.CONNECT_ERROR: f"could not be reached ({words})",
-        FailureCode.TLS_ERROR: f"could not be reached securely ({words})",
-        FailureCode.CONNECTION_RESET: f"broke the connection before a whole reply was read ({words})",
+        FailureCode.BLOCKED_ADDRESS: f"may not be called: {cause}",
+        FailureCode.CONNECT_ERROR: f"could not be reached ({cause})",
+        FailureCode.TLS_ERROR: f"could not be reached securely ({cause})",
+        FailureCode.CONNECTION_RESET: f"broke the connection before a whole reply was read ({cause})",
         FailureCode.TIMEOUT: f"gave no whole reply within {timeout_s:.3g} s",
-        FailureCode.INVALID_REPLY: f"answered something that is not HTTP ({words})",
-        FailureCode.INTERNAL_ERROR: f"could not be called by us ({type(error).__name__}: {words})",
+        FailureCode.INVALID_REPLY: f"answered something that is not HTTP ({cause})",
+        FailureCode.INTERNAL_ERROR: f"could not be called by us ({type(error).__name__}: {cause})",
     }
-    message = messages.get(code, f"failed ({words})")
+    message = messages.get(code, f"failed ({cause})")
     return AttemptFailure(code, message, surely_not_sent=not_sent, received_bytes=received_bytes)
 
 
 def _status_message(reply: Reply) -> str:
-    words = f"answered {status_words(reply.status)}"
+    summary = f"answered {status_phrase(reply.status)}"
     if 300 <= reply.status <= 399 and (location := reply.headers.get("location")):
-        target = blot(public_url(location), reply.secrets)[:_SNIPPET_CHARS]
-        return f"{words} to {target}; redirects are not followed, register the final URL"
-    text = " ".join(blot(reply.body.decode(errors="replace"), reply.secrets).split())
-    return f"{words}: {text[:_SNIPPET_CHARS]}" if text else words
+        target = redact(public_url(location), reply.secrets)[:_SNIPPET_CHARS]
+        return f"{summary} to {target}; redirects are not followed, register the final URL"
+    text = " ".join(redact(reply.body.decode(errors="replace"), reply.secrets).split())
+    return f"{summary}: {text[:_SNIPPET_CHARS]}" if text else summary

@@ -67,7 +67,7 @@ class Endpoint:
     header_list: HeaderList = field(init=False, repr=False, compare=False)
     """`headers` and ours, ready to be sent."""
     secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """What `blot` takes out of everything that this endpoint says."""
+    """What `redact` takes out of everything that this endpoint says."""
 
     def __post_init__(self) -> None:
         if (problem := header_problem(self.headers)) is not None:
@@ -168,16 +168,16 @@ def _parts(value: str) -> Iterator[str]:
             yield from (plain, plain.partition(":")[2])
 
 
-def blot(text: str, secrets: Sequence[str]) -> str:
-    """The text without these secrets. To be done before a text is cut: half a key is shown by no mask."""
+def redact(text: str, secrets: Sequence[str]) -> str:
+    """The text without these secrets. To be done before a text is cut: half a key is not recognised."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
-def mask(text: str, headers: Mapping[str, str], *urls: str) -> str:
+def redact_secrets_of(text: str, headers: Mapping[str, str], *urls: str) -> str:
     """The text without the secrets of these headers, every word of one such as a bearer token, and of these URLs."""
-    return blot(text, secrets_of(headers, *urls))
+    return redact(text, secrets_of(headers, *urls))
 
 
 _HARMLESS = frozenset({"basic", "bearer", "token", "application/json", "json", "true", "false"})

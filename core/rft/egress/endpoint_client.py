@@ -19,7 +19,7 @@ from rft.core.egress_settings import EgressSettings
 from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import Endpoint, HeaderList, blot, public_url
+from rft.egress.endpoint import Endpoint, HeaderList, public_url, redact
 from rft.egress.guard import AddressPolicy
 from rft.egress.limiter import EndpointDown, Limiter
 from rft.egress.limits import Limits
@@ -193,7 +193,7 @@ class _Call(Generic[T]):
         outcome = self._judge(reply) if isinstance(reply, Reply) else reply
         if isinstance(outcome, AttemptFailure):
             # At once, since the breaker shows it to others, too: error pages like to repeat the key they were sent.
-            outcome = replace(outcome, message=blot(outcome.message, self._endpoint.secrets))
+            outcome = replace(outcome, message=redact(outcome.message, self._endpoint.secrets))
         failure = outcome if isinstance(outcome, AttemptFailure) else None
         if limiter is not None:
             limiter.learn(failure, latency_s=latency_s)
@@ -264,7 +264,7 @@ class _Call(Generic[T]):
         return Failure(
             stage=endpoint.stage,
             code=last.code,
-            message=blot(message, endpoint.secrets),
+            message=redact(message, endpoint.secrets),
             endpoint=endpoint.name,
             status=last.status,
             attempts=self.attempts,

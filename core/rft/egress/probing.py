@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.egress.classify import status_words
+from rft.egress.classify import status_phrase
 from rft.egress.client import HttpClient
-from rft.egress.endpoint import header_problem, mask, public_url, to_header_list
+from rft.egress.endpoint import header_problem, public_url, redact_secrets_of, to_header_list
 from rft.egress.guard import AddressPolicy
 from rft.egress.reply import AttemptFailure, Reply
 
@@ -36,7 +36,7 @@ async def probe(
     against = _problem(outcome)
     if against is None:
         return None
-    message = mask(f"{public_url(url)} {against.message}", headers, url)
+    message = redact_secrets_of(f"{public_url(url)} {against.message}", headers, url)
     return Failure(stage=stage, code=against.code, message=message, endpoint=name, status=against.status)
 
 
@@ -44,10 +44,10 @@ def _problem(outcome: Reply | AttemptFailure) -> AttemptFailure | None:
     if isinstance(outcome, AttemptFailure):
         return outcome
     if outcome.status in _NOTHING_HERE:
-        words = f"answered {status_words(outcome.status)} to OPTIONS"
-        return AttemptFailure(FailureCode.ENDPOINT_NOT_FOUND, words, status=outcome.status)
+        message = f"answered {status_phrase(outcome.status)} to OPTIONS"
+        return AttemptFailure(FailureCode.ENDPOINT_NOT_FOUND, message, status=outcome.status)
     allowed = [method.strip().upper() for method in outcome.headers.get("allow", "").split(",")]
     if any(allowed) and "POST" not in allowed:
-        words = f"takes {', '.join(sorted(filter(None, allowed)))} and no POST"
-        return AttemptFailure(FailureCode.ENDPOINT_NOT_FOUND, words, status=outcome.status)
+        message = f"takes {', '.join(sorted(filter(None, allowed)))} and no POST"
+        return AttemptFailure(FailureCode.ENDPOINT_NOT_FOUND, message, status=outcome.status)
     return None

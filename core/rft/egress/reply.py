@@ -19,7 +19,7 @@ class Reply:
     elapsed_s: float
     """From sending to the last byte, without waiting in our own queue."""
     secrets: Sequence[str] = field(default=(), repr=False)
-    """What the call carried and the reply may repeat: to be blotted out before anything of it is cut or shown."""
+    """What the call carried and the reply may repeat: to be redacted before anything of it is cut or shown."""
 
 
 @dataclass(frozen=True, slots=True)

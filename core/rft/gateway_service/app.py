@@ -189,19 +189,19 @@ def _answer(reply: Record) -> Response:
 
 
 async def _unknown_job(request: Request, error: Exception) -> Response:
-    words = "this job is not registered here, or was forgotten"
-    return _refuse(404, Problem(code=UNKNOWN_JOB, message=words))
+    message = "this job is not registered here, or was forgotten"
+    return _refuse(404, Problem(code=UNKNOWN_JOB, message=message))
 
 
 async def _bad_request(request: Request, error: Exception) -> Response:
-    return _refuse(422, Problem(code="invalid_request", message=_words(error)))
+    return _refuse(422, Problem(code="invalid_request", message=_summary(error)))
 
 
 async def _not_json(request: Request, error: Exception) -> Response:
     return _refuse(400, Problem(code="invalid_json", message=str(error)))
 
 
-def _words(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     """What is wrong, without what was sent: it holds secrets."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]

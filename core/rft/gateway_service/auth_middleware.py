@@ -47,8 +47,8 @@ class AuthMiddleware:
             return 411, Problem(code="length_required", message="say how long the body is")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._max_body_bytes:
-            words = f"the body has more than {self._max_body_bytes:,} bytes"
-            return 413, Problem(code="too_large", message=words)
+            message = f"the body has more than {self._max_body_bytes:,} bytes"
+            return 413, Problem(code="too_large", message=message)
         return None
 
     def _is_own(self, headers: dict[bytes, bytes]) -> bool:

@@ -32,7 +32,7 @@ from rft.gateway_service.wire import (
     ServiceReply,
     decode,
     encode,
-    refusal_words,
+    refusal_message,
 )
 
 _log = logging.getLogger(__name__)
@@ -155,8 +155,8 @@ class ServiceConnection:
             return reply
         failure = self._http.status_failure(reply)
         if failure is not None:
-            code, words = refusal_words(reply.body)
-            message = f"answered {reply.status} ({code}): {words}" if code else failure.message
+            code, refusal = refusal_message(reply.body)
+            message = f"answered {reply.status} ({code}): {refusal}" if code else failure.message
             return AttemptFailure(failure.code, message, status=reply.status, retry_after_s=failure.retry_after_s)
         try:
             read = decode(kind, reply.body)
@@ -204,4 +204,4 @@ class ServiceConnection:
 
 
 def _is_unknown_job(reply: Reply | AttemptFailure) -> bool:
-    return isinstance(reply, Reply) and reply.status == 404 and refusal_words(reply.body)[0] == UNKNOWN_JOB
+    return isinstance(reply, Reply) and reply.status == 404 and refusal_message(reply.body)[0] == UNKNOWN_JOB

@@ -113,7 +113,7 @@ def decode(kind: type[R], body: bytes) -> R:
     return kind.model_validate(read)
 
 
-def refusal_words(body: bytes) -> tuple[str, str]:
+def refusal_message(body: bytes) -> tuple[str, str]:
     """Code and message of a refusal; empty for anything else."""
     try:
         problem = decode(Refusal, body).error

@@ -8,7 +8,7 @@ from pathlib import Path
 EXIT_DISK_FULL = 75
 """How a trainer ends that ran out of room: it could not even write that down. (EX_TEMPFAIL: try again later.)"""
 _NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
-_WORDS = ("No space left on device", "os error 28", "Disk quota exceeded", "os error 122")
+_MESSAGES = ("No space left on device", "os error 28", "Disk quota exceeded", "os error 122")
 """Libraries that write by themselves put the system's words into errors of their own."""
 _NOTHING_LEFT_BYTES = 1 << 20
 
@@ -19,7 +19,7 @@ def is_disk_full(error: BaseException) -> bool:
     while one is not None and id(one) not in seen:
         if isinstance(one, OSError) and one.errno in _NUMBERS:
             return True
-        if any(words in str(one) for words in _WORDS):
+        if any(message in str(one) for message in _MESSAGES):
             return True
         seen.add(id(one))
         one = one.__cause__ or one.__context__
@@ -42,5 +42,5 @@ def free_bytes(folder: Path) -> int:
 def require_room(folder: Path, wanted_bytes: int, what: str) -> None:
     """Raises OSError (ENOSPC) before something is half written."""
     if (free := free_bytes(folder)) < wanted_bytes:
-        words = f"{os.strerror(errno.ENOSPC)}: {what} takes {wanted_bytes:,} bytes, {free:,} are free"
-        raise OSError(errno.ENOSPC, words)
+        message = f"{os.strerror(errno.ENOSPC)}: {what} takes {wanted_bytes:,} bytes, {free:,} are free"
+        raise OSError(errno.ENOSPC, message)

@@ -41,7 +41,7 @@ class AnswerFormat:
             return "the answer is nested too deeply"
         if misfit is None:
             return None
-        return f"the answer does not fit the schema{f' at {misfit.place}' if misfit.place else ''}: {misfit.words}"
+        return f"the answer does not fit the schema{f' at {misfit.place}' if misfit.place else ''}: {misfit.message}"
 
 
 class GradesWhatFits:

@@ -12,7 +12,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.core.grade import score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
-from rft.egress.endpoint import blot
+from rft.egress.endpoint import redact
 from rft.egress.reply import AttemptFailure, Reply
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -188,15 +188,15 @@ def read_score(reply: Reply) -> float | AttemptFailure:
     return number if problem is None else _invalid(reply, f"the score {problem}")
 
 
-def _no_reply(reply: Reply, words: str) -> AttemptFailure:
+def _no_reply(reply: Reply, problem: str) -> AttemptFailure:
     """An error page with status 200, say: whoever answered was not the grader."""
-    return AttemptFailure(FailureCode.INVALID_REPLY, f"answered {words}", status=reply.status)
+    return AttemptFailure(FailureCode.INVALID_REPLY, f"answered {problem}", status=reply.status)
 
 
-def _invalid(reply: Reply, words: str) -> AttemptFailure:
-    return AttemptFailure(FailureCode.INVALID_SCORE, f"answered {words}", status=reply.status)
+def _invalid(reply: Reply, problem: str) -> AttemptFailure:
+    return AttemptFailure(FailureCode.INVALID_SCORE, f"answered {problem}", status=reply.status)
 
 
 def _show(value: JsonValue, reply: Reply) -> str:
-    text = blot(repr(value), reply.secrets)
+    text = redact(repr(value), reply.secrets)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

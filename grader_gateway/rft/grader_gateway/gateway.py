@@ -7,7 +7,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
-from rft.egress.endpoint import Endpoint, blot
+from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
 from rft.grader_gateway.contract import GradedTrace, read_score, shorten_outputs, to_wire
@@ -59,7 +59,7 @@ class HttpGraderGateway:
             return Failure(
                 stage=Stage.GRADER,
                 code=FailureCode.INTERNAL_ERROR,
-                message=blot(message, self._endpoint.secrets),
+                message=redact(message, self._endpoint.secrets),
                 endpoint=self._endpoint.name,
                 attempts=0,
             )

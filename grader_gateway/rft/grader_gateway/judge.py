@@ -37,7 +37,7 @@ _MOST_OBJECTS = 500
 class Unreadable:
     """Why a judge's answer holds no verdict, as the end of a sentence that begins with the judge."""
 
-    words: str
+    message: str
     detail: str = UNREADABLE
 
 
@@ -137,15 +137,15 @@ class _Reader(Generic[T]):
             return failure
         completion = _as_object(reply.body)
         if completion is None:
-            words = "answered something that is no chat completion"
-            return AttemptFailure(FailureCode.INVALID_REPLY, words, status=reply.status)
+            message = "answered something that is no chat completion"
+            return AttemptFailure(FailureCode.INVALID_REPLY, message, status=reply.status)
         self.usage += read_usage(completion)
         text = read_text(completion)
         outcome = text if isinstance(text, Unreadable) else self.read_text(text)
         if not isinstance(outcome, Unreadable):
             return outcome
         self.detail = outcome.detail
-        return AttemptFailure(FailureCode.INVALID_SCORE, outcome.words, status=reply.status)
+        return AttemptFailure(FailureCode.INVALID_SCORE, outcome.message, status=reply.status)
 
 
 def _to_wire(question: Question[T], *, has_schema: bool) -> JsonObject:

@@ -199,10 +199,10 @@ def settings() -> Settings:
         named = next((names[name] for name in names if f'"{name}"' in str(problem)), "a setting")
         raise BadSetting(f"{named} is wrong: it is not JSON ({problem.__cause__ or problem})") from problem
     except ValidationError as problem:
-        raise BadSetting("; ".join(_in_words(error) for error in problem.errors())) from problem
+        raise BadSetting("; ".join(_message(error) for error in problem.errors())) from problem
 
 
-def _in_words(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     """Without the value, which may be a secret."""
     name, *inside = map(str, error["loc"])
     variable = _variable(name) if name in Settings.model_fields else name.upper()

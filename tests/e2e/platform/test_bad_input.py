@@ -39,12 +39,12 @@ BAD_FILES = {
 def test_a_file_that_is_no_dataset_fails_the_job_with_line_and_reason(
     client: OpenAI, server: CustomerServer, what: str
 ) -> None:
-    content, words = BAD_FILES[what]
+    content, message = BAD_FILES[what]
     job = wait_for(client, launch(client, server, train=content).id)
     assert job.status == "failed"
     assert (job.error.code, job.error.param) == ("invalid_training_file", "training_file")
-    assert words in job.error.message
-    assert words in events_of(client, job.id)[-1].message
+    assert message in job.error.message
+    assert message in events_of(client, job.id)[-1].message
     assert client.files.content(job.training_file).content == content
     assert server.calls == []
 
@@ -173,8 +173,8 @@ def test_what_is_refused_at_creation_leaves_nothing_behind(client: OpenAI, serve
         ({**good, "model": "gpt-5-2025-08-07"}, "model", "starter, tiny"),
         (without_grader, "method.reinforcement.grader", "grader"),
     ]
-    for bad, param, words in refused:
-        with pytest.raises(BadRequestError, match=words) as raised:
+    for bad, param, message in refused:
+        with pytest.raises(BadRequestError, match=message) as raised:
             client.fine_tuning.jobs.create(**bad)
         assert raised.value.param == param
     bad = order(client, server, tools=[{"name": "search", "server_url": "http://10.1.2.3/tool"}])

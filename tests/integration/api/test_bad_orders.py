@@ -132,7 +132,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("change", "param", "code", "words"), CASES, ids=[f"{dotted(case[1])}-{n}" for n, case in enumerate(CASES)]
+    ("change", "param", "code", "message"), CASES, ids=[f"{dotted(case[1])}-{n}" for n, case in enumerate(CASES)]
 )
 async def test_a_bad_order_is_refused_with_its_parameter(
     client: AsyncOpenAI,
@@ -140,14 +140,14 @@ async def test_a_bad_order_is_refused_with_its_parameter(
     change: Callable[[dict[str, Any]], None],
     param: Path,
     code: str,
-    words: str,
+    message: str,
 ) -> None:
     change(order)
     with pytest.raises(BadRequestError) as raised:
         await client.post("/fine_tuning/jobs", body=order, cast_to=object)
     error = raised.value
     assert (error.param, error.code, error.type) == (dotted(param), code, "invalid_request_error")
-    assert words in error.message
+    assert message in error.message
     assert "-secret" not in error.message
     assert "X-Injected" not in error.message
 

@@ -172,11 +172,11 @@ async def test_a_grader_without_a_score_says_why_under_the_contracts_name(
     assert {name for name, value in errors.items() if value is True} == flags
     is_graded = flags <= {"python_grader_runtime_error", "formula_parse_error"}
     assert (wire["failure"] is None, wire["error_details"] is None) == (is_graded, not is_graded)
-    words = wire["error_details"] if is_graded else wire["failure"]["message"]
-    assert "grader '" in words
+    message = wire["error_details"] if is_graded else wire["failure"]["message"]
+    assert "grader '" in message
     for name in flags:
         details = f"{name}_details"
-        assert details not in errors or errors[details] == words
+        assert details not in errors or errors[details] == message
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ async def test_a_job_is_ordered_with_its_files_shown_paused_and_cancelled(shell:
     files = {file["id"]: file["filename"] for file in (await shell.ok("files", "list", "--json")).json}
     assert (files[made["training_file"]], files[made["validation_file"]]) == ("rows.jsonl", "check.jsonl")
     shown = (await shell.ok("jobs", "get", made["id"])).out
-    for words in ("validating_files", "tiny", "search", "judge", "team=search"):
-        assert words in shown
+    for message in ("validating_files", "tiny", "search", "judge", "team=search"):
+        assert message in shown
     listed = (await shell.ok("jobs", "list", "--metadata", "team=search", "--metadata", "kind=test", "--json")).json
     assert [job["id"] for job in listed] == [made["id"]]
     assert (await shell.ok("jobs", "list", "--metadata", "team=other", "--json")).json == []
@@ -98,11 +98,11 @@ async def test_a_refused_order_names_its_param(shell: Shell, order: dict[str, An
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[]", "must hold a JSON object")])
-async def test_a_body_that_is_no_object_is_told(shell: Shell, text: str, words: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("{", "is not JSON"), ("[]", "must hold a JSON object")])
+async def test_a_body_that_is_no_object_is_told(shell: Shell, text: str, message: str) -> None:
     done = await shell.rft("jobs", "create", "-", typed=text)
     assert (done.status, done.err.count("\n")) == (1, 1)
-    assert words in done.err
+    assert message in done.err
     assert "nowhere.json" in (await shell.rft("jobs", "create", "nowhere.json")).err
 
 
@@ -161,8 +161,8 @@ async def test_a_rollout_reads_like_a_conversation(shell: Shell, run: Run) -> No
     assert graded.trace_id not in listed
     assert "tool timeout" in listed
     shown = (await shell.ok("rollouts", "show", graded.trace_id)).out
-    for words in ("user", "How much?", "assistant", "at step 0", "reward 0.000", "judge 0.500", "completed"):
-        assert words in shown
+    for message in ("user", "How much?", "assistant", "at step 0", "reward 0.000", "judge 0.500", "completed"):
+        assert message in shown
     assert "\x00" not in shown
     assert "left out of training" in (await shell.ok("rollouts", "show", failed.trace_id, "--job", run.job_id)).out
     attempts = (await shell.ok("rollouts", "attempts", graded.trace_id)).out.splitlines()

@@ -50,18 +50,18 @@ async def test_an_error_of_our_own_has_the_form_of_the_apis(shell: Shell) -> Non
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [(b"\xff\xfe{}", "it is not UTF-8"), (b"[" * 100_000, "nested too deeply"), (b"", "is not JSON")],
 )
 @pytest.mark.parametrize(
     "command", [("jobs", "create"), ("tools", "create"), ("graders", "run"), ("regrade", "ftjob-x")]
 )
 async def test_a_body_that_is_no_json_is_told_in_a_line(
-    shell: Shell, command: Sequence[str], content: bytes, words: str
+    shell: Shell, command: Sequence[str], content: bytes, message: str
 ) -> None:
     done = await shell.rft(*command, shell.put("body.json", content))
     assert (done.status, done.err.count("\n")) == (1, 1)
-    assert words in done.err
+    assert message in done.err
 
 
 async def test_a_mark_that_editors_put_before_a_body_does_no_harm(shell: Shell) -> None:
@@ -81,8 +81,8 @@ async def test_a_job_that_waits_for_a_slot_says_whose(shell: Shell, bench: Workb
 
 
 async def test_a_shell_completes_ids(shell: Shell, run: Run) -> None:
-    async def completed(*words: str, **changed: str) -> list[str]:
-        asked = {"_RFT_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    async def completed(*message: str, **changed: str) -> list[str]:
+        asked = {"_RFT_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(message), "COMP_CWORD": str(len(message) - 1)}
         return (await shell.rft(**asked, **changed)).out.split()
 
     assert await completed("rft", "jobs", "get", "ftjob-") == [run.job_id]

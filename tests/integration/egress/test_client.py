@@ -232,19 +232,19 @@ async def test_the_probe_takes_any_answer_for_a_sign_of_life(status: int, header
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         (HttpAnswer(404, b"secret"), "answered 404 Not Found to OPTIONS"),
         (HttpAnswer(410, b"secret"), "answered 410 Gone to OPTIONS"),
         (HttpAnswer(405, b"", {"allow": "GET, HEAD"}), "takes GET, HEAD and no POST"),
     ],
 )
-async def test_the_probe_says_where_perhaps_nothing_takes_calls(answer: HttpAnswer, words: str) -> None:
+async def test_the_probe_says_where_perhaps_nothing_takes_calls(answer: HttpAnswer, message: str) -> None:
     async with LoopbackEndpoint(Says(answer)) as server:
         failure = await probe(server.tool_url + "?key=secret", headers={"x-key": "secret"}, timeout_s=60.0)
         assert failure is not None
         assert (failure.code, failure.status) == (FailureCode.ENDPOINT_NOT_FOUND, answer.status)
-        assert failure.message == f"{server.tool_url} {words}"
+        assert failure.message == f"{server.tool_url} {message}"
 
 
 async def test_the_probe_sets_nothing_in_motion() -> None:

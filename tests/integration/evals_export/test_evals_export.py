@@ -235,13 +235,13 @@ def test_files_that_the_service_keeps_to_itself_are_named(hosted: HostedEvals, t
 
 
 @pytest.mark.parametrize(
-    ("key", "code", "words"), [("sk-proj-wrong-wrong", 3, "refuses the key"), ("", 2, "OPENAI_API_KEY")]
+    ("key", "code", "message"), [("sk-proj-wrong-wrong", 3, "refuses the key"), ("", 2, "OPENAI_API_KEY")]
 )
 def test_a_wrong_key_is_told_without_showing_it(
-    hosted: HostedEvals, tmp_path: Path, key: str, code: int, words: str
+    hosted: HostedEvals, tmp_path: Path, key: str, code: int, message: str
 ) -> None:
     got, shown = export(hosted, tmp_path / "out", key=key)
-    assert (got, words in shown) == (code, True), shown
+    assert (got, message in shown) == (code, True), shown
     assert "wrong-wrong" not in shown + "".join(map(str, content(tmp_path).values()))
 
 

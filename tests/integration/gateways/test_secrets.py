@@ -55,7 +55,7 @@ async def test_an_outages_last_failure_is_told_without_the_key_it_repeats(town: 
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (encode(order(tool_headers={"echo": {"X-Key": f"{SECRET}\nX: y"}})), "the value of header 'X-Key'"),
         (encode(order(signing_secrets=[f"whsec_{SECRET}"])), "a signing secret"),
@@ -64,13 +64,13 @@ async def test_an_outages_last_failure_is_told_without_the_key_it_repeats(town: 
     ],
 )
 async def test_a_bad_order_is_refused_without_repeating_it(
-    town: Town, caplog: pytest.LogCaptureFixture, body: bytes, words: str
+    town: Town, caplog: pytest.LogCaptureFixture, body: bytes, message: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
     service = town.run(town.service())
     reply = await town.ask("PUT", f"{service.url}/v1/jobs/ftjob-1", body)
     assert reply.status == 422
-    assert words in json.loads(reply.body)["error"]["message"]
+    assert message in json.loads(reply.body)["error"]["message"]
     assert SECRET not in reply.body.decode()
     assert SECRET not in caplog.text
     assert b'"jobs":0' in (await town.ask("GET", f"{service.url}/health")).body

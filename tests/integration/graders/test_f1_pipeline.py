@@ -132,7 +132,7 @@ async def test_a_grader_that_raises_on_most_answers_ends_the_run_with_its_traceb
     with pytest.raises(RunFailed, match="came to no score on 6 of 10 answers of step 1") as failed:
         judge_code(done.groups, step=1, is_trained_on=True)
     assert (failed.value.code, failed.value.param) == ("grader_error", "method.reinforcement.grader")
-    for words in ('File "<grader>", line 3, in grade', "TypeError", "KeyError: 'entities'"):
-        assert words in str(failed.value)
+    for message in ('File "<grader>", line 3, in grade', "TypeError", "KeyError: 'entities'"):
+        assert message in str(failed.value)
     [notice] = judge_code(done.groups, step=1, is_trained_on=False)
     assert "the evaluation of step 1" in notice.message

@@ -78,16 +78,16 @@ def children(*, recursive: bool = True) -> set[psutil.Process]:
     return found
 
 
-def is_contained(verdict: Grade | Failure, words: str) -> bool:
+def is_contained(verdict: Grade | Failure, message: str) -> bool:
     """The grade is the contract's, and says why; what cannot be compiled is no grade at all."""
     if isinstance(verdict, Failure):
-        return verdict.code is FailureCode.GRADER_ERROR and words in verdict.message
+        return verdict.code is FailureCode.GRADER_ERROR and message in verdict.message
     details = verdict.error_details or ""
     return (verdict.reward, verdict.is_invalid, verdict.model_errors) == (
         0.0,
         True,
         ("python_grader_runtime_error",),
-    ) and (words in details and len(details) <= 2_500)
+    ) and (message in details and len(details) <= 2_500)
 
 
 def is_running(pid: int) -> bool:

@@ -49,13 +49,13 @@ def nothing_left() -> Generator[None]:
     assert not checkers()
 
 
-@pytest.mark.parametrize(("source", "words"), ONLY_THE_COMPILER_TELLS)
-async def test_what_only_the_compiler_tells_is_told_in_its_words_and_line(source: str, words: str) -> None:
+@pytest.mark.parametrize(("source", "message"), ONLY_THE_COMPILER_TELLS)
+async def test_what_only_the_compiler_tells_is_told_in_its_words_and_line(source: str, message: str) -> None:
     assert source_problem(source) is None, "its tree can be read"
     with nothing_left():
         bad = await first_bad_source([source])
     assert bad is not None
-    assert bad.problem.startswith(f"is not Python: {words}")
+    assert bad.problem.startswith(f"is not Python: {message}")
 
 
 async def test_a_check_and_a_grade_say_the_same_of_a_source() -> None:

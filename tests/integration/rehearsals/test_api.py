@@ -146,21 +146,21 @@ async def test_unreachable_endpoints_are_refused_by_name(platform: Platform, ord
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b'{"messages": []}\n', "line 1 at messages"),
         (b'\n{"messages": [{"role": "user", "content": "?"}], "tools": 3}\n', "line 2 at tools"),
     ],
 )
 async def test_rows_that_cannot_be_used_are_refused(
-    platform: Platform, order: dict[str, Any], content: bytes, words: str
+    platform: Platform, order: dict[str, Any], content: bytes, message: str
 ) -> None:
     reply = await platform.http.post(
         "/rehearsals", json={**order, "training_file": await upload_bytes(platform.http, content)}
     )
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == "training_file"
-    assert words in reply.json()["error"]["message"]
+    assert message in reply.json()["error"]["message"]
 
 
 async def test_rows_that_describe_a_tool_the_job_does_not_have_are_refused(

@@ -115,7 +115,7 @@ async def test_a_saturating_endpoint_is_told_by_its_errors_and_its_capacity() ->
 
 
 @pytest.mark.parametrize(
-    ("faults", "name", "code", "words"),
+    ("faults", "name", "code", "message"),
     [
         (Only("/tool", Fault(FaultKind.STATUS, status=429)), "search", "rate_limited", "answered 429 to 100%"),
         (Only("/tool", Fault(FaultKind.STATUS, status=500)), "search", "server_error", "answered 5xx"),
@@ -127,7 +127,7 @@ async def test_a_saturating_endpoint_is_told_by_its_errors_and_its_capacity() ->
     ],
 )
 async def test_every_kind_of_failure_is_counted_and_explained(
-    faults: FaultPlan, name: str, code: str, words: str
+    faults: FaultPlan, name: str, code: str, message: str
 ) -> None:
     async with LoopbackEndpoint(Customer(faults=faults)) as served:
         wanted = spec(served, rows_per_step=2, retry=RetryBudget(max_retries=0))
@@ -138,7 +138,7 @@ async def test_every_kind_of_failure_is_counted_and_explained(
     assert endpoint.failed_calls == report.excluded_rollouts == 4
     assert report.excluded_share == 1.0
     assert "training would be held" in report.advice[0]
-    assert any(words in sentence for sentence in report.advice)
+    assert any(message in sentence for sentence in report.advice)
 
 
 async def test_a_share_of_broken_rollouts_is_excluded_and_the_rest_is_graded() -> None:

@@ -134,7 +134,7 @@ def test_a_tool_that_is_not_there_is_an_exit_code(folder: Path, switch: Switch) 
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("{", "is not JSON"),
         ("[]", "JSON object"),
@@ -142,11 +142,11 @@ def test_a_tool_that_is_not_there_is_an_exit_code(folder: Path, switch: Switch) 
         ('{"training_file": "rows.jsonl", "method": {"type": "dpo"}}', "'method.type'"),
     ],
 )
-def test_a_bad_order_is_told_in_one_line(folder: Path, text: str, words: str) -> None:
+def test_a_bad_order_is_told_in_one_line(folder: Path, text: str, message: str) -> None:
     (folder / "job.json").write_text(text)
     result = rft(str(folder / "job.json"))
     assert result.exit_code == 1
-    assert words in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 

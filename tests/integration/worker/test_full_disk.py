@@ -100,7 +100,9 @@ async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbenc
     job = await bench.job(job_id)
     assert (job["status"], job["launches"], job["error"]) == ("succeeded", 4, None)
     assert (await codes(bench, job_id)).count("disk_full") == 3
-    assert not [words for words in await bench.messages(job_id) if "exited" in words or "without a word" in words]
+    assert not [
+        message for message in await bench.messages(job_id) if "exited" in message or "without a word" in message
+    ]
     await bench.assert_every_step_once(job_id, steps=3)
 
 

@@ -80,7 +80,7 @@ async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"train_slots": 1}, None),
         ({"train_slots": 3}, "for calls to tools and graders"),
@@ -89,14 +89,14 @@ async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
     ],
 )
 async def test_jobs_beside_each_other_without_gateway_services_are_warned(
-    bench: Workbench, changes: dict[str, object], words: str | None
+    bench: Workbench, changes: dict[str, object], message: str | None
 ) -> None:
     job_id = await bench.queued_job()
     bench.changed_settings |= changes
     assert await run_job(job_id, bench.context()) == "over"
     told = await bench.all("select message from job_events where job_id = %s and data->>'code' = 'own_limits'", job_id)
-    assert [words in row["message"] for row in told if words] == ([True] if words else [])
-    assert len(told) == (words is not None)
+    assert [message in row["message"] for row in told if message] == ([True] if message else [])
+    assert len(told) == (message is not None)
 
 
 async def test_the_trainer_is_handed_spec_and_rows(bench: Workbench) -> None:

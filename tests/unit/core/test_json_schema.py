@@ -95,10 +95,10 @@ PROBLEMS: dict[str, tuple[JsonObject, str]] = {
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_schema_that_nothing_could_be_held_against_is_refused(name: str) -> None:
-    schema, words = PROBLEMS[name]
+    schema, message = PROBLEMS[name]
     problem = schema_problem(schema)
     assert problem is not None
-    assert words in problem
+    assert message in problem
     assert len(problem) < 500
 
 

@@ -17,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.failure import FAULTS, FailureCode, Fault
-from rft.egress.classify import exception_code, is_surely_not_sent, mapped_code, root_words, status_code, status_words
+from rft.egress.classify import (
+    exception_code,
+    is_surely_not_sent,
+    mapped_code,
+    root_message,
+    status_code,
+    status_phrase,
+)
 from rft.egress.guard import BlockedAddress
 
 
@@ -78,7 +85,7 @@ def test_every_status_is_an_answer_or_has_a_code(status: int) -> None:
         5: FailureCode.SERVER_ERROR,
     }[status // 100]
     assert code is expected
-    assert status_words(status).startswith(str(status))
+    assert status_phrase(status).startswith(str(status))
 
 
 @given(st.integers())
@@ -138,7 +145,7 @@ RESET = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 def test_the_cause_decides_not_the_wrapper(error: Exception, code: FailureCode, *, not_sent: bool) -> None:
     assert exception_code(error) is code
     assert is_surely_not_sent(error) is not_sent
-    assert root_words(error)
+    assert root_message(error)
 
 
 def test_running_out_of_file_descriptors_is_our_fault() -> None:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rft.core.failure import Stage
 from rft.egress.endpoint import (
     Endpoint,
-    blot,
     endpoint_key,
     header_problem,
-    mask,
     public_url,
+    redact,
+    redact_secrets_of,
     secrets_of,
     to_header_list,
 )
@@ -30,7 +30,7 @@ def test_one_key_per_scheme_host_port_and_path() -> None:
 def test_secrets_are_masked_whole_and_by_word() -> None:
     headers = {"Authorization": "Bearer abcdef-123", "X-Key": "k3y9", "X-Flag": "on", "Accept": "application/json"}
     text = "got 'Bearer abcdef-123' and abcdef-123 and k3y9, is on, Bearer of application/json"
-    assert mask(text, headers) == "got '***' and *** and ***, is on, Bearer of application/json"
+    assert redact_secrets_of(text, headers) == "got '***' and *** and ***, is on, Bearer of application/json"
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_secrets_are_masked_whole_and_by_word() -> None:
     ],
 )
 def test_every_part_of_a_header_that_may_be_a_secret_is_masked(value: str, said: str, shown: str) -> None:
-    assert mask(said, {"X-Key": value}) == shown
+    assert redact_secrets_of(said, {"X-Key": value}) == shown
 
 
 def test_short_values_are_secrets_only_where_the_headers_name_says_so() -> None:
     headers = {"X-Region": "production", "X-Api-Key": "hunter2", "X-Trace": "0123456789abcdef"}
-    assert mask("production hunter2 0123456789abcdef", headers) == "production *** ***"
+    assert redact_secrets_of("production hunter2 0123456789abcdef", headers) == "production *** ***"
 
 
 @given(st.text('ab"\\ =;,\u00e9', min_size=4, max_size=12), st.text(max_size=20), st.text(max_size=20))
@@ -62,8 +62,8 @@ def test_no_header_value_survives_in_a_text_or_in_its_json(value: str, before: s
     kept = value.strip()
     if len(kept) < 4:
         return
-    assert kept not in blot(f"{before}{value}{after}", secrets)
-    assert kept not in json.loads(blot(json.dumps(f"-{value}-"), secrets))
+    assert kept not in redact(f"{before}{value}{after}", secrets)
+    assert kept not in json.loads(redact(json.dumps(f"-{value}-"), secrets))
 
 
 def test_an_endpoint_without_headers_has_nothing_to_blot_out() -> None:
@@ -124,10 +124,10 @@ def test_an_idempotency_key_is_always_a_header_value() -> None:
 def test_what_an_endpoint_says_of_its_url_shows_no_secret_of_it(said: str, shown: str) -> None:
     url = "https://a.com/x?key=hunter2&region=production&v=a%2Fbcdefghijklm"
     endpoint = Endpoint("search", Stage.TOOL, url)
-    assert blot(said, endpoint.secrets) == mask(said, {}, url) == shown
+    assert redact(said, endpoint.secrets) == redact_secrets_of(said, {}, url) == shown
     assert "hunter2" not in repr(endpoint)
     assert public_url(url) == "https://a.com/x"
 
 
 def test_a_short_query_is_redacted_whole_and_no_word_of_honest_output() -> None:
-    assert mask("v=1 of ?v=1", {}, "https://a.com/?v=1") == "v=1 of ***"
+    assert redact_secrets_of("v=1 of ?v=1", {}, "https://a.com/?v=1") == "v=1 of ***"

@@ -142,7 +142,7 @@ def test_what_python_calls_not_global_is_never_open(address: ipaddress.IPv4Addre
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("http://2130706433/", "four decimal numbers"),
         ("http://0x7f000001/", "four decimal numbers"),
@@ -168,10 +168,10 @@ def test_what_python_calls_not_global_is_never_open(address: ipaddress.IPv4Addre
         ("https://example.com:99999/", "not a valid URL"),
     ],
 )
-def test_bad_urls_are_told_apart_in_words(url: str, words: str) -> None:
+def test_bad_urls_are_told_apart_in_words(url: str, message: str) -> None:
     problem = url_problem(url, STRICT)
     assert problem is not None
-    assert words in problem
+    assert message in problem
     assert "secret" not in problem
 
 

@@ -27,7 +27,7 @@ def test_a_url_is_read_as_it_is_called(text: str, origin: str, path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("http://example.com:\uff18\uff10\uff18\uff10/", "port"),
         ("http://example.com:\u0668\u0660\u0668\u0660/", "port"),
@@ -55,7 +55,7 @@ def test_a_url_is_read_as_it_is_called(text: str, origin: str, path: str) -> Non
         ("//example.com/", "http"),
     ],
 )
-def test_what_parsers_disagree_about_is_refused(text: str, words: str) -> None:
-    with pytest.raises(BadUrl, match=words):
+def test_what_parsers_disagree_about_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadUrl, match=message):
         parse_url(text)
     assert endpoint_key(text) == text, "what is never called shares no limit"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from examples.demo_report import best_step, in_words, make_report, table
+from examples.demo_report import best_step, make_report, sentences, table
 from rich.console import Console
 
 
@@ -82,7 +82,7 @@ def test_excluded_rollouts_are_told_by_code() -> None:
     assert made["rollouts"] == 1000
     assert made["excluded_rollouts"] == 7
     assert made["excluded_by_code"] == {"connection_reset": 2, "timeout": 5}
-    assert in_words(made)[0] == "training: 1000 rollouts, 7 excluded (2 connection_reset, 5 timeout)"
+    assert sentences(made)[0] == "training: 1000 rollouts, 7 excluded (2 connection_reset, 5 timeout)"
 
 
 def test_nothing_graded_is_a_dash_and_no_zero() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rft.gateway_service.auth_middleware import AuthMiddleware
-from rft.gateway_service.wire import refusal_words
+from rft.gateway_service.wire import refusal_message
 
 
 class Visit:
@@ -37,7 +37,7 @@ async def test_without_the_token_nobody_comes_in(shown: str | None) -> None:
     visit = Visit()
     status = await visit() if shown is None else await visit(authorization=shown)
     assert status == 401
-    assert refusal_words(visit.sent[1]["body"])[0] == "wrong_token"
+    assert refusal_message(visit.sent[1]["body"])[0] == "wrong_token"
     assert b"sesame" not in visit.sent[1]["body"]
 
 

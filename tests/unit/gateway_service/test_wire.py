@@ -17,7 +17,7 @@ from rft.core.spec import RunSecrets, ToolServer
 from rft.egress.breaker import BreakerState
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure
-from rft.gateway_service.wire import Breakers, OpenBreaker, Problem, Refusal, decode, encode, refusal_words
+from rft.gateway_service.wire import Breakers, OpenBreaker, Problem, Refusal, decode, encode, refusal_message
 from rft.grader_gateway.service_wire import GradeReply, GraderJob, RankReply
 from rft.tool_gateway.service_wire import ToolCallOrder, ToolCallReply, ToolJob
 
@@ -89,12 +89,12 @@ def test_a_breakers_news_is_told_as_it_was_announced() -> None:
 
 def test_a_refusal_is_told_from_other_replies() -> None:
     refusal = Refusal(error=Problem(code="unknown_job", message="never heard of it"))
-    assert refusal_words(encode(refusal)) == ("unknown_job", "never heard of it")
-    assert refusal_words(b"<html>404</html>") == ("", "")
+    assert refusal_message(encode(refusal)) == ("unknown_job", "never heard of it")
+    assert refusal_message(b"<html>404</html>") == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b"", "Expecting value"),
         (b"{", "Expecting property name"),
@@ -104,6 +104,6 @@ def test_a_refusal_is_told_from_other_replies() -> None:
         (b"\xff", "can't decode byte"),
     ],
 )
-def test_what_is_no_record_is_refused(body: bytes, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_what_is_no_record_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         decode(ToolCallReply, body)

@@ -40,7 +40,7 @@ def test_json_that_fits_the_schema_fits(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         ("", "empty"),
         ("  ", "empty"),
@@ -61,10 +61,10 @@ def test_json_that_fits_the_schema_fits(answer: str) -> None:
         ("[" * 100_000, "nested"),
     ],
 )
-def test_anything_else_does_not(answer: str, words: str) -> None:
+def test_anything_else_does_not(answer: str, message: str) -> None:
     problem = AnswerFormat(OF_SCHEMA).problem(answer)
     assert problem is not None
-    assert words in problem
+    assert message in problem
     assert len(problem) < 500
 
 

@@ -71,7 +71,7 @@ async def test_no_group_needs_no_judge(court: Court) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         ("They are all fine.", "no list of scores"),
         (scores(("1", 0.5)), "no score to attempt 2"),
@@ -83,7 +83,7 @@ async def test_no_group_needs_no_judge(court: Court) -> None:
     ],
 )
 async def test_an_incomplete_ranking_is_asked_for_again_and_then_fails_for_the_whole_group(
-    court: Court, answer: str, words: str
+    court: Court, answer: str, message: str
 ) -> None:
     judge = ScriptedJudge(answer)
 
@@ -91,7 +91,7 @@ async def test_an_incomplete_ranking_is_asked_for_again_and_then_fails_for_the_w
 
     assert isinstance(failed, Failure)
     assert (failed.code, failed.detail, failed.attempts) == (FailureCode.INVALID_SCORE, UNREADABLE, 3)
-    assert words in failed.message
+    assert message in failed.message
 
 
 async def test_a_judge_that_comes_back_ranks_the_group(court: Court) -> None:

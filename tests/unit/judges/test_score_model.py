@@ -76,7 +76,7 @@ async def test_numbers_beyond_the_range_are_clamped_to_it(court: Court) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "detail", "words"),
+    ("answer", "detail", "message"),
     [
         (Completion("I would say it is quite good."), UNREADABLE, "gave no number"),
         (Completion(verdict("high")), UNREADABLE, "gave no number"),
@@ -89,7 +89,7 @@ async def test_numbers_beyond_the_range_are_clamped_to_it(court: Court) -> None:
     ],
 )
 async def test_an_answer_without_a_number_is_asked_for_again_and_then_a_failure(
-    court: Court, answer: Completion, detail: str, words: str
+    court: Court, answer: Completion, detail: str, message: str
 ) -> None:
     judge = ScriptedJudge(answer)
 
@@ -97,7 +97,7 @@ async def test_an_answer_without_a_number_is_asked_for_again_and_then_a_failure(
 
     assert isinstance(failed, Failure)
     assert (failed.code, failed.detail, failed.attempts) == (FailureCode.INVALID_SCORE, detail, 3)
-    assert words in failed.message
+    assert message in failed.message
     assert len(judge.calls) == 3
     assert failed.usage == {"judge-1": TokenUsage(prompt_tokens=300, completion_tokens=60)}, "each answer was paid for"
 

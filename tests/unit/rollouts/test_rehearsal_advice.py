@@ -72,7 +72,7 @@ def test_429_beyond_a_found_limit_asks_for_a_cap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "message"),
     [
         (FailureCode.SERVER_ERROR, "answered 5xx in 25% of calls: look into its log."),
         (FailureCode.TIMEOUT, "gave no answer in time in 25% of calls"),
@@ -89,10 +89,10 @@ def test_429_beyond_a_found_limit_asks_for_a_cap() -> None:
         (FailureCode.INTERNAL_ERROR, "failed with internal_error in 25% of calls"),
     ],
 )
-def test_each_kind_of_error_has_its_remedy(code: FailureCode, words: str) -> None:
+def test_each_kind_of_error_has_its_remedy(code: FailureCode, message: str) -> None:
     (sentence,) = told(endpoint(errors_by_code={code: 100}))
     assert sentence.startswith("tool 'search' ")
-    assert words in sentence
+    assert message in sentence
 
 
 def test_a_grader_that_answers_no_json_is_told_what_is_expected_of_a_grader() -> None:
@@ -143,10 +143,10 @@ def test_rollouts_that_were_not_finished_are_told() -> None:
     assert first.startswith("30 of 128 rollouts were not finished after 300 s")
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "check its headers"), (403, "check its headers")])
-def test_any_refused_credentials_are_told(status: int, words: str) -> None:
+@pytest.mark.parametrize(("status", "message"), [(401, "check its headers"), (403, "check its headers")])
+def test_any_refused_credentials_are_told(status: int, message: str) -> None:
     (sentence,) = told(endpoint(rejections_by_status={status: 3}))
-    assert words in sentence
+    assert message in sentence
 
 
 def test_many_404s_point_at_the_url_and_few_do_not() -> None:
@@ -197,7 +197,7 @@ def test_calls_that_could_not_be_made_up_are_told() -> None:
     assert sentence.startswith("7 calls were left out")
 
 
-@pytest.mark.parametrize(("count", "words"), [(3, "under 1%"), (399, "over 99%"), (400, "100%")])
-def test_shares_are_never_rounded_to_nothing_or_all(count: int, words: str) -> None:
+@pytest.mark.parametrize(("count", "message"), [(3, "under 1%"), (399, "over 99%"), (400, "100%")])
+def test_shares_are_never_rounded_to_nothing_or_all(count: int, message: str) -> None:
     (sentence,) = told(endpoint(errors_by_code={FailureCode.TIMEOUT: count}))
-    assert f"in {words} of calls" in sentence
+    assert f"in {message} of calls" in sentence

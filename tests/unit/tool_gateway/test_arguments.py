@@ -29,7 +29,7 @@ def test_fitting_arguments_pass(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ("", "not valid JSON"),
         ("{", "not valid JSON"),
@@ -47,10 +47,10 @@ def test_fitting_arguments_pass(arguments: str) -> None:
         ('{"query": ' + "9" * 5000 + "}", "too many digits"),
     ],
 )
-def test_what_is_wrong_is_said_in_plain_words(arguments: str, words: str) -> None:
+def test_what_is_wrong_is_said_in_plain_words(arguments: str, message: str) -> None:
     problem = ArgumentChecker().problem(SEARCH, arguments)
     assert problem is not None
-    assert words in problem
+    assert message in problem
     assert len(problem) < 500
 
 

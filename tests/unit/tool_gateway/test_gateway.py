@@ -128,7 +128,7 @@ async def test_a_good_call(set_scene: SetScene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "code", "words"),
+    ("arguments", "name", "code", "message"),
     [
         ("{", "echo", "invalid_arguments", "not valid JSON"),
         ('{"text": 5}', "echo", "invalid_arguments", '5 is not of type "string"'),
@@ -137,12 +137,12 @@ async def test_a_good_call(set_scene: SetScene) -> None:
     ],
 )
 async def test_the_models_mistake_is_answered_without_any_http(
-    set_scene: SetScene, arguments: str, name: str, code: str, words: str
+    set_scene: SetScene, arguments: str, name: str, code: str, message: str
 ) -> None:
     scene = await set_scene()
     result = await scene.call(arguments, name)
     assert (result.is_model_error, result.error_code, result.attempts) == (True, code, 0)
-    assert words in (result.output or "")
+    assert message in (result.output or "")
     assert result.failure is None
     assert not scene.endpoint.calls
 
@@ -297,7 +297,7 @@ def test_a_short_output_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b'{"output": 5}', "an `output` that is not a string but int"),
         (b'{"result": "x"}', "JSON without `output`"),
@@ -306,11 +306,11 @@ def test_a_short_output_is_left_alone() -> None:
         (b"", "empty body"),
     ],
 )
-async def test_what_is_wrong_with_a_reply_is_said_to_its_author(set_scene: SetScene, body: bytes, words: str) -> None:
+async def test_what_is_wrong_with_a_reply_is_said_to_its_author(set_scene: SetScene, body: bytes, message: str) -> None:
     result = await (await set_scene(Fault(FaultKind.STATUS, status=200, body=body))).call()
     assert result.failure is not None
     assert result.failure.code is FailureCode.INVALID_REPLY
-    assert words in result.failure.message
+    assert message in result.failure.message
 
 
 async def test_a_reply_of_another_house_style_is_understood(set_scene: SetScene) -> None:

@@ -41,13 +41,13 @@ def told(*rollouts: Answers, step: int = 3) -> list[Notice]:
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "message"),
     [(404, "check its URL"), (410, "check its URL"), (422, "check what it expects"), (400, "check what it expects")],
 )
-def test_a_tool_that_refuses_nearly_every_call_is_named_with_its_status(status: int, words: str) -> None:
+def test_a_tool_that_refuses_nearly_every_call_is_named_with_its_status(status: int, message: str) -> None:
     (notice,) = told([("search", status)] * 5 + [("cat", 200)] * 5, [("search", status)] * 5 + [("cat", 200)] * 5)
     assert notice.code == "refused_calls"
-    assert notice.message.startswith(f"search answered {status} to nearly every call: {words}.")
+    assert notice.message.startswith(f"search answered {status} to nearly every call: {message}.")
     assert notice.data == {
         "tool": "search",
         "status": status,

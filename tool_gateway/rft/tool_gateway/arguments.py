@@ -78,5 +78,5 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _complaint(misfit: Misfit) -> str:
     if misfit.place:
-        return f"The argument {misfit.place} does not fit: {misfit.words}."
-    return f"The arguments do not fit: {misfit.words}."
+        return f"The argument {misfit.place} does not fit: {misfit.message}."
+    return f"The arguments do not fit: {misfit.message}."

@@ -16,7 +16,7 @@ from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.spec import ToolServer
-from rft.egress.endpoint import Endpoint, blot
+from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.rollout_ends import OpenRollouts, RolloutEnds
@@ -99,7 +99,7 @@ class RolloutCallbacks:
             return Failure(
                 stage=Stage.TOOL,
                 code=FailureCode.INTERNAL_ERROR,
-                message=blot(message, host.endpoint.secrets),
+                message=redact(message, host.endpoint.secrets),
                 endpoint=host.endpoint.name,
                 attempts=0,
             )

@@ -52,10 +52,10 @@ def read_reply(reply: Reply) -> str | AttemptFailure:
     try:
         return FunctionCallOutput.model_validate_json(reply.body.removeprefix(_BYTE_ORDER_MARK)).output
     except ValidationError as error:
-        return AttemptFailure(FailureCode.INVALID_REPLY, _words(reply, error), status=reply.status)
+        return AttemptFailure(FailureCode.INVALID_REPLY, _message(reply, error), status=reply.status)
 
 
-def _words(reply: Reply, error: ValidationError) -> str:
+def _message(reply: Reply, error: ValidationError) -> str:
     if not reply.body.strip():
         return f'answered {reply.status} with an empty body; expected JSON like {{"output": "..."}}'
     first = error.errors(include_url=False, include_context=False)[0]

@@ -8,8 +8,8 @@ from rft.core.base import JsonObject
 from rft.core.failure import NOT_FOUND_STATUSES, Failure, FailureCode, Stage
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult, ToolSchema, http_mistake
 from rft.core.spec import ToolServer
-from rft.egress.classify import status_words
-from rft.egress.endpoint import Endpoint, blot, public_url
+from rft.egress.classify import status_phrase
+from rft.egress.endpoint import Endpoint, public_url, redact
 from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
 from rft.tool_gateway.arguments import ArgumentChecker
@@ -54,7 +54,7 @@ class HttpToolGateway:
             _log.exception("tool call %s of %s broke on our side", call.call_id, trace_id)
             message = f"tool {call.name!r} could not be called by us ({type(error).__name__}: {error})"
             endpoint = self._endpoints.get(call.name)
-            message = blot(message, endpoint.secrets if endpoint else ())
+            message = redact(message, endpoint.secrets if endpoint else ())
             failure = Failure(
                 stage=Stage.TOOL, code=FailureCode.INTERNAL_ERROR, message=message, endpoint=call.name, attempts=0
             )
@@ -124,14 +124,14 @@ class HttpToolGateway:
     def _failed(self, call: ToolCall, failure: Failure) -> ToolResult:
         if failure.code is FailureCode.OVERSIZE_REPLY:
             cap = self._client.http.caps.reply_bytes
-            words = f"Error: HTTP 413: the tool's reply is larger than {cap:,} bytes. Ask for less."
-            return _mistaken(call, _Shown(words, CallMistake.OVERSIZE_REPLY), failure.elapsed_s, failure.attempts)
+            message = f"Error: HTTP 413: the tool's reply is larger than {cap:,} bytes. Ask for less."
+            return _mistaken(call, _Shown(message, CallMistake.OVERSIZE_REPLY), failure.elapsed_s, failure.attempts)
         if (
             failure.code is FailureCode.OVERSIZE_REQUEST
             and len(encode_json({"": call.arguments})) * 2 > self._client.http.caps.request_bytes
         ):
-            words = "Error: HTTP 413: the arguments are too large. Send less."
-            return _mistaken(call, _Shown(words, CallMistake.OVERSIZE_ARGUMENTS))
+            message = "Error: HTTP 413: the arguments are too large. Send less."
+            return _mistaken(call, _Shown(message, CallMistake.OVERSIZE_ARGUMENTS))
         return ToolResult(
             call_id=call.call_id,
             name=call.name,
@@ -162,7 +162,7 @@ def _suspected(shown: _Shown, endpoint: Endpoint) -> Failure | None:
     return Failure(
         stage=endpoint.stage,
         code=FailureCode.ENDPOINT_NOT_FOUND,
-        message=blot(message, endpoint.secrets),
+        message=redact(message, endpoint.secrets),
         endpoint=endpoint.name,
         status=shown.status,
     )
@@ -170,13 +170,13 @@ def _suspected(shown: _Shown, endpoint: Endpoint) -> Failure | None:
 
 def _fit_to_show(text: str, reply: Reply) -> str:
     """Without the keys that the call carried, which error pages like to repeat, and storable."""
-    return blot(text, reply.secrets).replace("\x00", "\ufffd")
+    return redact(text, reply.secrets).replace("\x00", "\ufffd")
 
 
 def _error_output(reply: Reply) -> str:
     """What the model reads of a 4xx without an `output`."""
     text = _fit_to_show(reply.body.decode(errors="replace"), reply).strip()
-    return f"Error: HTTP {status_words(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
+    return f"Error: HTTP {status_phrase(reply.status)}" + (f": {truncate(text, _ERROR_CHARS)}" if text else "")
 
 
 def truncate(text: str, max_chars: int | None) -> str:

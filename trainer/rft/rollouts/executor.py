@@ -100,7 +100,7 @@ async def _round(
     if not lost.is_too_many:
         return done
     what = f"step {step}" if is_trained_on else f"the evaluation of step {step}"
-    message = lost.in_words(what)
+    message = lost.message(what)
     if setup.on_redo is not None:
         setup.on_redo(
             RoundRedone(
@@ -117,7 +117,7 @@ async def _round(
     again = LostRollouts(done.groups, share=setup.platform_failure_share)
     if not again.is_too_many:
         return done
-    raise RoundLost(f"Twice in a row {again.in_words(what)} Nothing was made of these rollouts.")
+    raise RoundLost(f"Twice in a row {again.message(what)} Nothing was made of these rollouts.")
 
 
 async def _roll_out(

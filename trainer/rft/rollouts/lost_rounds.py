@@ -34,7 +34,7 @@ class LostRollouts:
         """How many ended with each code."""
         return dict(Counter(failure.code.value for failure in self.failures))
 
-    def in_words(self, what: str) -> str:
+    def message(self, what: str) -> str:
         """Of `what`, e.g. `step 3`. Needs at least one failure."""
         return (
             f"the platform could not finish {len(self.failures)} of {self.rollouts} rollouts of {what}, more than the"

@@ -45,7 +45,7 @@ def missing_tools(rollouts: Iterable[Rollout], *, bearable: float) -> dict[str, 
             tallies[name].example = tallies[name].example or result.suspected_failure
     enough = min(FEW_ROLLOUTS, int(bearable) + 1)
     return {
-        name: _in_words(tally.example, tally)
+        name: _with_advice(tally.example, tally)
         for name, tally in tallies.items()
         if tally.example is not None and tally.rollouts >= enough and tally.not_found > NEARLY_ALL * tally.calls
     }
@@ -80,7 +80,7 @@ def _first_suspicions(rollout: Rollout, tallies: dict[str, _Tally]) -> dict[str,
     return found
 
 
-def _in_words(example: Failure, tally: _Tally) -> Failure:
+def _with_advice(example: Failure, tally: _Tally) -> Failure:
     statuses = " or ".join(str(status) for status in sorted(tally.statuses))
     message = (
         f"{example.message}. {tally.not_found:,} of {tally.calls:,} calls were answered {statuses} without an `output`:"

@@ -15,7 +15,7 @@ from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.breaker import BreakerSettings
-from rft.egress.endpoint import endpoint_key, mask
+from rft.egress.endpoint import endpoint_key, redact_secrets_of
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import BreakerChange, Limits
 from rft.egress.signing import Signer
@@ -301,5 +301,5 @@ def _failing_endpoint(known: dict[str, KnownEndpoint], change: BreakerChange) ->
     endpoint = known.get(change.endpoint, KnownEndpoint(Stage.PLATFORM, (f"endpoint {change.endpoint}",), {}))
     names = " and ".join(endpoint.names)
     what = "does not answer" if change.last_failure is None else change.last_failure.message
-    reason = mask(f"{names} at {change.endpoint} {what}", endpoint.secrets, *endpoint.urls)
+    reason = redact_secrets_of(f"{names} at {change.endpoint} {what}", endpoint.secrets, *endpoint.urls)
     return FailingEndpoint(stage=endpoint.stage, endpoint=names, reason=reason)

@@ -83,7 +83,7 @@ def _ending(
         if has_nothing_left(run_dir) or (not isinstance(error, RftError) and is_disk_full(error)):
             raise DiskFull(str(error)) from error
         log.exception("the run cannot go on")
-        code, message, param = _in_words(error)
+        code, message, param = _error_fields(error)
         return RunEnded(
             outcome="paused" if isinstance(error, RunPaused) else "failed",
             best_step=checkpoints.best_step,
@@ -94,7 +94,7 @@ def _ending(
     return RunEnded(outcome="succeeded", best_step=checkpoints.best_step)
 
 
-def _in_words(error: Exception) -> tuple[str, str, str | None]:
+def _error_fields(error: Exception) -> tuple[str, str, str | None]:
     """Code, message and param for the customer."""
     match error:
         case RunFailed() | RunPaused():

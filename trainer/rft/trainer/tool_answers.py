@@ -75,7 +75,7 @@ def nearly_all_failed(groups: Sequence[Group]) -> FailedCalls | None:
     if not made or len(mistakes) <= NEARLY_ALL * len(made):
         return None
     kinds = Counter((call.label, call.error_code or "") for call in mistakes).most_common(_KINDS)
-    seen = "; ".join(f"{count:,} {_in_words(label, code, mistakes)}" for (label, code), count in kinds)
+    seen = "; ".join(f"{count:,} {_summary(label, code, mistakes)}" for (label, code), count in kinds)
     by_code = Counter(call.error_code or "" for call in mistakes)
     return FailedCalls(
         message=f"nearly every tool call came to nothing: of {len(made):,} calls in the last step, {seen}.",
@@ -83,7 +83,7 @@ def nearly_all_failed(groups: Sequence[Group]) -> FailedCalls | None:
     )
 
 
-def _in_words(label: str, code: str, mistakes: Iterable[MadeCall]) -> str:
+def _summary(label: str, code: str, mistakes: Iterable[MadeCall]) -> str:
     if code == CallMistake.UNKNOWN_TOOL:
         (name, _), *_ = Counter(
             made.call.name for made in mistakes if made.error_code == CallMistake.UNKNOWN_TOOL

@@ -142,8 +142,8 @@ class _Parser:
         found = "the end" if self._kind == "end" else repr(self._text)
         return self._error(f"{f'expected {wanted}, found' if wanted else 'unexpected'} {found}")
 
-    def _error(self, words: str) -> FormulaError:
-        return FormulaError(f"{_show(self._source)}: {words}")
+    def _error(self, message: str) -> FormulaError:
+        return FormulaError(f"{_show(self._source)}: {message}")
 
     def _operations(self, rank: int = 0) -> None:
         if rank == len(_LEFT_TO_RIGHT):

@@ -75,8 +75,8 @@ def invalid(name: str, grade: float, error: str, details: str, *, elapsed_s: flo
 
 def out_of_bounds(name: str, problem: str, *, elapsed_s: float = 0.0) -> Failure:
     """A number that the order's own code or formula made, and that is no score."""
-    words = f"gave the score {problem}"
-    return no_score(name, FailureCode.INVALID_SCORE, words, detail=SCORE_OUT_OF_BOUNDS, elapsed_s=elapsed_s)
+    problem = f"gave the score {problem}"
+    return no_score(name, FailureCode.INVALID_SCORE, problem, detail=SCORE_OUT_OF_BOUNDS, elapsed_s=elapsed_s)
 
 
 def broke(name: str, trace_id: str, error: Exception) -> Failure:
@@ -86,12 +86,14 @@ def broke(name: str, trace_id: str, error: Exception) -> Failure:
     return Failure(stage=Stage.GRADER, code=FailureCode.INTERNAL_ERROR, message=message, endpoint=name, attempts=0)
 
 
-def no_score(name: str, code: FailureCode, words: str, *, detail: str | None = None, elapsed_s: float = 0.0) -> Failure:
+def no_score(
+    name: str, code: FailureCode, problem: str, *, detail: str | None = None, elapsed_s: float = 0.0
+) -> Failure:
     """Why grader `name` has no score, in words its author can act on; `detail` as the contract calls it."""
     return Failure(
         stage=Stage.GRADER,
         code=code,
-        message=f"grader {name!r} {words}",
+        message=f"grader {name!r} {problem}",
         endpoint=name,
         detail=detail,
         elapsed_s=elapsed_s,
@@ -103,5 +105,5 @@ def unresolved(name: str, variable: Unresolved) -> Score | Failure:
     if variable.is_models_doing:
         return Score(0.0, (SAMPLE_PARSE_ERROR,))
     source = variable.variable.source
-    words = f"has a template with {source!r}, which is not there"
-    return no_score(name, FailureCode.INVALID_VARIABLE, words, detail="invalid_variable_error")
+    message = f"has a template with {source!r}, which is not there"
+    return no_score(name, FailureCode.INVALID_VARIABLE, message, detail="invalid_variable_error")

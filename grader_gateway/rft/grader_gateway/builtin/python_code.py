@@ -66,21 +66,21 @@ class PythonCode:
         match verdict:
             case {"score": float() as score}:
                 return Score(score, elapsed_s=ticket.elapsed_s)
-            case {"error": str() as words, "traceback": str() as shown}:
-                return NoScore(RUNTIME_ERROR, _shown(f"{words}\n{shown}"), ticket.elapsed_s)
-            case {"error": str() as words}:
-                return NoScore(RUNTIME_ERROR, _shown(words), ticket.elapsed_s)
-            case {"unusable": str() as words}:
-                return no_score(self._spec.name, FailureCode.GRADER_ERROR, _shown(words), detail=RUNTIME_ERROR)
-            case {"refused": str() as words}:
-                raise RuntimeError(f"python graders cannot be held safely on this machine: {words}")
+            case {"error": str() as message, "traceback": str() as shown}:
+                return NoScore(RUNTIME_ERROR, _shown(f"{message}\n{shown}"), ticket.elapsed_s)
+            case {"error": str() as message}:
+                return NoScore(RUNTIME_ERROR, _shown(message), ticket.elapsed_s)
+            case {"unusable": str() as message}:
+                return no_score(self._spec.name, FailureCode.GRADER_ERROR, _shown(message), detail=RUNTIME_ERROR)
+            case {"refused": str() as message}:
+                raise RuntimeError(f"python graders cannot be held safely on this machine: {message}")
             case _:
                 raise RuntimeError("the sandbox answered nonsense")
 
 
-def _shown(words: str) -> str:
+def _shown(message: str) -> str:
     """What foreign code said, fit for any place where it may be stored and shown."""
-    text = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in words)
+    text = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in message)
     if len(text) <= _DETAILS_CHARS:
         return text
     half = _DETAILS_CHARS // 2

@@ -61,8 +61,8 @@ async def first_bad_source(sources: Sequence[str], *, share: SlotShare | None = 
             return BadSource(index, problem)
         case {"bad": None}:
             return None
-        case {"unchecked": str() as words}:
-            raise SourcesUnchecked(words)
+        case {"unchecked": str() as message}:
+            raise SourcesUnchecked(message)
         case _:
             raise SourcesUnchecked("the check answered nonsense")
 

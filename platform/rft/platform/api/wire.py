@@ -57,14 +57,14 @@ class TextBody(OpenBody):
         return value
 
 
-def must_be(words: str) -> WrapValidator:
-    """One sentence in place of pydantic's, whatever part of the constraint was broken: `must be <words>`."""
+def must_be(constraint: str) -> WrapValidator:
+    """One sentence in place of pydantic's, whatever part of the constraint was broken: `must be <constraint>`."""
 
     def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
         try:
             return inner(value)
         except ValidationError as error:
-            raise PydanticCustomError("invalid_value", "must be {words}", {"words": words}) from error
+            raise PydanticCustomError("invalid_value", "must be {constraint}", {"constraint": constraint}) from error
 
     return WrapValidator(check)
 
@@ -104,9 +104,9 @@ def _place_of_infinite(value: Any) -> tuple[int | str, ...] | None:
     return next(((key, *place) for key, place in places if place is not None), None)
 
 
-def refused_at(place: tuple[int | str, ...], words: str) -> Exception:
+def refused_at(place: tuple[int | str, ...], message: str) -> Exception:
     """An error that carries its own place below the field."""
-    error = PydanticCustomError("invalid_value", "{words}", {"words": words})
+    error = PydanticCustomError("invalid_value", "{message}", {"message": message})
     return (
         ValidationError.from_exception_data("body", [{"type": error, "loc": place, "input": None}]) if place else error
     )

@@ -164,7 +164,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
 ) -> None:
     """Check a dataset as a job would; exit status 1 when a job would refuse it."""
-    from rft.platform.cli.validate import in_words, validate_files
+    from rft.platform.cli.validate import report_lines, validate_files
 
     try:
         validated = validate_files(data, validation, context_tokens=context_tokens)
@@ -173,7 +173,7 @@ def validate(
     if as_json:
         typer.echo(validated.model_dump_json(indent=2))
     else:
-        for line in in_words(validated):
+        for line in report_lines(validated):
             typer.echo(line)
     if not validated.is_usable:
         raise typer.Exit(1)

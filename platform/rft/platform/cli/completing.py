@@ -55,7 +55,7 @@ def _offers(context: typer.Context, begun: str, path: str, say: "Callable[[JsonO
     except Exception:  # A traceback in the middle of somebody's command line helps nobody.
         return []
     ids = [(one_line(str(entry.get("id"))), one_line(say(entry), limit=60)) for entry in found]
-    return [(id_, words) for id_, words in ids if id_.startswith(begun)]
+    return [(id_, description) for id_, description in ids if id_.startswith(begun)]
 
 
 def _text(value: object) -> str | None:

@@ -43,17 +43,17 @@ def validate_files(train: Path, valid: Path | None, *, context_tokens: int | Non
     return Validated(is_usable=is_usable, files=tuple(files), shared_rows=tuple(shared))
 
 
-def in_words(validated: Validated) -> Iterator[str]:
+def report_lines(validated: Validated) -> Iterator[str]:
     """The same for a person, line by line."""
     for file in validated.files:
-        yield from _file_in_words(file)
+        yield from _file_lines(file)
     if validated.shared_rows:
         pairs = _pairs(validated.shared_rows)
         yield f"warning: {len(validated.shared_rows)} validation rows are training rows, too (lines {pairs})"
     yield "ready for a job" if validated.is_usable else "a job would refuse this"
 
 
-def _file_in_words(file: ValidatedFile) -> Iterator[str]:
+def _file_lines(file: ValidatedFile) -> Iterator[str]:
     report = file.report
     tools = ", ".join(report.tools) or "none"
     yield f"{file.path}: {report.rows} rows, {report.count}; tools described: {tools}"

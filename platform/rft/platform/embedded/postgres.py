@@ -238,8 +238,8 @@ def _is_in_the_way(log: Path, since_bytes: int) -> bool:
     """Whether the server gave up because of an earlier one's remains, which pass, and for no other reason."""
     with log.open("rb") as file:
         file.seek(since_bytes)
-        words = file.read().decode(errors="replace")
-    return "lock file" in words or "shared memory block" in words
+        message = file.read().decode(errors="replace")
+    return "lock file" in message or "shared memory block" in message
 
 
 def _is_server_on(process: ProcessId, data: Path) -> bool:

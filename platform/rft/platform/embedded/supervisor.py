@@ -156,7 +156,7 @@ class Supervisor:
             await wait_until(lambda: part.process is None or part.process.poll() is not None, math.inf, _WATCH_POLL_S)
             lived_s = time.monotonic() - born
             pause_s = _FIRST_PAUSE_S if lived_s > _STABLE_S else pause_s
-            self._say(f"{part.name} {_end_in_words(part.process)}; starting it again")
+            self._say(f"{part.name} {_exit_message(part.process)}; starting it again")
             self._tell_full_disk()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -221,7 +221,7 @@ async def _prepare_database(database_url: str, home: Path) -> tuple[str, str]:
         raise StartFailed(f"the database cannot be used: {problem}") from problem
 
 
-def _end_in_words(process: subprocess.Popen[bytes] | None) -> str:
+def _exit_message(process: subprocess.Popen[bytes] | None) -> str:
     code = process.returncode if process is not None else None
     if code is None:
         return "did not start"

@@ -20,8 +20,8 @@ async def list_problems(services: Services, file_id: str, *, after: str | None, 
     async with unit_of_work(services.database, services.enqueuer) as uow:
         row = await find(uow, file_id)
     if row.purpose != FINE_TUNE:
-        words = f"File {file_id} was uploaded for '{row.purpose}'; only files for '{FINE_TUNE}' are read."
-        raise BadRequest(words, param="id", code="invalid_file_purpose")
+        message = f"File {file_id} was uploaded for '{row.purpose}'; only files for '{FINE_TUNE}' are read."
+        raise BadRequest(message, param="id", code="invalid_file_purpose")
     after_line = 0 if after is None else _line_of(after)
     found = await DatasetChecks(services.dataset_slots).problems(
         services.file_store, row.storage_key, after_line=after_line, limit=limit + 1, size=row.bytes

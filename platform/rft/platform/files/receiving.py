@@ -54,8 +54,8 @@ async def whole_or_nothing(incoming: Incoming, file: FileField) -> AsyncGenerato
             raise BadRequest("The upload was broken off.", param=file.name, code="invalid_form") from error
         if isinstance(error, BytesNotStored):
             _LOG.error("an upload failed: %s", error)
-            words = f"The {file.noun} could not be stored; try again."
-            raise Unavailable(words, code="storage_unavailable") from error
+            message = f"The {file.noun} could not be stored; try again."
+            raise Unavailable(message, code="storage_unavailable") from error
         raise
 
 

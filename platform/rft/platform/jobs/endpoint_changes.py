@@ -26,7 +26,7 @@ class ChangedField:
 
     path: str
     """In the request: `tools.search.server_url`."""
-    words: str
+    description: str
     """What it is now. Never a value of a header or a URL's query."""
 
 
@@ -97,8 +97,8 @@ def _changed_tools(tools: list[JsonObject], change: EndpointsChange) -> list[Jso
     known = [str(tool["name"]) for tool in tools]
     if (strange := next((name for name in wanted if name not in known), None)) is not None:
         names = ", ".join(known) or "none"
-        words = f"The job has no tool '{strange}'. Its tools: {names}."
-        raise BadRequest(words, param=f"tools.{strange}", code="tool_not_found")
+        message = f"The job has no tool '{strange}'. Its tools: {names}."
+        raise BadRequest(message, param=f"tools.{strange}", code="tool_not_found")
     return [
         _applied(tool, wanted[name], f"tools.{name}") if (name := str(tool["name"])) in wanted else tool
         for tool in tools
@@ -116,8 +116,8 @@ def _changed_grader(grader: JsonObject, change: EndpointsChange) -> JsonObject:
     for name in wanted:
         part = parts.get(name)
         if not isinstance(part, dict):
-            words = f"The job's grader has no part '{name}'."
-            raise BadRequest(words, param=f"grader.graders.{name}", code="grader_not_found")
+            message = f"The job's grader has no part '{name}'."
+            raise BadRequest(message, param=f"grader.graders.{name}", code="grader_not_found")
         if part["type"] != "endpoint":
             raise _no_endpoint(f"grader.graders.{name}", part)
     if own:
@@ -130,8 +130,8 @@ def _changed_grader(grader: JsonObject, change: EndpointsChange) -> JsonObject:
 
 
 def _no_endpoint(param: str, grader: JsonObject) -> BadRequest:
-    words = f"A grader of type '{grader['type']}' has neither a URL nor headers of its own."
-    return BadRequest(words, param=param, code="grader_not_an_endpoint")
+    message = f"A grader of type '{grader['type']}' has neither a URL nor headers of its own."
+    return BadRequest(message, param=param, code="grader_not_an_endpoint")
 
 
 def _applied(old: JsonObject, change: BaseModel, param: str) -> JsonObject:
@@ -165,12 +165,14 @@ def _fields_of(change: BaseModel, path: str, whom: str) -> Iterator[ChangedField
     given = change.model_dump(exclude_unset=True, exclude={"graders"})
     for name, value in given.items():
         if name == "headers":
-            words = f"{whom} is called with the headers {', '.join(value)}" if value else f"{whom} is sent no headers"
+            description = (
+                f"{whom} is called with the headers {', '.join(value)}" if value else f"{whom} is sent no headers"
+            )
         elif value is None:
-            words = f"{whom} is sent no callbacks"
+            description = f"{whom} is sent no callbacks"
         else:
-            words = f"the {name} of {whom} is {redact_url(value)}"
-        yield ChangedField(f"{path}.{name}", words)
+            description = f"the {name} of {whom} is {redact_url(value)}"
+        yield ChangedField(f"{path}.{name}", description)
 
 
 def _address(tool: JsonObject) -> object:

@@ -78,8 +78,8 @@ def _changed(job: JobRow, change: EndpointsChange, box: SecretBox) -> ChangedMet
     try:
         own = RunSecrets() if job.secrets is None else box.unseal(job.secrets)
     except SecretsUnreadable as error:
-        words = f"The secrets of {job.id} cannot be read ({error}), so its endpoints cannot be changed."
-        raise ApiError(words, code="secrets_unreadable") from error
+        message = f"The secrets of {job.id} cannot be read ({error}), so its endpoints cannot be changed."
+        raise ApiError(message, code="secrets_unreadable") from error
     made = changed(whole_method(job.method, own), change)
     if not made.fields:
         raise BadRequest("Name a tool or the grader, and what is new of it.", code="nothing_to_change")
@@ -120,7 +120,7 @@ def _left_registrations(method: Method, made: ChangedMethod) -> Iterator[str]:
 
 
 async def _tell(uow: UnitOfWork, job: JobRow, made: ChangedMethod, key: str) -> None:
-    now = "; ".join(field.words for field in made.fields)
+    now = "; ".join(field.description for field in made.fields)
     then = (
         "The training process starts again with that; the step under way is done again"
         if job.hold is not None

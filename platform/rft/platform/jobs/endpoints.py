@@ -125,6 +125,6 @@ async def list_job_events(
 
 def _is_null(metadata: str | None) -> bool:
     if metadata not in (None, "null"):
-        words = "Invalid 'metadata': must be null, or pairs written as metadata[key]=value."
-        raise BadRequest(words, param="metadata", code="invalid_value")
+        message = "Invalid 'metadata': must be null, or pairs written as metadata[key]=value."
+        raise BadRequest(message, param="metadata", code="invalid_value")
     return metadata is not None

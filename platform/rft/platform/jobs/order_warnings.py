@@ -68,11 +68,11 @@ def _about_endpoint(alike: Sequence[Doubtful]) -> OrderWarning:
         "failure": failure.code.value,
     }
     if failure.code is FailureCode.ENDPOINT_NOT_FOUND:
-        words = f"Perhaps nothing takes calls where {whom} should be: {failure.message}."
+        problem = f"Perhaps nothing takes calls where {whom} should be: {failure.message}."
         advice = "Check the URL; a server that knows nothing but POST there may answer so, too."
-        return OrderWarning("endpoint_not_found", f"{words} {advice}", {**data, "status": failure.status})
-    words = f"Nobody answers where {whom} should be: {failure.message}."
-    return OrderWarning("endpoint_unreachable", f"{words} The job is held when it runs, until somebody does.", data)
+        return OrderWarning("endpoint_not_found", f"{problem} {advice}", {**data, "status": failure.status})
+    problem = f"Nobody answers where {whom} should be: {failure.message}."
+    return OrderWarning("endpoint_unreachable", f"{problem} The job is held when it runs, until somebody does.", data)
 
 
 def _about_starter(order: JobCreate) -> Iterator[OrderWarning]:

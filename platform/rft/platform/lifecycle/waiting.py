@@ -30,7 +30,7 @@ async def tell_waiting(connection: AsyncConnection[TupleRow], job_id: str, holde
     await add_event(
         connection,
         job_id,
-        in_words(now[1]),
+        waiting_message(now[1]),
         data={"code": "waits_for_slot", "jobs": [*named]},
         # Once per change: hosts that refuse it again and again say nothing new, until it has run.
         key=f"waits:{token}:{','.join(named)}",
@@ -38,7 +38,7 @@ async def tell_waiting(connection: AsyncConnection[TupleRow], job_id: str, holde
     return True
 
 
-def in_words(holders: Sequence[SlotHolder]) -> str:
+def waiting_message(holders: Sequence[SlotHolder]) -> str:
     """One sentence, e.g. `Waits for the slot of job ftjob-1 (held, waits for tool 'search')`."""
     named = [f"{one.job} (held, waits for {one.hold})" if one.hold is not None else one.job for one in holders]
     if len(named) == 1:

@@ -198,8 +198,8 @@ def _tagged(*kinds: type[AnyGrader], refused: Mapping[str, str] | None = None) -
             raise ValidationError.from_exception_data("grader", [{"type": "missing", "loc": ("type",), "input": value}])
         kind = by_type.get(value["type"]) if isinstance(value["type"], str) else None
         if kind is None:
-            words = (refused or {}).get(str(value["type"])) or f"must be one of {', '.join(map(repr, by_type))}"
-            raise refused_at(("type",), words)
+            message = (refused or {}).get(str(value["type"])) or f"must be one of {', '.join(map(repr, by_type))}"
+            raise refused_at(("type",), message)
         return kind.model_validate(value)
 
     return WrapValidator(check)

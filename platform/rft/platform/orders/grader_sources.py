@@ -21,8 +21,8 @@ async def refuse_bad_sources(grader: Grader, *, param: str, share: SlotShare | N
         bad = await first_bad_source([source for _, source in found], share=share)
     except SourcesUnchecked as error:
         _LOG.error("the sources of a grader were not checked: %s", error)
-        words = "The grader's source could not be checked just now; try again."
-        raise Unavailable(words, param=param, code="source_not_checked") from error
+        message = "The grader's source could not be checked just now; try again."
+        raise Unavailable(message, param=param, code="source_not_checked") from error
     if bad is not None:
         place = f"{found[bad.index][0]}.source"
         raise BadRequest(f"Invalid '{place}': {bad.problem}.", param=place, code="invalid_value")

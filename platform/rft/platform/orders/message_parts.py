@@ -37,8 +37,8 @@ def refuse_long_together(graders: Any) -> Any:
         total += source_bytes(source) if isinstance(source, str) else 0
         if total > MAX_SOURCE_BYTES:
             cap = f"{MAX_SOURCE_BYTES // 1024} kB"
-            words = f"longer than {cap}, with those before it: all sources of a grader have {cap} together"
-            raise refused_at((name, "source"), words)
+            message = f"longer than {cap}, with those before it: all sources of a grader have {cap} together"
+            raise refused_at((name, "source"), message)
     return graders
 
 

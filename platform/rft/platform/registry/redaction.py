@@ -32,8 +32,8 @@ def whole_body(registration: Registration, box: SecretBox) -> JsonObject:
     try:
         return cast("JsonObject", json.loads(box.unseal_text(registration.sealed)))
     except SecretsUnreadable as error:
-        words = f"The secrets of {registration.id} cannot be read ({error}); register it anew."
-        raise ApiError(words, code="secrets_unreadable") from error
+        message = f"The secrets of {registration.id} cannot be read ({error}); register it anew."
+        raise ApiError(message, code="secrets_unreadable") from error
 
 
 def with_stored_secrets(new: JsonValue, stored: JsonValue, within: str = "") -> JsonValue:
@@ -76,8 +76,8 @@ def refuse_redacted(body: JsonValue, param: str = "") -> None:
     """Raises BadRequest for a secret that is redacted: somebody sends back what a reply showed."""
     path = next(redacted_paths(body, param), None)
     if path is not None:
-        words = f"Invalid '{path}': this is the mask that stands for a secret in replies, not the secret."
-        raise BadRequest(words, param=path, code="invalid_value")
+        message = f"Invalid '{path}': this is the mask that stands for a secret in replies, not the secret."
+        raise BadRequest(message, param=path, code="invalid_value")
 
 
 def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> None:
@@ -88,11 +88,11 @@ def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> 
     match new, stored:
         case dict(), dict():
             if _has_moved(new, stored) and (path := next(redacted_paths({"headers": new.get("headers")}, param), None)):
-                words = (
+                message = (
                     f"Invalid '{path}': the address is another server's now; give the headers again with their values,"
                     " or null to send none."
                 )
-                raise BadRequest(words, param=path, code="invalid_value")
+                raise BadRequest(message, param=path, code="invalid_value")
             for key, value in new.items():
                 if isinstance(value, str) and is_url_field(key):
                     _refuse_moved_query(value, _stored_url(key, stored), f"{param}.{key}" if param else key)
@@ -103,8 +103,8 @@ def refuse_moved_secrets(new: JsonValue, stored: JsonValue, param: str = "") -> 
 
 def _refuse_moved_query(new: str, stored: str | None, param: str) -> None:
     if stored is not None and has_redacted(new) and _origin(new) != _origin(stored):
-        words = f"Invalid '{param}': the address is another server's now; give its query again with its values."
-        raise BadRequest(words, param=param, code="invalid_value")
+        message = f"Invalid '{param}': the address is another server's now; give its query again with its values."
+        raise BadRequest(message, param=param, code="invalid_value")
 
 
 def _has_moved(new: JsonObject, stored: JsonObject) -> bool:

@@ -244,9 +244,9 @@ async def _rows(
         raise _file_gone(split, "was deleted") from None
 
 
-def _file_gone(split: Split, words: str) -> CannotRegrade:
+def _file_gone(split: Split, reason: str) -> CannotRegrade:
     file = "training" if split is Split.TRAIN else "validation"
-    message = f"The job's {file} file {words}; graders need its rows."
+    message = f"The job's {file} file {reason}; graders need its rows."
     return CannotRegrade("file_not_found", message, param=f"{file}_file")
 
 

@@ -72,8 +72,8 @@ async def cancel_rehearsal(uow: UnitOfWork, rehearsal_id: str) -> RehearsalObjec
     rehearsal = await find_rehearsal(uow, rehearsal_id)
     if not has_moved:
         # 400 and not 409, which the SDK would repeat.
-        words = f"Rehearsal {rehearsal_id} is {rehearsal.status} and can no longer be cancelled."
-        raise BadRequest(words, code="invalid_state")
+        message = f"Rehearsal {rehearsal_id} is {rehearsal.status} and can no longer be cancelled."
+        raise BadRequest(message, code="invalid_state")
     return rehearsal
 
 
@@ -92,6 +92,6 @@ async def _count_rows(services: Services, order: JobCreate, file: FileRow) -> in
     try:
         sample = await read_sample(read_lines(file.storage_key, services.file_store), tools=tools)
     except (BadSample, BytesMissing) as error:
-        words = f"The file '{file.id}' cannot be used: {error}"
-        raise BadRequest(words, param="training_file", code="invalid_training_file") from error
+        message = f"The file '{file.id}' cannot be used: {error}"
+        raise BadRequest(message, param="training_file", code="invalid_training_file") from error
     return max(len(sample), 0 if file.report is None else file.report.rows)

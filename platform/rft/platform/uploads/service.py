@@ -142,8 +142,8 @@ async def _make_file(
         is_digest_wanted = wanted.md5 is not None
         await incoming.store_bytes(incoming.watched(_joined(store, parts, digest if is_digest_wanted else None)))
         if wanted.md5 is not None and digest.hexdigest() != wanted.md5.lower():
-            words = f"The parts make a file whose MD5 is {digest.hexdigest()}, not the one that was announced."
-            raise BadRequest(words, param="md5", code="wrong_checksum")
+            message = f"The parts make a file whose MD5 is {digest.hexdigest()}, not the one that was announced."
+            raise BadRequest(message, param="md5", code="wrong_checksum")
         report = None
         if upload.purpose == FINE_TUNE:
             report = await DatasetChecks(services.dataset_slots).report(store, file_id, size=upload.bytes)
@@ -200,15 +200,15 @@ def _in_order(upload: UploadRow, parts: Mapping[str, PartRow], part_ids: Sequenc
     """The parts of the file. Raises BadRequest where they do not make up what was announced."""
     for index, part_id in enumerate(part_ids):
         if part_id not in parts:
-            words = f"The upload has no part '{part_id}'."
-            raise BadRequest(words, param=f"part_ids[{index}]", code="part_not_found")
+            message = f"The upload has no part '{part_id}'."
+            raise BadRequest(message, param=f"part_ids[{index}]", code="part_not_found")
         if part_id in part_ids[:index]:
             raise BadRequest(f"The part '{part_id}' is named twice.", param=f"part_ids[{index}]", code="invalid_value")
     ordered = [parts[part_id] for part_id in part_ids]
     size = sum(part.bytes for part in ordered)
     if size != upload.bytes:
-        words = f"The parts hold {size} bytes; the upload was created for {upload.bytes}."
-        raise BadRequest(words, param="part_ids", code="wrong_size")
+        message = f"The parts hold {size} bytes; the upload was created for {upload.bytes}."
+        raise BadRequest(message, param="part_ids", code="wrong_size")
     return ordered
 
 
@@ -220,8 +220,8 @@ async def _refuse_unless_room(uploads: UploadRepository, upload: UploadRow) -> N
     """A part may be sent twice, but not without end. Raises BadRequest."""
     parts = await uploads.parts(upload.id)
     if len(parts) >= MAX_PARTS or sum(part.bytes for part in parts.values()) >= 2 * upload.bytes:
-        words = f"An upload may have {MAX_PARTS} parts at most, and not more than twice the bytes it was created for."
-        raise BadRequest(words, param=_DATA.name, code="too_many_parts")
+        message = f"An upload may have {MAX_PARTS} parts at most, and not more than twice the bytes it was created for."
+        raise BadRequest(message, param=_DATA.name, code="too_many_parts")
 
 
 async def _find(connection: AsyncConnection[TupleRow], upload_id: str) -> UploadRow:

@@ -95,7 +95,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**_DEFAULTS, **kept, "PYTHONUNBUFFERED": "1"}
 
 
-def exit_in_words(returncode: int | None) -> str:
+def exit_message(returncode: int | None) -> str:
     """How a process ended, for a reader who knows no wait statuses."""
     if returncode is None:
         return "is still running"
@@ -107,7 +107,7 @@ def exit_in_words(returncode: int | None) -> str:
 
 
 def log_tail(log: Path, *, hide: Sequence[str] = (), lines: int = 12) -> str:
-    """The last lines of a log, with every value of `hide` blotted out."""
+    """The last lines of a log, with every value of `hide` redacted."""
     if not log.exists():
         return ""
     with log.open("rb") as file:

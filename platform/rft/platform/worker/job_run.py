@@ -98,17 +98,17 @@ class JobRun:
             return "failed"
         try:
             ending = await self._back_off(launches) or await self._attempt()
-            words = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
+            reason = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
         except (LeaseLost, CannotRun):
             raise
         except Exception as error:
             # Whatever broke here (a full disk, a torn log, a bug of ours) must neither end the job at once nor hide.
             _LOG.exception("%s: launch %d broke", self.lease.id, launches)
             ending = Ending.DISK_FULL if is_disk_full(error) else Ending.DIED
-            words = f"could not be kept running: {type(error).__name__}: {error}"
-        return await self._after(ending, words)
+            reason = f"could not be kept running: {type(error).__name__}: {error}"
+        return await self._after(ending, reason)
 
-    async def _after(self, ending: Ending, words: str) -> str | None:
+    async def _after(self, ending: Ending, reason: str) -> str | None:
         """What is to be done after an ending; None when another trainer may be launched."""
         match ending:
             case Ending.OVER:
@@ -127,7 +127,7 @@ class JobRun:
                 await self.beat.write(self._uncount_launch)
                 return None
             case Ending.DIED:
-                return await self._after_death(words)
+                return await self._after_death(reason)
 
     async def _wait_for_room(self) -> Ending | None:
         """Until the disk has room for a launch; the interruption that came meanwhile, if any."""
@@ -203,19 +203,19 @@ class JobRun:
             await asyncio.sleep(min(POLL_S, max(0.0, until - time.monotonic())))
         return interruption(self.beat, self.context.is_stopping)
 
-    async def _after_death(self, words: str) -> str | None:
+    async def _after_death(self, reason: str) -> str | None:
         """Say what happened; None when there is another launch in it."""
-        _LOG.warning("%s: the trainer died: %s", self.lease.id, words)
+        _LOG.warning("%s: the trainer died: %s", self.lease.id, reason)
 
         async def write(connection: AsyncConnection[TupleRow]) -> bool:
             job = RunRepository(connection, self.lease)
             await job.lock()
             launches = await job.launches()
             if launches.without_progress >= self.context.settings.max_launches_without_progress:
-                error = _died_too_often(launches.without_progress, words)
+                error = _died_too_often(launches.without_progress, reason)
                 await fail(connection, self.lease, error, key=f"run:{self.lease.token}")
                 return True
-            message = f"The training process {words}\nIt starts again from the last complete checkpoint."
+            message = f"The training process {reason}\nIt starts again from the last complete checkpoint."
             await add_event(connection, self.lease.id, message, level="warn", key=f"died:{launches.total}")
             await notify(connection, self.lease.id)
             return False
@@ -282,8 +282,8 @@ def backoff_s(launches: int) -> float:
     return 0.0 if launches <= 1 else min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** (launches - 2))
 
 
-def _died_too_often(launches: int, words: str) -> JobError:
+def _died_too_often(launches: int, reason: str) -> JobError:
     return JobError(
         code="trainer_crashed",
-        message=f"The training process started {launches} times without finishing another step. The last one {words}",
+        message=f"The training process started {launches} times without finishing another step. The last one {reason}",
     )

@@ -10,7 +10,7 @@ from rft.platform.settings import Settings
 def limits_warning(settings: Settings) -> str | None:
     """What is to be said about it; None where there is nothing to warn of."""
     pairs = (("tools", settings.tool_gateway_url), ("graders", settings.grader_gateway_url))
-    alone = " and ".join(words for words, url in pairs if url is None)
+    alone = " and ".join(names for names, url in pairs if url is None)
     if settings.train_slots < 2 or not alone:
         return None
     return (

@@ -18,7 +18,7 @@ from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import Settings
 from rft.platform.worker import run_directory
-from rft.platform.worker.child_process import ChildProcess, exit_in_words, launch, log_tail
+from rft.platform.worker.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.log_line import LogLine
@@ -155,7 +155,7 @@ class TrainerRun:
         if child.returncode != 0:
             _LOG.warning(
                 "%s: not every end of a rollout was told: their teller %s", self.folder.name,
-                exit_in_words(child.returncode),
+                exit_message(child.returncode),
             )  # fmt: skip
 
     async def drain(self) -> "Drained":
@@ -190,7 +190,7 @@ class TrainerRun:
     def exit_summary(self) -> str:
         """How the last process ended and the end of its log; free of secrets."""
         tail = log_tail(self.folder / self.child_log, hide=_secret_values(self.secrets))
-        ended = "could not be started" if self.child is None else exit_in_words(self.child.returncode)
+        ended = "could not be started" if self.child is None else exit_message(self.child.returncode)
         if self._silence_s is not None:
             ended = f"wrote nothing for {self._silence_s:.0f} s and was killed"
         return f"{ended}. The end of its log:\n{tail}" if tail else f"{ended}, without a word in its log."

@@ -52,7 +52,7 @@ class _FileRead:
     """None when the file is gone."""
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """What events call it."""
         return self.param.replace("_", " ")
 
@@ -211,7 +211,7 @@ def _duplicates(file: _FileRead, report: DatasetReport) -> DatasetWarning:
     pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in report.shown_duplicates[:_NAMED])
     return DatasetWarning(
         key=f"duplicates:{file.param}",
-        message=f"{report.duplicates} rows of the {file.words} repeat an earlier one (lines {pairs}"
+        message=f"{report.duplicates} rows of the {file.label} repeat an earlier one (lines {pairs}"
         f"{', ...' if report.duplicates > _NAMED else ''})",
         data={"code": "duplicate_rows", "param": file.param, "count": report.duplicates},
     )
@@ -231,7 +231,7 @@ def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWa
     lines = ", ".join(map(str, report.shown_too_long[:_NAMED])) + (", ..." if report.too_long > _NAMED else "")
     return DatasetWarning(
         key=f"too-long:{file.param}",
-        message=f"{report.too_long} rows of the {file.words} look longer than the model's context of {context} tokens"
+        message=f"{report.too_long} rows of the {file.label} look longer than the model's context of {context} tokens"
         f" (lines {lines}); the trainer counts exactly and leaves out those that are",
         data={"code": "rows_may_be_too_long", "param": file.param, "count": report.too_long},
     )

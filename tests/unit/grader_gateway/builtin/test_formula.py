@@ -75,11 +75,11 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "words"), PROBLEMS)
-def test_what_is_no_formula_is_told_before_any_rollout(source: str, words: str) -> None:
+@pytest.mark.parametrize(("source", "message"), PROBLEMS)
+def test_what_is_no_formula_is_told_before_any_rollout(source: str, message: str) -> None:
     problem = formula_problem(source, NAMES)
     assert problem is not None
-    assert words in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("nested", ["{}a", "a + {}a", "1 + {}(a)", "a * ({}a)"])

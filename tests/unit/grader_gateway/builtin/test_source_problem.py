@@ -54,11 +54,11 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "words"), PROBLEMS)
-def test_a_problem_is_told_in_words(source: str, words: str) -> None:
+@pytest.mark.parametrize(("source", "message"), PROBLEMS)
+def test_a_problem_is_told_in_words(source: str, message: str) -> None:
     problem = source_problem(source)
     assert problem is not None
-    assert words in problem
+    assert message in problem
 
 
 def nested(depth: int) -> str:
@@ -99,11 +99,11 @@ def test_a_glance_refuses_nothing_that_would_be_taken(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "message"),
     [("x = 1", "does not define `grade"), ("#grade" + "#" * MAX_SOURCE_BYTES, "longer than 256 kB")],
 )
-def test_a_glance_sees_what_is_too_long_or_never_names_grade(source: str, words: str) -> None:
-    assert words in (glance_problem(source) or "")
+def test_a_glance_sees_what_is_too_long_or_never_names_grade(source: str, message: str) -> None:
+    assert message in (glance_problem(source) or "")
 
 
 def test_a_run_does_not_begin_with_a_source_that_cannot_grade_here() -> None:

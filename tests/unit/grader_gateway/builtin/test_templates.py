@@ -83,11 +83,11 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), PROBLEMS)
-def test_what_is_no_template_is_told_before_any_rollout(text: str, words: str) -> None:
+@pytest.mark.parametrize(("text", "message"), PROBLEMS)
+def test_what_is_no_template_is_told_before_any_rollout(text: str, message: str) -> None:
     problem = template_problem(text)
     assert problem is not None
-    assert words in problem
+    assert message in problem
 
 
 def test_any_key_can_be_quoted() -> None:

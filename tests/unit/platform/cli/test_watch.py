@@ -194,8 +194,8 @@ def test_a_queued_job_says_whose_slot_it_waits_for() -> None:
     watched = Watched()
     taken = [{"job": "ftjob-2", "hold": None}, {"job": "ftjob-3", "hold": "tool 'search'"}]
     watched.apply(Sent("job", json.dumps(job("queued", waits_for=taken)[1]), None))
-    words = "waits for one of the slots of ftjob-2, ftjob-3 (held: tool 'search')"
-    assert watched.status_line(0.0).endswith(words)
+    message = "waits for one of the slots of ftjob-2, ftjob-3 (held: tool 'search')"
+    assert watched.status_line(0.0).endswith(message)
     watched.apply(Sent("job", json.dumps(job("queued", waits_for=taken[:1])[1]), None))
     assert watched.status_line(0.0).endswith("waits for the slot of ftjob-2")
 

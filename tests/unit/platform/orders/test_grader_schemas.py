@@ -210,14 +210,14 @@ BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "place", "words"), BAD)
-def test_what_is_wrong_is_said_where_it_is_wrong(written: Any, place: tuple[str | int, ...], words: str) -> None:
+@pytest.mark.parametrize(("written", "place", "message"), BAD)
+def test_what_is_wrong_is_said_where_it_is_wrong(written: Any, place: tuple[str | int, ...], message: str) -> None:
     with pytest.raises(ValidationError) as refused:
         ADAPTER.validate_python(written)
 
     first = refused.value.errors()[0]
     assert first["loc"] == place
-    assert words in first["msg"]
+    assert message in first["msg"]
 
 
 def test_every_kind_is_in_the_schema_of_the_api() -> None:

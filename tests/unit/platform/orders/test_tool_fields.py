@@ -73,7 +73,7 @@ def test_a_described_tool_without_parameters_takes_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
+    ("field", "value", "message"),
     [
         ("max_concurrency", 0, "from 1"),
         ("max_concurrency", 2.5, "from 1"),
@@ -101,10 +101,10 @@ def test_a_described_tool_without_parameters_takes_none(tmp_path: Path) -> None:
         ("name", "two words", "letters"),
     ],
 )
-def test_a_bad_field_is_refused_with_its_place(field: str, value: object, words: str) -> None:
+def test_a_bad_field_is_refused_with_its_place(field: str, value: object, message: str) -> None:
     error = refused(body({**TOOL, field: value}))
     assert (error.param, error.code) == (f"method.reinforcement.tools[0].{field}", "invalid_value")
-    assert words in error.message
+    assert message in error.message
     assert "s3cret" not in error.message
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.storable import storable_json, storable_text
-from rft.platform.worker.child_process import child_environment, exit_in_words, launch, log_tail
+from rft.platform.worker.child_process import child_environment, exit_message, launch, log_tail
 from rft.platform.worker.job_run import backoff_s
 from tests.integration.waiting import until
 
@@ -68,9 +68,9 @@ async def test_stopping_asks_first_and_reaches_the_whole_group(
 
 
 def test_endings_are_told_in_words() -> None:
-    assert exit_in_words(3) == "exited with status 3"
-    assert exit_in_words(-9) == "was killed by SIGKILL; perhaps it ran out of memory"
-    assert exit_in_words(-15) == "was killed by SIGTERM"
+    assert exit_message(3) == "exited with status 3"
+    assert exit_message(-9) == "was killed by SIGKILL; perhaps it ran out of memory"
+    assert exit_message(-15) == "was killed by SIGTERM"
 
 
 def test_the_end_of_a_log_is_shown_without_secrets(tmp_path: Path) -> None:

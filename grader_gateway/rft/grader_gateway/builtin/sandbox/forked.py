@@ -179,8 +179,8 @@ class _Watched:
             return _Ended(LOCKED, f"took longer than {limit_s:g} s", is_own_doing=True)
         if now_s >= self._given_up_s:
             passed_s = patience_s(limit_s)
-            words = f"had only {spent_s:.1f} s of its {limit_s:g} s within {passed_s:g} s: this machine is too busy"
-            return _Ended(self.said, words, is_own_doing=False)
+            message = f"had only {spent_s:.1f} s of its {limit_s:g} s within {passed_s:g} s: this machine is too busy"
+            return _Ended(self.said, message, is_own_doing=False)
         self._look_s = now_s + min(self._limits.look_s, max(0.001, limit_s - spent_s))
         return None
 
@@ -233,10 +233,10 @@ def _checked(said: bytes) -> dict[str, object] | None:
     match read:
         case {"score": float() as score}:
             return {"score": score} if math.isfinite(score) else {"error": f"returned {score}, which is not finite"}
-        case {"error": str() as words, "traceback": str() as shown}:
-            return {"error": words[:_SHOWN_CHARS], "traceback": shown[-_TRACEBACK_CHARS:]}
-        case {"error": str() as words}:
-            return {"error": words[:_SHOWN_CHARS]}
+        case {"error": str() as message, "traceback": str() as shown}:
+            return {"error": message[:_SHOWN_CHARS], "traceback": shown[-_TRACEBACK_CHARS:]}
+        case {"error": str() as message}:
+            return {"error": message[:_SHOWN_CHARS]}
         case _:
             return None
 

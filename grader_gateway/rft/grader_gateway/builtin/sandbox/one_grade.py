@@ -124,8 +124,8 @@ def _run(code: types.CodeType, sample: object, item: object) -> dict[str, object
     except MemoryError:
         return {"error": "ran out of memory"}
     except BaseException as error:
-        words = _words(error)
-        return {"error": f"raised {words}{_at_line(error)}", "traceback": _traceback(error, words)}
+        message = _message(error)
+        return {"error": f"raised {message}{_at_line(error)}", "traceback": _traceback(error, message)}
 
 
 def _judged(value: object) -> dict[str, object]:
@@ -160,13 +160,13 @@ def _kind(value: object) -> str:
     return "nothing (None)" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero`, without the paths of our interpreter."""
     try:
-        words = str(error)
+        message = str(error)
     except BaseException:
-        words = "(an error without readable words)"
-    text = f"{type(error).__name__}: {words[:10_000]}" if words else type(error).__name__
+        message = "(an error without readable words)"
+    text = f"{type(error).__name__}: {message[:10_000]}" if message else type(error).__name__
     return _without_paths(text)[:_SHOWN_CHARS]
 
 
@@ -186,7 +186,7 @@ def _at_line(error: BaseException) -> str:
     return f" (line {line})" if line else ""
 
 
-def _traceback(error: BaseException, words: str) -> str:
+def _traceback(error: BaseException, message: str) -> str:
     """As Python shows it, from the source on; of many frames the last."""
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != SOURCE_NAME:
@@ -196,4 +196,4 @@ def _traceback(error: BaseException, words: str) -> str:
         lines = [line[:_LINE_CHARS] for line in "".join(shown).splitlines()]
     except BaseException:
         lines = []
-    return "\n".join(("Traceback (most recent call last):", *map(_without_paths, lines), words))
+    return "\n".join(("Traceback (most recent call last):", *map(_without_paths, lines), message))

@@ -69,10 +69,10 @@ def _compiler_says(source: str, requests: BinaryIO, left_s: float) -> str | None
         match compile_problem(source, requests, Limits(timeout_s=left_s, memory_bytes=COMPILE_BYTES)):
             case None | {"refused": _}:
                 return None
-            case {"lost": str() as words}:
-                raise _Lost(words)
-            case {"error": str() as words} if "took longer than" not in words:
-                return words
+            case {"lost": str() as message}:
+                raise _Lost(message)
+            case {"error": str() as message} if "took longer than" not in message:
+                return message
             case _:
                 pass
     return f"cannot be compiled: all sources of a grader have {COMPILE_S:g} s together"
