@@ -325,7 +325,7 @@ def is_as_told(path: Path, told: dict[str, Any]) -> bool:
 
 
 class Folder:
-    """The export on disk. A file appears whole or not at all; the journal tells which ones count."""
+    """The export on disk. A file appears whole or not at all; the journal says which ones are complete."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.state = root, State()

@@ -10,7 +10,7 @@ from rft.core.messages import CallMistake, http_mistake
 from rft.core.rollout import StopReason
 from rft.egress.retry import RETRYABLE
 from rft.rollouts.failure_actions import FAILURE_ACTIONS, FailureAction
-from rft.rollouts.replacements import is_worth_another_attempt
+from rft.rollouts.replacements import is_worth_replacing
 
 PAGE = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "docs" / "blame.md"
 TOO_MANY = {
@@ -54,6 +54,6 @@ def test_the_page_tells_the_treatment_of_each_failure(code: FailureCode) -> None
     failure = Failure(stage=Stage.TOOL, code=code, message="")
     assert whose == FAULTS[code].value
     assert sent_again == ("yes" if code in RETRYABLE else "no")
-    is_replaced = code is not FailureCode.CANCELLED and is_worth_another_attempt(failure)
+    is_replaced = code is not FailureCode.CANCELLED and is_worth_replacing(failure)
     assert replaced == ("yes" if is_replaced else "no")
     assert too_many == TOO_MANY[FAILURE_ACTIONS[code]]

@@ -56,7 +56,7 @@ class RolloutStats(Record):
     excluded_share: float
     failures_by_code: dict[str, int]
     replaced: int
-    """Failed rollouts for which another attempt was made."""
+    """Failed rollouts that were replaced."""
     reward_mean: float | None
     """None when nothing was graded."""
     reward_std: float | None

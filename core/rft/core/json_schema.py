@@ -25,7 +25,7 @@ class InvalidToolSchema(RftError):
     """A tool's parameters are described with something that is no JSON Schema; refused when a job is created."""
 
 
-_verdicts: dict[bytes, str | None] = {}
+_problems: dict[bytes, str | None] = {}
 """Rows of a dataset mostly repeat the same few schemas: each is judged once."""
 
 
@@ -35,11 +35,11 @@ def schema_problem(parameters: JsonObject) -> str | None:
         fingerprint = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).digest()
     except RecursionError:
         return "not a JSON Schema: nested too deeply"
-    if fingerprint not in _verdicts:
-        if len(_verdicts) >= _REMEMBERED:
-            _verdicts.clear()
-        _verdicts[fingerprint] = _judge(parameters)
-    return _verdicts[fingerprint]
+    if fingerprint not in _problems:
+        if len(_problems) >= _REMEMBERED:
+            _problems.clear()
+        _problems[fingerprint] = _compile_problem(parameters)
+    return _problems[fingerprint]
 
 
 def parameters_problem(parameters: JsonObject) -> str | None:
@@ -109,7 +109,7 @@ def _read_patterns(schemas: list[JsonObject]) -> None:
             raise InvalidToolSchema(f"not a JSON Schema: {pattern[:100]!r} is no pattern ({error})") from error
 
 
-def _judge(parameters: JsonObject) -> str | None:
+def _compile_problem(parameters: JsonObject) -> str | None:
     try:
         compile_schema(parameters)
     except InvalidToolSchema as error:

@@ -95,6 +95,6 @@ class ToolResult(Record):
     so. One such answer alone is the model's mistake, and `output` is set, too."""
     latency_s: float = 0.0
     attempts: int = 0
-    """HTTP attempts made; 0 when the call never left the house."""
+    """HTTP attempts made; 0 when the call was never sent."""
     output_tokens: int = 0
     """Length of `output` in policy tokens, filled by the rollout loop."""

@@ -60,7 +60,7 @@ class RolloutKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The finished attempt. `outcome` is the spine: a grade, or the failure that took its place."""
+    """The finished rollout. `outcome` is a grade, or the failure that kept it from being graded."""
 
     key: RolloutKey
     trace_id: str

@@ -1,1 +1,1 @@
-"""The only door to customer endpoints: guard, one attempt, classification, retry, limits."""
+"""The only way out to customer endpoints: guard, one attempt, classification, retry, limits."""

@@ -159,7 +159,7 @@ class AdaptiveWindow:
 
     def _close_round(self) -> None:
         self._rounds += 1
-        has_shrunk = self._judge_refusals()
+        has_shrunk = self._review_refusals()
         self._good = self._refused = 0
         if has_shrunk or not self._now.count:
             return
@@ -236,12 +236,12 @@ class AdaptiveWindow:
         self._now = _Latency()
         self._good = self._refused = 0
 
-    def _judge_refusals(self) -> bool:
+    def _review_refusals(self) -> bool:
         """Whether the round's refusals changed the limit."""
         ended = self._good + self._refused
         share = self._refused / ended
         if self._halving is not None:
-            return self._judge_halving(self._halving, share)
+            return self._review_halving(self._halving, share)
         normal = max(self._normal_refusals, 0.01)
         if share - normal <= 3.0 * math.sqrt(normal * (1.0 - normal) / ended):
             self._normal_refusals += 0.2 * (share - self._normal_refusals)
@@ -254,7 +254,7 @@ class AdaptiveWindow:
         self._enter(_Phase.STEADY, limit / 2)
         return True
 
-    def _judge_halving(self, halving: _Halving, share: float) -> bool:
+    def _review_halving(self, halving: _Halving, share: float) -> bool:
         hoped_for = min(1.0, halving.good_share * 2.0**halving.halvings)
         if 1.0 - share >= (halving.good_share + hoped_for) / 2:
             self._halving = None

@@ -92,7 +92,7 @@ def is_surely_not_sent(error: BaseException) -> bool:
 
 
 def root_message(error: BaseException) -> str:
-    """The innermost cause in words."""
+    """The innermost cause, as a message."""
     innermost = list(_causes(error))[-1]
     if isinstance(innermost, ssl.SSLCertVerificationError):
         return f"certificate refused: {getattr(innermost, 'verify_message', innermost)}"

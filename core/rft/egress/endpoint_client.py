@@ -190,7 +190,7 @@ class _Call(Generic[T]):
             raise
         latency_s = client.now() - started_s
         self.elapsed_s += latency_s
-        outcome = self._judge(reply) if isinstance(reply, Reply) else reply
+        outcome = self._read_reply(reply) if isinstance(reply, Reply) else reply
         if isinstance(outcome, AttemptFailure):
             # At once, since the breaker shows it to others, too: error pages like to repeat the key they were sent.
             outcome = replace(outcome, message=redact(outcome.message, self._endpoint.secrets))
@@ -214,7 +214,7 @@ class _Call(Generic[T]):
         # A 500 to a GET may only mean that nobody thought of GETs here; the trial call will tell.
         return isinstance(reply, Reply) and reply.status not in (502, 503, 504)
 
-    def _judge(self, reply: Reply) -> T | AttemptFailure:
+    def _read_reply(self, reply: Reply) -> T | AttemptFailure:
         failure = self._client.http.status_failure(reply)
         # A 4xx may carry an answer all the same, which whoever reads replies decides; a 429 is about our pace alone.
         is_readable = 400 <= reply.status <= 499 and reply.status != HTTPStatus.TOO_MANY_REQUESTS

@@ -85,13 +85,13 @@ class AddressPolicy:
         return _networks(*self.allow_cidrs) + (_LOOPBACK if self.allow_loopback else ())
 
 
-def judge(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | None:
+def address_problem(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | None:
     """Why this address is refused, or None when it is fine."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
-            return judge(address.ipv4_mapped, policy, is_https=is_https)
+            return address_problem(address.ipv4_mapped, policy, is_https=is_https)
         if address in _NAT64:
-            return judge(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), _PUBLIC_ONLY, is_https=is_https)
+            return address_problem(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), _PUBLIC_ONLY, is_https=is_https)
     if (problem := _problem_whatever_is_allowed(address)) is not None:
         return problem
     if _is_in(address, policy.allowed):
@@ -170,7 +170,7 @@ def _literal_problem(host: str, policy: AddressPolicy, *, is_https: bool) -> str
         address = ipaddress.ip_address(host)
     except ValueError as error:
         return f"not a valid address ({error})"
-    return judge(address, policy, is_https=is_https)
+    return address_problem(address, policy, is_https=is_https)
 
 
 def _is_legacy_ipv4(host: str) -> bool:
@@ -194,7 +194,7 @@ class GuardedResolver(AbstractResolver):
         """Addresses of a host. Raises BlockedAddress, or OSError when the name does not resolve."""
         results = await self._inner.resolve(host, port, family)
         for result in results:
-            problem = judge(ipaddress.ip_address(result["host"]), self._policy, is_https=self._is_https)
+            problem = address_problem(ipaddress.ip_address(result["host"]), self._policy, is_https=self._is_https)
             if problem is not None:
                 raise BlockedAddress(f"{host} leads to a blocked address: {problem}")
         return results

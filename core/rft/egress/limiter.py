@@ -98,14 +98,14 @@ class Limiter:
         self._probe: Probe | None = None
         self._prober: asyncio.Task[None] | None = None
         self._departure: asyncio.Future[None] | None = None
-        """What a probe without room waits for."""
+        """Set when a slot is released: a probe may be waiting for one."""
         self._inside: dict[str, int] = {}
         self._firsts: _Lines = {}
         self._again: _Lines = {}
         self.in_flight = 0
         """Calls inside now."""
         self.queued = 0
-        """Calls waiting now, given-up ones included until their turn comes."""
+        """Calls waiting now, cancelled ones included until they are dequeued."""
 
     @property
     def limit(self) -> int:
@@ -129,7 +129,7 @@ class Limiter:
             self._interval_s = max(self._interval_s, wanted[1])
 
     def loosen(self, owner: str) -> None:
-        """Let go of an owner's caps."""
+        """Remove an owner's caps."""
         if self._caps.pop(owner, None) is None:
             return
         self._cap = _strictest(*(cap for cap, _ in self._caps.values()))
@@ -161,7 +161,7 @@ class Limiter:
             raise
 
     def leave(self, owner: str = "") -> None:
-        """Give the place back."""
+        """Release the slot."""
         self.in_flight -= 1
         if self.in_flight == 0:
             self._empty_since_s = self._now()
@@ -175,7 +175,7 @@ class Limiter:
         self._pump()
 
     def learn(self, failure: AttemptFailure | None, *, latency_s: float) -> None:
-        """Say how an attempt ended, before leaving."""
+        """Report how an attempt ended, before releasing the slot."""
         now_s = self._now()
         self._window.on_end(failure, latency_s=latency_s, in_flight=self.in_flight, now_s=now_s)
         if failure is not None and failure.retry_after_s:
@@ -271,7 +271,7 @@ class Limiter:
         """Probe after each of the open breaker's pauses, until it answers or nobody may wait for it any longer."""
         before = breaker.state
         while breaker.state is BreakerState.OPEN:
-            await self._wait_for_turn(breaker)
+            await self._wait_until_probe_due(breaker)
             if (before := breaker.state) is not BreakerState.OPEN:
                 break  # a call that was still inside closed it, and has told so
             is_alive = await self._probe_inside(probe)
@@ -285,8 +285,8 @@ class Limiter:
         self._announce(before)
         self._pump()
 
-    async def _wait_for_turn(self, breaker: Breaker) -> None:
-        """Until the next probe is due, the endpoint bears a start, and its owner's cap leaves room."""
+    async def _wait_until_probe_due(self, breaker: Breaker) -> None:
+        """Until the next probe is due, the rate limit allows a start, and the owner's cap has a free slot."""
         while breaker.state is BreakerState.OPEN:
             if (wait_s := max(breaker.next_probe_s, self._next_start_s) - self._now()) > 0:
                 await asyncio.sleep(wait_s)

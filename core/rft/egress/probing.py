@@ -1,4 +1,4 @@
-"""A look at a customer's URL before a job begins: is anybody there, and is there a route? It sets nothing in motion."""
+"""A look at a customer's URL before a job begins: is anybody there, and is there a route? It changes nothing there."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

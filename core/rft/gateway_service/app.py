@@ -21,7 +21,7 @@ from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
     Breakers,
-    JobOrder,
+    JobRegistration,
     NotJson,
     OpenBreaker,
     Problem,
@@ -33,7 +33,7 @@ from rft.gateway_service.wire import (
 
 _log = logging.getLogger(__name__)
 SWEEP_S = 60.0
-J = TypeVar("J", bound=JobOrder)
+J = TypeVar("J", bound=JobRegistration)
 G = TypeVar("G")
 
 Handler: TypeAlias = Callable[[G, bytes], Awaitable[ServiceReply]]
@@ -55,10 +55,10 @@ class ServiceDefinition(Generic[J, G]):
     """What a service does: the only difference between the tool gateway's and the grader gateway's."""
 
     title: str
-    order: type[J]
+    registration: type[J]
     """What a job is registered with."""
     open_gateway: Callable[[str, J, EndpointClient], G]
-    """From job id, order and client. Raises ValueError for an order that cannot be carried out."""
+    """From job id, registration and client. Raises ValueError for one that cannot be carried out."""
     close_gateway: Callable[[G], Awaitable[None]]
     handlers: Mapping[str, Handler[G]]
     """By the last part of the path."""
@@ -102,16 +102,16 @@ async def _sweep(jobs: Jobs[J, G]) -> None:
 
 
 def _opener(service: ServiceDefinition[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
-    def open_job(job_id: str, order: J) -> RegisteredJob[J, G]:
+    def open_job(job_id: str, registration: J) -> RegisteredJob[J, G]:
         book, limits = AttemptBook(), shared.limits_of_job()
         client = shared.client(
             limits,
-            retry=order.retry,
-            signing_secrets=order.secrets.signing_secrets,
+            retry=registration.retry,
+            signing_secrets=registration.secrets.signing_secrets,
             on_attempt=book.note,
         )
-        gateway = service.open_gateway(job_id, order, client)
-        return RegisteredJob(order=order, gateway=gateway, limits=limits, attempts=book)
+        gateway = service.open_gateway(job_id, registration, client)
+        return RegisteredJob(registration=registration, gateway=gateway, limits=limits, attempts=book)
 
     return open_job
 
@@ -123,7 +123,7 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
         return _answer(ServiceHealth(jobs=len(jobs), calls=jobs.calls_inside))
 
     async def register(request: Request) -> Response:
-        await jobs.register(_job_id(request), decode(service.order, await request.body()))
+        await jobs.register(_job_id(request), decode(service.registration, await request.body()))
         _log.info("%s: job %s is registered", service.title, _job_id(request))
         return _answer(ServiceReply())
 

@@ -28,7 +28,7 @@ from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
     Breakers,
-    JobOrder,
+    JobRegistration,
     ServiceReply,
     decode,
     encode,
@@ -66,7 +66,7 @@ class ServiceConnection:
         *,
         token: str | None,
         job_id: str,
-        order: JobOrder,
+        registration: JobRegistration,
         listener: Listener,
         retries: RetryBudget = OUR_RETRIES,
         poll_s: float = POLL_S,
@@ -74,7 +74,7 @@ class ServiceConnection:
     ) -> None:
         self._name, self._url = name, url.rstrip("/")
         self._job_url = f"{self._url}/v1/jobs/{quote(job_id, safe='')}"
-        self._order, self._deadline_s = encode(order), order.retry.total_s + QUEUE_S
+        self._registration, self._deadline_s = encode(registration), registration.retry.total_s + QUEUE_S
         self._headers: HeaderList = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
         self._http = HttpClient(_OPERATORS_OWN, caps=CAPS)
         self._listener, self._retries, self._poll_s, self._sleep = listener, retries, poll_s, sleep
@@ -101,9 +101,9 @@ class ServiceConnection:
     async def _unregister(self) -> None:
         self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", self._deadline_s))
 
-    async def call(self, operation: str, order: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
+    async def call(self, operation: str, request: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
         """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""
-        body = encode(order)
+        body = encode(request)
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_watching())
 
@@ -141,7 +141,7 @@ class ServiceConnection:
         async with self._registering:
             if self._registrations != known:
                 return None
-            reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._order, CONTROL_S))
+            reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._registration, CONTROL_S))
             if isinstance(reply, AttemptFailure):
                 return reply
             self._registrations += 1

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 from rft.core.attempt import Attempt
 from rft.core.errors import RftError
 from rft.gateway_service.shared_egress import JobLimits
-from rft.gateway_service.wire import JobOrder
+from rft.gateway_service.wire import JobRegistration
 
-J = TypeVar("J", bound=JobOrder)
+J = TypeVar("J", bound=JobRegistration)
 G = TypeVar("G")
 
 FORGET_AFTER_S = 900.0
@@ -79,7 +79,7 @@ class AttemptBook:
 class RegisteredJob(Generic[J, G]):
     """One job as the service knows it."""
 
-    order: J = field(repr=False)
+    registration: J = field(repr=False)
     gateway: G = field(repr=False)
     limits: JobLimits
     attempts: AttemptBook
@@ -91,7 +91,7 @@ class RegisteredJob(Generic[J, G]):
 class Jobs(Generic[J, G]):
     """Registered jobs by id.
 
-    A job whose order changed gets a new gateway; the old one is closed when its last call has ended.
+    A job whose registration changed gets a new gateway; the old one is closed when its last call has ended.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class Jobs(Generic[J, G]):
         """Of all registered jobs together."""
         return sum(job.calls_inside for job in self._by_id.values())
 
-    async def register(self, job_id: str, order: J) -> None:
-        """Know this job from now on. Raises ValueError for an order that cannot be carried out."""
+    async def register(self, job_id: str, registration: J) -> None:
+        """Know this job from now on. Raises ValueError for a registration that cannot be carried out."""
         self.forget_silent()
         known = self._by_id.get(job_id)
-        if known is None or known.order != order:
-            opened = self._open_job(job_id, order)
+        if known is None or known.registration != registration:
+            opened = self._open_job(job_id, registration)
             while (predecessor := self._by_id.pop(job_id, None)) is not None:
                 await self._give_way(predecessor, opened)
             self._by_id[job_id] = opened

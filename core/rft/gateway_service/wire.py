@@ -28,7 +28,7 @@ CAPS = SizeCaps(request_bytes=64_000_000, reply_bytes=64_000_000)
 UNKNOWN_JOB = "unknown_job"
 
 
-class JobOrder(Record):
+class JobRegistration(Record):
     """Base of what a job is registered with."""
 
     retry: RetryBudget = RetryBudget()

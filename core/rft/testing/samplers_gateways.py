@@ -34,7 +34,7 @@ class FunctionTools:
 class FunctionGrader:
     """Implements `GraderGateway`: the function gets the finished trace and the trace id, and gives a reward."""
 
-    judge: Callable[[FinishedTrace, str], Awaitable[float | Failure]]
+    score: Callable[[FinishedTrace, str], Awaitable[float | Failure]]
     name: str = "grader"
     graded: list[tuple[FinishedTrace, str]] = field(default_factory=list[tuple[FinishedTrace, str]])
     """Everything that was to be graded, with its trace id."""
@@ -43,7 +43,7 @@ class FunctionGrader:
         """The function's reward as a grade."""
         del item
         self.graded.append((trace, trace_id))
-        reward = await self.judge(trace, trace_id)
+        reward = await self.score(trace, trace_id)
         if isinstance(reward, Failure):
             return reward
         return Grade(reward=reward, scores={self.name: reward}, grader=self.name)

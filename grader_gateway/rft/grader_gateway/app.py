@@ -13,11 +13,11 @@ from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.service_wire import (
     GRADES,
     RANKS,
-    GradeOrder,
     GradeReply,
+    GradeRequest,
     GraderJob,
-    RankOrder,
     RankReply,
+    RankRequest,
 )
 
 
@@ -29,18 +29,18 @@ class _GraderHandlers:
 
     async def grade(self, body: bytes) -> GradeReply:
         """One finished rollout as it came in."""
-        order = decode(GradeOrder, body)
+        request = decode(GradeRequest, body)
         if self._single is None:
             raise ValueError("this job's grader ranks groups")
-        outcome = await self._single.grade(order.trace, item=order.item, trace_id=order.trace_id)
+        outcome = await self._single.grade(request.trace, item=request.item, trace_id=request.trace_id)
         return GradeReply(outcome=outcome)
 
     async def rank(self, body: bytes) -> RankReply:
         """One group as it came in."""
-        order = decode(RankOrder, body)
+        request = decode(RankRequest, body)
         if self._group is None:
             raise ValueError("this job's grader judges single rollouts")
-        outcome = await self._group.rank(order.traces, item=order.item, trace_ids=order.trace_ids)
+        outcome = await self._group.rank(request.traces, item=request.item, trace_ids=request.trace_ids)
         return RankReply(outcome=tuple(outcome) if isinstance(outcome, list) else outcome)
 
     async def aclose(self) -> None:
@@ -56,31 +56,31 @@ def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress 
     return create_service(_SERVICE, settings, shared or SharedEgress(settings))
 
 
-def _open(job_id: str, order: GraderJob, client: EndpointClient) -> _GraderHandlers:
-    if isinstance(order.grader, RulerGrader):
+def _open(job_id: str, registration: GraderJob, client: EndpointClient) -> _GraderHandlers:
+    if isinstance(registration.grader, RulerGrader):
         ranking = open_group_grader(
-            order.grader,
+            registration.grader,
             client=client,
-            secrets=order.secrets,
-            judge=order.judge,
+            secrets=registration.secrets,
+            judge=registration.judge,
             job_id=job_id,
-            response_format=order.response_format,
+            response_format=registration.response_format,
         )
         return _GraderHandlers(group=ranking)
     single = open_grader(
-        order.grader,
+        registration.grader,
         client=client,
-        secrets=order.secrets,
-        judge=order.judge,
+        secrets=registration.secrets,
+        judge=registration.judge,
         job_id=job_id,
-        response_format=order.response_format,
+        response_format=registration.response_format,
     )
     return _GraderHandlers(single=single)
 
 
 _SERVICE = ServiceDefinition(
     title="Grader gateway",
-    order=GraderJob,
+    registration=GraderJob,
     open_gateway=_open,
     close_gateway=_GraderHandlers.aclose,
     handlers={GRADES: _GraderHandlers.grade, RANKS: _GraderHandlers.rank},

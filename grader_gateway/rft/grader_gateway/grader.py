@@ -1,4 +1,4 @@
-"""What every grader is to the rest of the house."""
+"""What every grader offers its callers."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

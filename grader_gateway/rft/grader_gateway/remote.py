@@ -16,11 +16,11 @@ from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.service_wire import (
     GRADES,
     RANKS,
-    GradeOrder,
     GradeReply,
+    GradeRequest,
     GraderJob,
-    RankOrder,
     RankReply,
+    RankRequest,
     SentTrace,
 )
 
@@ -58,7 +58,7 @@ class RemoteGraderGateway:
             signing_secrets=secrets.signing_secrets,
             judge_api_key=secrets.judge_api_key,
         )
-        order = GraderJob(
+        registration = GraderJob(
             grader=grader,
             judge=judge,
             response_format=response_format,
@@ -71,7 +71,7 @@ class RemoteGraderGateway:
             url,
             token=secrets.gateway_token,
             job_id=job_id,
-            order=order,
+            registration=registration,
             listener=Listener(on_attempt, on_change),
         )
         return cls(connection, grader.name)
@@ -89,8 +89,8 @@ class RemoteGraderGateway:
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
         try:
-            order = GradeOrder(trace=SentTrace.of(trace), item=item, trace_id=trace_id)
-            reply = await self._connection.call(GRADES, order, GradeReply)
+            request = GradeRequest(trace=SentTrace.of(trace), item=item, trace_id=trace_id)
+            reply = await self._connection.call(GRADES, request, GradeReply)
         except Exception as error:
             return self._broken(error, trace_id)
         return reply.outcome if isinstance(reply, GradeReply) else reply
@@ -101,8 +101,8 @@ class RemoteGraderGateway:
         """One grade per trace, in order, or why the whole group has none. Raises only on cancellation."""
         try:
             sent = tuple(SentTrace.of(trace) for trace in traces)
-            order = RankOrder(traces=sent, item=item, trace_ids=tuple(trace_ids))
-            reply = await self._connection.call(RANKS, order, RankReply)
+            request = RankRequest(traces=sent, item=item, trace_ids=tuple(trace_ids))
+            reply = await self._connection.call(RANKS, request, RankReply)
         except Exception as error:
             return self._broken(error, ", ".join(trace_ids))
         outcome = reply.outcome if isinstance(reply, RankReply) else reply

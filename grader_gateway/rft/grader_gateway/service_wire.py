@@ -6,14 +6,14 @@ from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import Message, ToolSchema
 from rft.core.response_format import ResponseFormat
-from rft.gateway_service.wire import JobOrder, ServiceReply
+from rft.gateway_service.wire import JobRegistration, ServiceReply
 from rft.grader_gateway.contract import GradedTrace
 
 GRADES = "grades"
 RANKS = "ranks"
 
 
-class GraderJob(JobOrder):
+class GraderJob(JobRegistration):
     """A job's grader."""
 
     grader: GraderSpec
@@ -43,7 +43,7 @@ class SentTrace(Record):
         )
 
 
-class GradeOrder(Record):
+class GradeRequest(Record):
     """One finished rollout."""
 
     trace: SentTrace
@@ -57,7 +57,7 @@ class GradeReply(ServiceReply):
     outcome: Grade | Failure
 
 
-class RankOrder(Record):
+class RankRequest(Record):
     """The finished rollouts of a group."""
 
     traces: tuple[SentTrace, ...]

@@ -13,7 +13,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import Watch
+from tests.e2e.web.watched_page import PageProblems
 from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.conftest import emptied_database, migrated_url, postgres, servers_home, template_with_tables
 
@@ -42,9 +42,9 @@ async def platform(migrated_url: str, tmp_path: Path) -> AsyncIterator[Platform]
 
 
 @pytest.fixture
-def watch(platform: Platform) -> Watch:
+def page_problems(platform: Platform) -> PageProblems:
     """What the page is not allowed to do."""
-    return Watch(home=platform.url)
+    return PageProblems(home=platform.url)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -60,10 +60,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, watch: Watch) -> AsyncIterator[Page]:
+async def page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
     """A page that shares no cookies, storage or cache with another test's; errors on its console fail the test."""
     async with await browser.new_context(viewport={"width": 1360, "height": 900}) as context:
         page = await context.new_page()
-        watch.attach(page)
+        page_problems.attach(page)
         yield page
-    assert watch.unexpected() == []
+    assert page_problems.unexpected() == []

@@ -13,7 +13,7 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from tests.e2e.web.run_records import JUDGE, events, step_events
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import Watch, shown, sign_in
+from tests.e2e.web.watched_page import PageProblems, shown, sign_in
 
 
 def ledger(history: list[TrainEvent]) -> list[Attempt]:
@@ -74,8 +74,8 @@ def _failed_by(done: RolloutDone, status: int) -> bool:
     return isinstance(done.outcome, Failure) and done.outcome.status == status
 
 
-async def test_a_rollout_under_way_shows_its_calls(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("404")
+async def test_a_rollout_under_way_shows_its_calls(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+    page_problems.tolerated.append("404")
     job = await platform.new_job(suffix="under-way")
     await job.start()
     finished = step_events(job.shape, 1)
@@ -92,7 +92,7 @@ async def test_a_rollout_under_way_shows_its_calls(platform: Platform, page: Pag
 
 
 async def test_a_finished_job_shows_its_usage_and_gives_its_figures(
-    platform: Platform, page: Page, watch: Watch, tmp_path: Path
+    platform: Platform, page: Page, page_problems: PageProblems, tmp_path: Path
 ) -> None:
     job = await platform.new_job(suffix="done", failing_share=0.3, total_steps=4)
     await job.start()

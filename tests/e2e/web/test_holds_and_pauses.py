@@ -8,7 +8,7 @@ from rft.core.events import HoldBegan, HoldEnded, RunEnded
 from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
-from tests.e2e.web.watched_page import Watch, sign_in
+from tests.e2e.web.watched_page import PageProblems, sign_in
 
 REASON = "tool 'search' at http://127.0.0.1:9301 answered HTTP 503 on every attempt"
 
@@ -28,7 +28,7 @@ async def test_a_hold_comes_and_goes_while_one_looks(platform: Platform, page: P
     job = await running_job(platform, suffix="held")
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.locator(".liveness")).to_have_text("live")
-    banner = page.locator(".standstill")
+    banner = page.locator(".hold-banner")
     await expect(banner).to_have_count(0)
     progress = page.locator(".progress-row")
     await expect(progress).to_contain_text(re.compile(r"about .* left, done at .*\d\d:\d\d$"))
@@ -57,7 +57,7 @@ async def test_a_hold_comes_and_goes_while_one_looks(platform: Platform, page: P
 async def test_buttons_pause_resume_and_cancel(platform: Platform, page: Page) -> None:
     job = await running_job(platform, suffix="paused")
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
-    badge, banner = page.locator(".badge").first, page.locator(".standstill")
+    badge, banner = page.locator(".badge").first, page.locator(".hold-banner")
     await button(page, "Pause").click()
     await expect(badge).to_have_text("pausing")
     await expect(banner).to_contain_text("will be done again")
@@ -81,8 +81,8 @@ async def test_buttons_pause_resume_and_cancel(platform: Platform, page: Page) -
     await expect(page.locator(".actions button")).to_have_count(0)
 
 
-async def test_a_wish_that_is_refused_says_why(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("400|ERR_FAILED")
+async def test_a_wish_that_is_refused_says_why(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+    page_problems.tolerated.append("400|ERR_FAILED")
     await page.route("**/stream", lambda route: route.abort())
     job = await running_job(platform, suffix="late")
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")

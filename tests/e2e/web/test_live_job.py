@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 from rft.core.events import RunEnded, RunStarted, StepDone, TrainEvent
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import Watch, shown, sign_in
+from tests.e2e.web.watched_page import PageProblems, shown, sign_in
 
 
 def step_done(train_events: list[TrainEvent]) -> StepDone:
@@ -66,13 +66,15 @@ async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Pag
     await expect(canvas).to_have_attribute("data-points", "4")
 
 
-async def test_the_page_goes_on_after_the_connection_broke(platform: Platform, page: Page, watch: Watch) -> None:
+async def test_the_page_goes_on_after_the_connection_broke(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
     job = await platform.new_job(suffix="offline")
     await job.start()
     await job.write(events(job.shape, until_step=1, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.locator(".liveness")).to_have_text("live")
-    watch.tolerated.append(r"ERR_INTERNET_DISCONNECTED|ERR_FAILED|ERR_NETWORK")
+    page_problems.tolerated.append(r"ERR_INTERNET_DISCONNECTED|ERR_FAILED|ERR_NETWORK")
     await page.route("**/stream", lambda route: route.abort())
     await page.evaluate("location.reload()")
     await expect(page.locator(".liveness")).to_have_text("reconnecting")
@@ -119,7 +121,9 @@ async def test_arrow_keys_read_the_curves(platform: Platform, page: Page) -> Non
     await expect(reward.locator(".legend-step")).to_have_text("latest")
 
 
-async def test_an_unknown_job_is_said_to_be_unknown(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("404")
+async def test_an_unknown_job_is_said_to_be_unknown(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("404")
     await sign_in(page, platform.url, platform.key, "/jobs/ftjob-nothing")
     await expect(page.get_by_role("alert")).to_contain_text(re.compile("ftjob-nothing"))

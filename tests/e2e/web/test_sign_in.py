@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from rft.platform.api.key_repository import create_key
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
-from tests.e2e.web.watched_page import Watch, sign_in, sign_in_link
+from tests.e2e.web.watched_page import PageProblems, sign_in, sign_in_link
 
 KEPT = """async () => ({
     cookie: document.cookie, local: localStorage.length, session: sessionStorage.length,
@@ -46,9 +46,9 @@ async def test_a_link_signs_in_and_leaves_nothing_behind_that_a_script_could_rea
 
 
 async def test_a_used_link_signs_nobody_in_but_harms_nobody_who_is(
-    platform: Platform, page: Page, watch: Watch
+    platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
-    watch.tolerated.append("401")
+    page_problems.tolerated.append("401")
     link = await sign_in_link(platform.url, platform.key)
     await page.goto(link)
     await expect(page.get_by_text("No jobs yet")).to_be_visible()
@@ -67,8 +67,10 @@ async def test_a_used_link_signs_nobody_in_but_harms_nobody_who_is(
     await expect(page).to_have_url(f"{platform.url}/")
 
 
-async def test_without_a_session_a_form_asks_for_a_key(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("401")
+async def test_without_a_session_a_form_asks_for_a_key(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("401")
     await page.goto(f"{platform.url}/jobs/ftjob-x")
     field = page.get_by_label("API key")
     await expect(field).to_be_focused()
@@ -90,8 +92,8 @@ async def test_without_a_session_a_form_asks_for_a_key(platform: Platform, page:
     assert await page.evaluate("fetch('/v1/models').then(reply => reply.status)") == 401
 
 
-async def test_a_revoked_key_ends_what_is_open(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("401")
+async def test_a_revoked_key_ends_what_is_open(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+    page_problems.tolerated.append("401")
     job = await running(platform)
     async with platform.database.transaction() as connection:
         key = await create_key(connection, "guest")
@@ -103,8 +105,10 @@ async def test_a_revoked_key_ends_what_is_open(platform: Platform, page: Page, w
     await expect(page.get_by_label("API key")).to_be_visible()
 
 
-async def test_a_session_that_is_over_leads_back_to_the_form(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated.append("401")
+async def test_a_session_that_is_over_leads_back_to_the_form(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("401")
     await sign_in(page, platform.url, platform.key)
     await expect(page.get_by_text("No jobs yet")).to_be_visible()
     async with platform.database.transaction() as connection:
@@ -137,9 +141,9 @@ def neighbour() -> Iterator[str]:
 
 
 async def test_another_page_of_the_same_host_can_change_nothing_and_read_nothing(
-    platform: Platform, page: Page, watch: Watch, neighbour: str
+    platform: Platform, page: Page, page_problems: PageProblems, neighbour: str
 ) -> None:
-    watch.tolerated += [
+    page_problems.tolerated += [
         "403",
         "ERR_",
         "CORS",
@@ -173,8 +177,8 @@ async def test_another_page_of_the_same_host_can_change_nothing_and_read_nothing
     await expect(page.locator(".badge").first).not_to_have_text("running")
 
 
-async def test_nothing_written_into_the_page_runs(platform: Platform, page: Page, watch: Watch) -> None:
-    watch.tolerated += ["Content Security Policy", "violates", "This document requires"]
+async def test_nothing_written_into_the_page_runs(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+    page_problems.tolerated += ["Content Security Policy", "violates", "This document requires"]
     await sign_in(page, platform.url, platform.key)
     refused = await page.evaluate(
         """() => [
@@ -186,4 +190,4 @@ async def test_nothing_written_into_the_page_runs(platform: Platform, page: Page
     )
     assert refused == [True] * 3
     assert await page.evaluate("window.hacked") is None
-    assert watch.problems
+    assert page_problems.problems

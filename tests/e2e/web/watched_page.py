@@ -13,7 +13,7 @@ PATIENCE_MS = 60_000
 
 
 @dataclass(slots=True)
-class Watch:
+class PageProblems:
     """Errors on the console, exceptions, and requests that leave the platform."""
 
     home: str

@@ -117,7 +117,7 @@ class Town:
             service_url,
             token=token,
             job_id=job_id,
-            order=ToolJob(tools=(server,), retry=retry, secrets=secrets, launch=launch),
+            registration=ToolJob(tools=(server,), retry=retry, secrets=secrets, launch=launch),
             listener=Listener(attempts.append, changes.append),
             retries=retries or RetryBudget(max_retries=100, first_wait_s=0.1, max_wait_s=0.5),
             poll_s=0.02,

@@ -17,7 +17,7 @@ SECRET = "sesame-open"
 SIGNING = "whsec_" + "c2VjcmV0LXNpZ25pbmcta2V5LW9mLXRoaXMtdGVzdC4h"
 
 
-def order(**secrets: object) -> ToolJob:
+def registration(**secrets: object) -> ToolJob:
     server = ToolServer(name="echo", server_url="http://127.0.0.1:1/tool")
     return ToolJob(tools=(server,), secrets=RunSecrets.model_validate(secrets))
 
@@ -57,10 +57,13 @@ async def test_an_outages_last_failure_is_told_without_the_key_it_repeats(town: 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (encode(order(tool_headers={"echo": {"X-Key": f"{SECRET}\nX: y"}})), "the value of header 'X-Key'"),
-        (encode(order(signing_secrets=[f"whsec_{SECRET}"])), "a signing secret"),
-        (encode(order()).replace(b'"tool_headers":{}', b'"tool_headers":{"echo":"sesame-open"}'), "tool_headers.echo"),
-        (encode(order()).replace(b'"part_headers":{}', b'"unheard":"sesame-open"'), "unheard"),
+        (encode(registration(tool_headers={"echo": {"X-Key": f"{SECRET}\nX: y"}})), "the value of header 'X-Key'"),
+        (encode(registration(signing_secrets=[f"whsec_{SECRET}"])), "a signing secret"),
+        (
+            encode(registration()).replace(b'"tool_headers":{}', b'"tool_headers":{"echo":"sesame-open"}'),
+            "tool_headers.echo",
+        ),
+        (encode(registration()).replace(b'"part_headers":{}', b'"unheard":"sesame-open"'), "unheard"),
     ],
 )
 async def test_a_bad_order_is_refused_without_repeating_it(

@@ -24,7 +24,7 @@ from rft.rollouts.stats import rollout_stats
 from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_tokenizer import ByteTokenizer
-from rft.trainer.run_health import RunHealth, judge_code, judge_step
+from rft.trainer.run_health import RunHealth, check_code, check_step
 from rft.trainer.samples import training_rows
 
 F1 = """
@@ -107,8 +107,8 @@ async def test_bad_json_is_zero_and_is_not_rewarded_by_exclusion() -> None:
     assert stats.reward_mean == pytest.approx(2.5 / 6)
     assert stats.grader_scores_mean == {"f1": pytest.approx(2.5 / 6)}
     assert stats.model_errors == {"sample_parse_error": 6}
-    assert judge_code(done.groups, step=1, is_trained_on=True) == (), "no code raised"
-    assert judge_step(RunHealth(), done.groups, step=1).is_trainable
+    assert check_code(done.groups, step=1, is_trained_on=True) == (), "no code raised"
+    assert check_step(RunHealth(), done.groups, step=1).is_trainable
     assert len(training_rows(done.groups)) == 12
 
 
@@ -118,7 +118,7 @@ async def test_without_a_format_the_code_raises_and_the_grade_is_zero_all_the_sa
     stats = rollout_stats(done.groups, done.replaced)
     assert (stats.graded, stats.excluded, stats.reward_mean) == (8, 0, 2.5 / 4)
     assert stats.model_errors == {"python_grader_runtime_error": 2}
-    [notice] = judge_code(done.groups, step=1, is_trained_on=True)
+    [notice] = check_code(done.groups, step=1, is_trained_on=True)
     assert (notice.level, notice.code) == ("warn", "grader_code_errors")
     assert "on 2 of 8 answers of step 1" in notice.message
     assert notice.data is not None
@@ -130,9 +130,9 @@ async def test_a_grader_that_raises_on_most_answers_ends_the_run_with_its_traceb
 
     assert {reward for _, reward, is_invalid in graded(done) if is_invalid} == {0.0}
     with pytest.raises(RunFailed, match="came to no score on 6 of 10 answers of step 1") as failed:
-        judge_code(done.groups, step=1, is_trained_on=True)
+        check_code(done.groups, step=1, is_trained_on=True)
     assert (failed.value.code, failed.value.param) == ("grader_error", "method.reinforcement.grader")
     for message in ('File "<grader>", line 3, in grade', "TypeError", "KeyError: 'entities'"):
         assert message in str(failed.value)
-    [notice] = judge_code(done.groups, step=1, is_trained_on=False)
+    [notice] = check_code(done.groups, step=1, is_trained_on=False)
     assert "the evaluation of step 1" in notice.message

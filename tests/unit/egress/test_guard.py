@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.egress.guard import METADATA, AddressPolicy, BlockedAddress, GuardedResolver, judge, url_problem
+from rft.egress.guard import METADATA, AddressPolicy, BlockedAddress, GuardedResolver, address_problem, url_problem
 from rft.testing.names import ScriptedNames
 
 STRICT = AddressPolicy(allow_loopback=False)
@@ -24,23 +24,23 @@ REFUSED = [
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_the_public_internet_is_open_over_https_only(address: str) -> None:
-    assert judge(ipaddress.ip_address(address), STRICT, is_https=True) is None
-    assert "https" in (judge(ipaddress.ip_address(address), STRICT, is_https=False) or "")
+    assert address_problem(ipaddress.ip_address(address), STRICT, is_https=True) is None
+    assert "https" in (address_problem(ipaddress.ip_address(address), STRICT, is_https=False) or "")
 
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_everything_else_is_closed(address: str) -> None:
-    assert judge(ipaddress.ip_address(address), STRICT, is_https=True) is not None
+    assert address_problem(ipaddress.ip_address(address), STRICT, is_https=True) is not None
 
 
 @pytest.mark.parametrize("network", METADATA, ids=str)
 def test_metadata_addresses_are_refused_whatever_is_allowed(
     network: ipaddress.IPv4Network | ipaddress.IPv6Network,
 ) -> None:
-    assert "metadata" in (judge(network[0], EVERYTHING, is_https=True) or "")
+    assert "metadata" in (address_problem(network[0], EVERYTHING, is_https=True) or "")
     if isinstance(network, ipaddress.IPv4Network):
         mapped = ipaddress.IPv6Address(f"::ffff:{network[0]}")
-        assert judge(mapped, EVERYTHING, is_https=True) is not None
+        assert address_problem(mapped, EVERYTHING, is_https=True) is not None
 
 
 def _spellings(v4: ipaddress.IPv4Address) -> list[ipaddress.IPv6Address]:
@@ -68,12 +68,12 @@ def _spellings(v4: ipaddress.IPv4Address) -> list[ipaddress.IPv6Address]:
 @pytest.mark.parametrize("network", [network for network in METADATA if network.version == 4], ids=str)
 def test_no_tunnel_leads_to_a_metadata_address_whatever_is_allowed(network: ipaddress.IPv4Network) -> None:
     for spelling in _spellings(network[0]):
-        assert "metadata" in (judge(spelling, EVERYTHING, is_https=True) or ""), spelling
+        assert "metadata" in (address_problem(spelling, EVERYTHING, is_https=True) or ""), spelling
 
 
 @pytest.mark.parametrize("address", ["fe80::1", "fe80::a9fe:a9fe", "febf::1", "2002:808:808::1", "2001::1", "::2"])
 def test_link_local_addresses_and_retired_tunnels_are_refused_whatever_is_allowed(address: str) -> None:
-    assert judge(ipaddress.ip_address(address), EVERYTHING, is_https=True) is not None
+    assert address_problem(ipaddress.ip_address(address), EVERYTHING, is_https=True) is not None
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_urls_that_hide_the_metadata_address_are_refused_whatever_is_allowed(url
 def test_the_allow_list_opens_networks_also_without_https() -> None:
     policy = AddressPolicy(allow_loopback=False, allow_cidrs=("10.1.0.0/16", "fd12::/16"))
     for address in ("10.1.2.3", "fd12::5", "::ffff:10.1.2.3"):
-        assert judge(ipaddress.ip_address(address), policy, is_https=False) is None
+        assert address_problem(ipaddress.ip_address(address), policy, is_https=False) is None
     for address in ("10.2.0.1", "fd13::5", "127.0.0.1"):
-        assert judge(ipaddress.ip_address(address), policy, is_https=True) is not None
+        assert address_problem(ipaddress.ip_address(address), policy, is_https=True) is not None
 
 
 def test_loopback_is_open_where_it_is_allowed() -> None:
     for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
-        assert judge(ipaddress.ip_address(address), AddressPolicy(), is_https=False) is None
-    assert judge(ipaddress.ip_address("64:ff9b::7f00:1"), AddressPolicy(), is_https=False) is not None
+        assert address_problem(ipaddress.ip_address(address), AddressPolicy(), is_https=False) is None
+    assert address_problem(ipaddress.ip_address("64:ff9b::7f00:1"), AddressPolicy(), is_https=False) is not None
 
 
 def test_a_malformed_allow_list_is_refused() -> None:
@@ -105,38 +105,38 @@ def test_a_malformed_allow_list_is_refused() -> None:
 
 @given(st.ip_addresses(v=4))
 def test_an_embedded_address_is_never_freer_than_itself(address: ipaddress.IPv4Address) -> None:
-    plain = judge(address, STRICT, is_https=True)
+    plain = address_problem(address, STRICT, is_https=True)
     for spelling in (f"::ffff:{address}", f"64:ff9b::{address}", f"::{address}"):
         if plain is not None:
-            assert judge(ipaddress.ip_address(spelling), STRICT, is_https=True) is not None
+            assert address_problem(ipaddress.ip_address(spelling), STRICT, is_https=True) is not None
 
 
 @given(st.one_of(st.sampled_from(REFUSED).map(ipaddress.ip_address), st.ip_addresses(v=4)))
 def test_no_spelling_of_a_refused_address_is_open(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
-    if isinstance(address, ipaddress.IPv6Address) or judge(address, STRICT, is_https=True) is None:
+    if isinstance(address, ipaddress.IPv6Address) or address_problem(address, STRICT, is_https=True) is None:
         return
     for spelling in _spellings(address):
-        assert judge(spelling, STRICT, is_https=True) is not None, spelling
+        assert address_problem(spelling, STRICT, is_https=True) is not None, spelling
         assert url_problem(f"https://[{spelling}]/", STRICT) is not None, spelling
 
 
 @given(st.ip_addresses(v=6))
 def test_only_what_is_assigned_of_the_ipv6_internet_is_open(address: ipaddress.IPv6Address) -> None:
-    if judge(address, STRICT, is_https=True) is None:
+    if address_problem(address, STRICT, is_https=True) is None:
         assert address.ipv4_mapped or address in ipaddress.ip_network("2000::/3") or str(address).startswith("64:ff9b:")
 
 
 @pytest.mark.parametrize("address", ["::ffff:0:808:808", "2a00::5efe:808:808", "2a00::200:5efe:808:808"])
 def test_retired_tunnels_are_refused_whatever_they_lead_to(address: str) -> None:
     for policy in (STRICT, EVERYTHING):
-        assert judge(ipaddress.ip_address(address), policy, is_https=True) is not None
+        assert address_problem(ipaddress.ip_address(address), policy, is_https=True) is not None
 
 
 @given(st.ip_addresses())
 def test_what_python_calls_not_global_is_never_open(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    if judge(address, STRICT, is_https=True) is None and address not in ipaddress.ip_network("64:ff9b::/96"):
+    if address_problem(address, STRICT, is_https=True) is None and address not in ipaddress.ip_network("64:ff9b::/96"):
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
         assert (mapped or address).is_global
 

@@ -14,7 +14,7 @@ from rft.egress.endpoint import Endpoint
 from rft.egress.limits import Limits
 from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
 from rft.gateway_service.shared_egress import JobLimits
-from rft.gateway_service.wire import JobOrder
+from rft.gateway_service.wire import JobRegistration
 from rft.testing.clock import FrozenClock
 
 SECRET = "sesame-open"
@@ -31,20 +31,20 @@ class Office:
     clock: FrozenClock = field(default_factory=FrozenClock)
     opened: list[Gateway] = field(default_factory=list[Gateway])
 
-    def jobs(self) -> Jobs[JobOrder, Gateway]:
+    def jobs(self) -> Jobs[JobRegistration, Gateway]:
         return Jobs(self._open, self._close, forget_after_s=100.0, now=self.clock.now)
 
-    def _open(self, job_id: str, order: JobOrder) -> RegisteredJob[JobOrder, Gateway]:
+    def _open(self, job_id: str, registration: JobRegistration) -> RegisteredJob[JobRegistration, Gateway]:
         self.opened.append(Gateway(job_id))
         limits = JobLimits(Limits.fixed(4))
-        return RegisteredJob(order=order, gateway=self.opened[-1], limits=limits, attempts=AttemptBook())
+        return RegisteredJob(registration=registration, gateway=self.opened[-1], limits=limits, attempts=AttemptBook())
 
     async def _close(self, gateway: Gateway) -> None:
         gateway.closed += 1
 
 
-def order(secret: str = SECRET) -> JobOrder:
-    return JobOrder(secrets=RunSecrets(grader_headers={"X-Key": secret}))
+def registration(secret: str = SECRET) -> JobRegistration:
+    return JobRegistration(secrets=RunSecrets(grader_headers={"X-Key": secret}))
 
 
 def attempt(number: int) -> Attempt:
@@ -59,10 +59,10 @@ async def test_a_job_that_nobody_registered_is_unknown() -> None:
 async def test_the_same_order_again_keeps_the_gateway_and_another_one_replaces_it() -> None:
     office = Office()
     jobs = office.jobs()
-    await jobs.register("ftjob-1", order())
-    await jobs.register("ftjob-1", order())
+    await jobs.register("ftjob-1", registration())
+    await jobs.register("ftjob-1", registration())
     assert len(office.opened) == 1
-    await jobs.register("ftjob-1", order("new-secret"))
+    await jobs.register("ftjob-1", registration("new-secret"))
     assert [gateway.closed for gateway in office.opened] == [1, 0]
     assert (await jobs.find("ftjob-1")).gateway is office.opened[1]
 
@@ -70,8 +70,8 @@ async def test_the_same_order_again_keeps_the_gateway_and_another_one_replaces_i
 async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:
     office = Office()
     jobs = office.jobs()
-    await jobs.register("silent", order())
-    await jobs.register("alive", order())
+    await jobs.register("silent", registration())
+    await jobs.register("alive", registration())
     for _ in range(3):
         office.clock.advance(60.0)
         await jobs.find("alive")
@@ -119,8 +119,10 @@ async def test_attempts_go_with_their_own_call_and_late_ones_to_the_poll() -> No
 
 def test_an_order_does_not_show_its_secrets() -> None:
     office = Office()
-    job = RegisteredJob(order=order(), gateway=Gateway("x"), limits=JobLimits(Limits.fixed(1)), attempts=AttemptBook())
-    assert SECRET not in repr(order())
+    job = RegisteredJob(
+        registration=registration(), gateway=Gateway("x"), limits=JobLimits(Limits.fixed(1)), attempts=AttemptBook()
+    )
+    assert SECRET not in repr(registration())
     assert SECRET not in repr(job) + repr(office)
 
 
@@ -140,7 +142,7 @@ def test_whatever_happens_a_gateway_is_closed_once_and_never_while_a_call_is_ins
 class Callers:
     """Calls that are inside until they are told to end."""
 
-    def __init__(self, jobs: Jobs[JobOrder, Gateway]) -> None:
+    def __init__(self, jobs: Jobs[JobRegistration, Gateway]) -> None:
         self._jobs = jobs
         self._inside: list[tuple[Gateway, asyncio.Event, asyncio.Task[None]]] = []
 
@@ -179,9 +181,9 @@ async def _go_through(steps: list[tuple[str, str]]) -> None:
     for number, (what, job_id) in enumerate(steps):
         match what:
             case "register":
-                await jobs.register(job_id, order())
+                await jobs.register(job_id, registration())
             case "change":
-                await jobs.register(job_id, order(f"secret {number}"))
+                await jobs.register(job_id, registration(f"secret {number}"))
             case "forget":
                 await jobs.forget(job_id)
             case "enter":

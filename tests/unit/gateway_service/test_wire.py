@@ -19,7 +19,7 @@ from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure
 from rft.gateway_service.wire import Breakers, OpenBreaker, Problem, Refusal, decode, encode, refusal_message
 from rft.grader_gateway.service_wire import GradeReply, GraderJob, RankReply
-from rft.tool_gateway.service_wire import ToolCallOrder, ToolCallReply, ToolJob
+from rft.tool_gateway.service_wire import ToolCallReply, ToolCallRequest, ToolJob
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 """Lone surrogates included: a model may write them."""
@@ -37,14 +37,16 @@ ATTEMPT = Attempt(1.5, "trace_a", Stage.TOOL, "echo", "call_1", 2, FailureCode.T
 @given(item=ITEMS, arguments=TEXTS)
 def test_a_call_arrives_as_it_was_sent(item: JsonObject, arguments: str) -> None:
     call = ToolCall(call_id="call_1", name="echo", arguments=arguments)
-    order = ToolCallOrder(call=call, tools=(ToolSchema(name="echo", parameters=item),), item=item, trace_id="trace_a")
-    assert decode(ToolCallOrder, encode(order)) == order
+    request = ToolCallRequest(
+        call=call, tools=(ToolSchema(name="echo", parameters=item),), item=item, trace_id="trace_a"
+    )
+    assert decode(ToolCallRequest, encode(request)) == request
 
 
 def test_a_number_that_is_none_arrives_as_one() -> None:
     call = ToolCall(call_id="call_1", name="echo", arguments="{}")
-    order = ToolCallOrder(call=call, tools=(), item={"x": math.nan, "y": [-math.inf]}, trace_id="trace_a")
-    item = decode(ToolCallOrder, encode(order)).item
+    request = ToolCallRequest(call=call, tools=(), item={"x": math.nan, "y": [-math.inf]}, trace_id="trace_a")
+    item = decode(ToolCallRequest, encode(request)).item
     assert math.isnan(cast("float", item["x"]))
     assert item["y"] == [-math.inf]
 

@@ -60,7 +60,7 @@ async def answer_with_arguments(call: ToolCall, trace_id: str) -> str | Failure 
     return f"result of {call.arguments}"
 
 
-async def judge_one(trace: FinishedTrace, trace_id: str) -> float | Failure:
+async def score_one(trace: FinishedTrace, trace_id: str) -> float | Failure:
     del trace, trace_id
     return 1.0
 
@@ -100,7 +100,7 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             sampler=sampler,
             chat_format=prints or chat_format,
             tools=tools or FunctionTools(answer_with_arguments),
-            grader=grader or FunctionGrader(judge_one),
+            grader=grader or FunctionGrader(score_one),
             grader_name="grader",
             budgets=budgets or Budgets(),
             temperature=1.0,

@@ -39,7 +39,7 @@ def failure(code: FailureCode, stage: Stage = Stage.TOOL) -> Failure:
     return Failure(stage=stage, code=code, message="down", endpoint="search", status=503, attempts=4, elapsed_s=9.0)
 
 
-async def judge_one(trace: FinishedTrace, trace_id: str) -> float:
+async def score_one(trace: FinishedTrace, trace_id: str) -> float:
     return 1.0
 
 
@@ -57,7 +57,7 @@ def test_a_tool_failure_ends_the_rollout_as_it_was_told(
     async def down(call: ToolCall, trace_id: str) -> Failure:
         return failure(code)
 
-    grader = FunctionGrader(judge_one)
+    grader = FunctionGrader(score_one)
     rollout, outcome = run(row, key, make_setup([SEARCH, "never"], tools=FunctionTools(down), grader=grader))
     assert outcome == failure(code)
     assert rollout.stop_reason is None

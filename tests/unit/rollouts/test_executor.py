@@ -15,7 +15,7 @@ from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.loop import run_rollout
-from rft.rollouts.replacements import is_worth_another_attempt
+from rft.rollouts.replacements import is_worth_replacing
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
@@ -156,7 +156,7 @@ WORTH_IT = {code: True for code in FailureCode} | {
 
 @pytest.mark.parametrize("code", list(FAULTS))
 def test_only_what_chance_may_change_is_worth_another_attempt(code: FailureCode) -> None:
-    assert is_worth_another_attempt(Failure(stage=Stage.TOOL, code=code, message="")) is WORTH_IT[code]
+    assert is_worth_replacing(Failure(stage=Stage.TOOL, code=code, message="")) is WORTH_IT[code]
 
 
 def test_our_own_bugs_are_not_replaced(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

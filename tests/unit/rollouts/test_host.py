@@ -171,13 +171,13 @@ def test_rollouts_that_wait_for_their_groups_verdict_end_when_the_step_is_given_
     assert all(outcome is None for _, outcome in host.ends)
 
 
-async def judge_poorly(trace: FinishedTrace, trace_id: str) -> float:
+async def score_poorly(trace: FinishedTrace, trace_id: str) -> float:
     return 0.0
 
 
 def test_a_reward_of_zero_is_told_as_graded(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
     host = Host()
-    run_in_virtual_time(run_rollout(row, key, make_setup(TURNS, grader=FunctionGrader(judge_poorly), host=host)))
+    run_in_virtual_time(run_rollout(row, key, make_setup(TURNS, grader=FunctionGrader(score_poorly), host=host)))
     [(_, outcome)] = host.ends
     assert isinstance(outcome, Grade)
     assert outcome.reward == 0.0

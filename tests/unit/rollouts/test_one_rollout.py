@@ -266,13 +266,13 @@ def test_time_is_split_by_who_held_the_rollout(
         await asyncio.sleep(5)
         return "found"
 
-    async def slow_judge(trace: FinishedTrace, trace_id: str) -> float:
+    async def slow_score(trace: FinishedTrace, trace_id: str) -> float:
         await asyncio.sleep(11)
         return 0.5
 
     turns = [SEARCH, ANSWER]
     sampler = ScriptedSampler(chat_format.tokenizer, lambda _, prompt: turns["found" in prompt], latency=lambda _: 2.0)
-    rollout = run(row, key, make_setup(sampler, tools=FunctionTools(slow_tool), grader=FunctionGrader(slow_judge)))
+    rollout = run(row, key, make_setup(sampler, tools=FunctionTools(slow_tool), grader=FunctionGrader(slow_score)))
     assert (rollout.sampling_s, rollout.tools_s, rollout.grading_s) == pytest.approx((4.0, 5.0, 11.0))
     assert rollout.duration_s == pytest.approx(20.0)
     assert [(turn.sampling_s, turn.tools_s) for turn in rollout.trace.turns] == [(2.0, 5.0), (2.0, 0.0)]

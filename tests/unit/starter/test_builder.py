@@ -16,7 +16,7 @@ from rft.starter.warmup import Schedule, rate
 
 SHORT = Schedule(copy_steps=2, skill_steps=1, habit_steps=1, extra_steps=1)
 ANYTHING_GOES = Plan(schedule=SHORT, gate=Gate(accuracy=0, reward_low=0, reward_high=1), traces=4, rollouts=4)
-IMPOSSIBLE = Plan(schedule=SHORT, gate=Gate(accuracy=1.1), attempts=2, rounds=2, traces=4, rollouts=4)
+IMPOSSIBLE = Plan(schedule=SHORT, gate=Gate(accuracy=1.1), starts=2, rounds=2, traces=4, rollouts=4)
 
 
 def test_a_starter_is_a_hugging_face_model_directory(tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ def running(prompt: list[int], draft: list[int], max_tokens: int = 10, stop: int
 def test_draws_count_up_to_the_first_that_was_not_drafted(
     draft: list[int], drawn: list[int], tokens: list[int], computed: int
 ) -> None:
-    talk = running([1, 2], draft)
-    sample = talk.take(drawn, [-0.5] * len(drawn))
-    assert talk.tokens == [1, 2, *tokens]
-    assert talk.logprobs == [-0.5] * len(tokens)
-    assert talk.computed == computed, "tokens whose keys and values are those of what was sampled"
-    assert talk.draft == []
+    running_sample = running([1, 2], draft)
+    sample = running_sample.take(drawn, [-0.5] * len(drawn))
+    assert running_sample.tokens == [1, 2, *tokens]
+    assert running_sample.logprobs == [-0.5] * len(tokens)
+    assert running_sample.computed == computed, "tokens whose keys and values are those of what was sampled"
+    assert running_sample.draft == []
     if 99 in tokens:
         assert sample == Sample(tuple(tokens), (-0.5,) * len(tokens), FinishReason.STOP)
     else:
@@ -94,8 +94,8 @@ def test_draws_count_up_to_the_first_that_was_not_drafted(
 
 
 def test_a_draft_ends_where_the_request_does() -> None:
-    talk = running([1], [5, 5, 5], max_tokens=2)
-    sample = talk.take([5, 5, 5, 5], [-1.0] * 4)
+    running_sample = running([1], [5, 5, 5], max_tokens=2)
+    sample = running_sample.take([5, 5, 5, 5], [-1.0] * 4)
     assert sample == Sample((5, 5), (-1.0, -1.0), FinishReason.LENGTH)
 
 

@@ -66,7 +66,7 @@ async def no_tool(call: ToolCall, trace_id: str) -> str:
     return "nothing"
 
 
-async def judge_one(trace: FinishedTrace, trace_id: str) -> float:
+async def score_one(trace: FinishedTrace, trace_id: str) -> float:
     return 1.0
 
 
@@ -88,7 +88,7 @@ def test_more_rollouts_than_places_all_end_in_time(make_engine: MakeEngine, toke
             sampler=engine,
             chat_format=chat_format,
             tools=FunctionTools(no_tool),
-            grader=FunctionGrader(judge_one),
+            grader=FunctionGrader(score_one),
             grader_name="grader",
             budgets=Budgets(max_tokens=20, deadline_s=deadline_s),
             temperature=1.0,

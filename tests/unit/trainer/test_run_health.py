@@ -12,9 +12,9 @@ from rft.core.group import Group
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.run_health import (
     RunHealth,
-    judge_code,
-    judge_evaluation,
-    judge_step,
+    check_code,
+    check_evaluation,
+    check_step,
     judge_update,
     platform_failure_notice,
 )
@@ -34,7 +34,7 @@ def with_platform_failure() -> list[Group]:
 
 
 def test_a_step_with_signal_is_trained_on() -> None:
-    verdict = judge_step(RunHealth(without_signal=1, without_grade=1), groups([1.0, 0.0], [1.0, 1.0]), step=2)
+    verdict = check_step(RunHealth(without_signal=1, without_grade=1), groups([1.0, 0.0], [1.0, 1.0]), step=2)
     assert verdict.is_trainable
     assert verdict.notices == ()
     assert verdict.health.has_signal
@@ -42,44 +42,44 @@ def test_a_step_with_signal_is_trained_on() -> None:
 
 
 def test_two_steps_without_signal_from_the_start_are_told_once() -> None:
-    first = judge_step(RunHealth(), groups([1.0, 1.0], [0.0, 0.0]), step=1)
-    second = judge_step(first.health, groups([0.5, 0.5, None]), step=2)
-    third = judge_step(second.health, groups([0.5, 0.5]), step=3)
+    first = check_step(RunHealth(), groups([1.0, 1.0], [0.0, 0.0]), step=1)
+    second = check_step(first.health, groups([0.5, 0.5, None]), step=2)
+    third = check_step(second.health, groups([0.5, 0.5]), step=3)
     assert [len(v.notices) for v in (first, second, third)] == [0, 1, 0]
     assert second.notices[0].code == "no_signal"
     assert not any(v.is_trainable for v in (first, second, third))
 
 
 def test_silence_after_a_signal_is_no_news() -> None:
-    health = judge_step(RunHealth(), groups([1.0, 0.0]), step=1).health
+    health = check_step(RunHealth(), groups([1.0, 0.0]), step=1).health
     for step in (2, 3, 4):
-        verdict = judge_step(health, groups([1.0, 1.0]), step=step)
+        verdict = check_step(health, groups([1.0, 1.0]), step=step)
         assert verdict.notices == ()
         health = verdict.health
 
 
 def test_nothing_graded_is_told_and_the_second_time_fails_naming_the_endpoint() -> None:
-    first = judge_evaluation(RunHealth(), groups([None], [None]), step=0)
+    first = check_evaluation(RunHealth(), groups([None], [None]), step=0)
     assert first.notices[0].code == "nothing_graded"
     assert "grader 'g'" in first.notices[0].message
     with pytest.raises(RunFailed, match="grader 'g': grader answered 503") as failed:
-        judge_step(first.health, groups([None, None]), step=1)
+        check_step(first.health, groups([None, None]), step=1)
     assert failed.value.code == "grader_failed"
     assert failed.value.param == "method.reinforcement.grader"
 
 
 def test_one_grade_breaks_the_row_of_rounds_without_any() -> None:
-    health = judge_step(RunHealth(), groups([None, None]), step=1).health
+    health = check_step(RunHealth(), groups([None, None]), step=1).health
     assert health.without_grade == 1
-    assert judge_evaluation(health, groups([None], [0.0]), step=1).health.without_grade == 0
+    assert check_evaluation(health, groups([None], [0.0]), step=1).health.without_grade == 0
 
 
 def test_a_run_without_validation_rows_is_not_judged_by_them() -> None:
-    assert judge_evaluation(RunHealth(), [], step=0).notices == ()
+    assert check_evaluation(RunHealth(), [], step=0).notices == ()
 
 
 def test_a_step_is_trained_on_without_what_the_platform_lost_of_it() -> None:
-    verdict = judge_step(RunHealth(), with_platform_failure(), step=1)
+    verdict = check_step(RunHealth(), with_platform_failure(), step=1)
     assert verdict.is_trainable
     assert verdict.health.has_signal
 
@@ -109,15 +109,15 @@ def test_what_older_checkpoints_counted_is_passed_over() -> None:
 
 def test_a_run_whose_last_step_breaks_before_it_learnt_anything_has_failed() -> None:
     with pytest.raises(RunFailed, match=r"learnt nothing.*grader 'g': grader answered 503") as failed:
-        judge_step(RunHealth(), groups([None, None]), step=1, is_last=True)
+        check_step(RunHealth(), groups([None, None]), step=1, is_last=True)
     assert failed.value.code == "grader_failed"
-    assert not judge_step(RunHealth(has_signal=True), groups([None, None]), step=9, is_last=True).is_trainable
+    assert not check_step(RunHealth(has_signal=True), groups([None, None]), step=9, is_last=True).is_trainable
 
 
 def test_a_run_of_one_step_without_signal_is_told_too() -> None:
-    [notice] = judge_step(RunHealth(), groups([1.0, 1.0]), step=1, is_last=True).notices
+    [notice] = check_step(RunHealth(), groups([1.0, 1.0]), step=1, is_last=True).notices
     assert notice.code == "no_signal"
-    assert judge_step(RunHealth(without_signal=2), groups([1.0, 1.0]), step=3, is_last=True).notices == ()
+    assert check_step(RunHealth(without_signal=2), groups([1.0, 1.0]), step=3, is_last=True).notices == ()
 
 
 @pytest.mark.parametrize(("loss", "grad_norm"), [(float("nan"), 1.0), (1.0, float("inf")), (1.0, float("nan"))])
@@ -157,18 +157,18 @@ def with_code_errors(grades: int, errors: int, name: str = "python_grader_runtim
 
 @pytest.mark.parametrize("name", ["python_grader_runtime_error", "formula_parse_error"])
 def test_code_that_raises_is_told_above_a_tenth_and_ends_the_run_above_a_half(name: str) -> None:
-    assert judge_code(with_code_errors(10, 0), step=3, is_trained_on=True) == ()
-    assert judge_code(with_code_errors(10, 1, name), step=3, is_trained_on=True) == ()
-    [notice] = judge_code(with_code_errors(10, 2, name), step=3, is_trained_on=True)
+    assert check_code(with_code_errors(10, 0), step=3, is_trained_on=True) == ()
+    assert check_code(with_code_errors(10, 1, name), step=3, is_trained_on=True) == ()
+    [notice] = check_code(with_code_errors(10, 2, name), step=3, is_trained_on=True)
     assert (notice.level, notice.code) == ("warn", "grader_code_errors")
     assert notice.data is not None
     assert (notice.data["errors"], notice.data["grades"], notice.data["errors_by_name"]) == (2, 10, {name: 2})
-    assert len(judge_code(with_code_errors(10, 5, name), step=3, is_trained_on=True)) == 1
+    assert len(check_code(with_code_errors(10, 5, name), step=3, is_trained_on=True)) == 1
     with pytest.raises(RunFailed, match="KeyError: 'x'") as failed:
-        judge_code(with_code_errors(10, 6, name), step=3, is_trained_on=True)
+        check_code(with_code_errors(10, 6, name), step=3, is_trained_on=True)
     assert (failed.value.code, failed.value.param) == ("grader_error", "method.reinforcement.grader")
-    assert len(judge_code(with_code_errors(10, 10, name), step=3, is_trained_on=False)) == 1
+    assert len(check_code(with_code_errors(10, 10, name), step=3, is_trained_on=False)) == 1
 
 
 def test_answers_that_do_not_fit_are_no_errors_of_code() -> None:
-    assert judge_code(with_code_errors(10, 10, "sample_parse_error"), step=3, is_trained_on=True) == ()
+    assert check_code(with_code_errors(10, 10, "sample_parse_error"), step=3, is_trained_on=True) == ()

@@ -8,7 +8,7 @@ from rft.core.events import Notice
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.turns import Trace, Turn
-from rft.trainer.run_health import RunHealth, judge_step, judge_tools
+from rft.trainer.run_health import RunHealth, check_step, judge_tools
 from tests.unit.trainer.by_hand import rollout_of
 
 Answers = Sequence[tuple[str, int | str]]
@@ -83,7 +83,7 @@ def test_each_tool_is_told_of_once_for_each_status() -> None:
 
 
 def no_signal(*rollouts: Answers) -> Notice:
-    (notice,) = judge_step(RunHealth(), groups(*rollouts), step=1, is_last=True).notices
+    (notice,) = check_step(RunHealth(), groups(*rollouts), step=1, is_last=True).notices
     assert notice.code == "no_signal"
     return notice
 
@@ -109,4 +109,4 @@ def test_without_signal_the_dataset_is_named_where_the_tools_answered() -> None:
 
 def test_a_step_with_signal_says_nothing_of_it() -> None:
     mixed = groups([("search", 404)] * 8, [("search", 404)], rewards=(0.0, 1.0))
-    assert judge_step(RunHealth(), mixed, step=1).notices == ()
+    assert check_step(RunHealth(), mixed, step=1).notices == ()

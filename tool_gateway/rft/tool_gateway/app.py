@@ -20,8 +20,8 @@ from rft.tool_gateway.service_wire import (
     RolloutEnded,
     RolloutStarted,
     RolloutStartedReply,
-    ToolCallOrder,
     ToolCallReply,
+    ToolCallRequest,
     ToolJob,
 )
 
@@ -35,27 +35,27 @@ class _ToolHandlers:
         self._gateway, self._callbacks = gateway, callbacks
         self._schemas: dict[str, ToolSchema] = {}
         self._open: set[str] = set()
-        """Rollouts whose beginning was told and whose end was not heard of."""
+        """Rollouts whose beginning was told and whose end did not come in."""
 
     async def call(self, body: bytes) -> ToolCallReply:
         """One call as it came in."""
-        order = decode(ToolCallOrder, body)
+        request = decode(ToolCallRequest, body)
         result = await self._gateway.call(
-            order.call, tools=self._same(order.tools), item=order.item, trace_id=order.trace_id
+            request.call, tools=self._same(request.tools), item=request.item, trace_id=request.trace_id
         )
         return ToolCallReply(result=result)
 
     async def started(self, body: bytes) -> RolloutStartedReply:
         """A rollout begins."""
-        order = decode(RolloutStarted, body)
-        self._open.add(order.trace_id)
-        return RolloutStartedReply(failure=await self._callbacks.started(item=order.item, trace_id=order.trace_id))
+        request = decode(RolloutStarted, body)
+        self._open.add(request.trace_id)
+        return RolloutStartedReply(failure=await self._callbacks.started(item=request.item, trace_id=request.trace_id))
 
     async def ended(self, body: bytes) -> ServiceReply:
         """A rollout is over; the customer is told in the background."""
-        order = decode(RolloutEnded, body)
-        self._open.discard(order.trace_id)
-        self._callbacks.ended(trace_id=order.trace_id, outcome=order.outcome)
+        request = decode(RolloutEnded, body)
+        self._open.discard(request.trace_id)
+        self._callbacks.ended(trace_id=request.trace_id, outcome=request.outcome)
         return ServiceReply()
 
     async def aclose(self) -> None:
@@ -78,17 +78,17 @@ def create_app(settings: ServiceSettings | None = None, *, shared: SharedEgress 
     return create_service(_SERVICE, settings, shared or SharedEgress(settings))
 
 
-def _open(job_id: str, order: ToolJob, client: EndpointClient) -> _ToolHandlers:
-    headers = order.secrets.tool_headers
+def _open(job_id: str, registration: ToolJob, client: EndpointClient) -> _ToolHandlers:
+    headers = registration.secrets.tool_headers
     return _ToolHandlers(
-        HttpToolGateway(client, order.tools, headers=headers, job_id=job_id),
-        RolloutCallbacks(client, order.tools, headers=headers, job_id=job_id),
+        HttpToolGateway(client, registration.tools, headers=headers, job_id=job_id),
+        RolloutCallbacks(client, registration.tools, headers=headers, job_id=job_id),
     )
 
 
 _SERVICE = ServiceDefinition(
     title="Tool gateway",
-    order=ToolJob,
+    registration=ToolJob,
     open_gateway=_open,
     close_gateway=_ToolHandlers.aclose,
     handlers={CALLS: _ToolHandlers.call, STARTED: _ToolHandlers.started, ENDED: _ToolHandlers.ended},

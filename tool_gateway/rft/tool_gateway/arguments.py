@@ -26,30 +26,30 @@ class ArgumentChecker:
         parsed = _parse(arguments)
         if isinstance(parsed, str):
             return parsed
-        judge = self._judge(tool)
+        fit = self._fit(tool)
         try:
-            misfit = judge.misfit(parsed)
+            misfit = fit.misfit(parsed)
         except Unresolvable as error:
             raise InvalidToolSchema(f"the schema of {tool.name!r} cannot be followed: {error}") from error
         except RecursionError:
             return "The arguments are nested too deeply."
         return None if misfit is None else _complaint(misfit)
 
-    def _judge(self, tool: ToolSchema) -> SchemaFit:
+    def _fit(self, tool: ToolSchema) -> SchemaFit:
         # Rows keep their schema objects for the whole run: finding the validator by identity spares each call the
         # serialization. The object is kept with its validator, so that an id never comes to mean another one.
         known = self._by_tool.get(id(tool))
         if known is not None:
             return known[1]
         text = json.dumps(tool.parameters, sort_keys=True)
-        judge = self._by_text.get(text)
-        if judge is None:
-            judge = self._by_text[text] = SchemaFit.compiled(tool.parameters)
+        fit = self._by_text.get(text)
+        if fit is None:
+            fit = self._by_text[text] = SchemaFit.compiled(tool.parameters)
         if len(self._by_tool) >= self._remembered:
             self._by_tool.clear()
-            self._by_text = {text: judge}
-        self._by_tool[id(tool)] = (tool, judge)
-        return judge
+            self._by_text = {text: fit}
+        self._by_tool[id(tool)] = (tool, fit)
+        return fit
 
 
 class _NotJson(Exception):

@@ -21,8 +21,8 @@ from rft.tool_gateway.service_wire import (
     RolloutEnded,
     RolloutStarted,
     RolloutStartedReply,
-    ToolCallOrder,
     ToolCallReply,
+    ToolCallRequest,
     ToolJob,
 )
 
@@ -59,13 +59,13 @@ class RemoteToolGateway:
     ) -> "RemoteToolGateway":
         """A job's gateway at the service with this base URL; it is asked for the first time by the first call."""
         needed = RunSecrets(tool_headers=secrets.tool_headers, signing_secrets=secrets.signing_secrets)
-        order = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed, launch=launch)
+        registration = ToolJob(tools=tuple(tools), retry=retry or RetryBudget(), secrets=needed, launch=launch)
         connection = ServiceConnection(
             "tool gateway",
             url,
             token=secrets.gateway_token,
             job_id=job_id,
-            order=order,
+            registration=registration,
             listener=Listener(on_attempt, on_change),
         )
         return cls(connection, tools, open_rollouts=open_rollouts)
@@ -89,8 +89,8 @@ class RemoteToolGateway:
         """One call's result: an output, an error message to the model, or a failure. Raises only on cancellation."""
         is_safe = call.name not in self._unsafe
         try:
-            order = ToolCallOrder(call=call, tools=tuple(tools), item=item, trace_id=trace_id)
-            reply = await self._connection.call(CALLS, order, ToolCallReply, is_safe=is_safe)
+            request = ToolCallRequest(call=call, tools=tuple(tools), item=item, trace_id=trace_id)
+            reply = await self._connection.call(CALLS, request, ToolCallReply, is_safe=is_safe)
         except Exception as error:
             _log.exception("tool call %s of %s broke on our side", call.call_id, trace_id)
             reply = _broken(f"tool {call.name!r} could not be called", call.name, error)
@@ -104,8 +104,8 @@ class RemoteToolGateway:
             return None
         self._ends.expect(trace_id)
         try:
-            order = RolloutStarted(item=item, trace_id=trace_id)
-            reply = await self._connection.call(STARTED, order, RolloutStartedReply)
+            request = RolloutStarted(item=item, trace_id=trace_id)
+            reply = await self._connection.call(STARTED, request, RolloutStartedReply)
         except Exception as error:
             _log.exception("the start of %s broke on our side", trace_id)
             return _broken("the start of a rollout could not be told", None, error)
@@ -116,10 +116,10 @@ class RemoteToolGateway:
         if self.has_hosts:
             self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
-    async def _tell_end(self, order: RolloutEnded) -> None:
-        reply = await self._connection.call(ENDED, order, ServiceReply)
+    async def _tell_end(self, request: RolloutEnded) -> None:
+        reply = await self._connection.call(ENDED, request, ServiceReply)
         if isinstance(reply, Failure):
-            _log.warning("the end of rollout %s could not be told: %s", order.trace_id, reply.message)
+            _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
 
 
 def _broken(what: str, name: str | None, error: Exception) -> Failure:

@@ -1,4 +1,4 @@
-"""Ends of rollouts on their way to whoever is to hear of them, and the memory of whose end is still to be told."""
+"""Rollout ends that are being told to callback URLs, and which open rollouts still need their end told."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpenRollouts(Protocol):
-    """Remembers whose beginning was told and whose end was not."""
+    """Keeps the rollouts whose beginning was told and whose end was not."""
 
     def begin(self, trace_id: str) -> None:
         """Its beginning is about to be told."""
@@ -23,7 +23,7 @@ class OpenRollouts(Protocol):
 
 
 class RolloutEnds:
-    """Tells ends in the background. Who remembers the open rollouts can tell what a killed process never told."""
+    """Tells ends in the background, and keeps open rollouts, so that a later process can tell what a killed one did not."""
 
     def __init__(self, open_rollouts: OpenRollouts | None) -> None:
         self._open_rollouts = open_rollouts

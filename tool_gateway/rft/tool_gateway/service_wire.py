@@ -5,20 +5,20 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import ToolServer
-from rft.gateway_service.wire import JobOrder, ServiceReply
+from rft.gateway_service.wire import JobRegistration, ServiceReply
 
 CALLS = "calls"
 STARTED = "rollouts/started"
 ENDED = "rollouts/ended"
 
 
-class ToolJob(JobOrder):
+class ToolJob(JobRegistration):
     """A job's tools."""
 
     tools: tuple[ToolServer, ...]
 
 
-class ToolCallOrder(Record):
+class ToolCallRequest(Record):
     """One call of the model's."""
 
     call: ToolCall

@@ -26,12 +26,12 @@ from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
 log = logging.getLogger(__name__)
 
-SAMPLE_ATTEMPTS = 2
+SAMPLE_TRIES = 2
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One rollout from its first prompt to its last word."""
+    """One rollout from its first prompt to its end."""
 
     row: DatasetRow
     key: RolloutKey
@@ -148,7 +148,7 @@ class Conversation:
     async def _sample(self, request: SampleRequest) -> Sample:
         """One sample, tried twice. Raises BrokenOff."""
         reason = ""
-        for number in range(1, SAMPLE_ATTEMPTS + 1):
+        for number in range(1, SAMPLE_TRIES + 1):
             progress, self.is_queued = SampleProgress(self._queued), False
             this_one = replace(request, request_id=f"{request.request_id}-{number}", progress=progress)
             try:
@@ -164,7 +164,7 @@ class Conversation:
             else:
                 self.cut_tokens = 0
                 return sample
-        raise BrokenOff(self._failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_ATTEMPTS))
+        raise BrokenOff(self._failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_TRIES))
 
     @property
     def _queue_limit_s(self) -> float:
@@ -278,7 +278,7 @@ def check_sample(sample: Sample, request: SampleRequest) -> None:
         raise SamplerError(f"{tokens} tokens sampled where 1 to {request.max_tokens} were asked for")
     if len(sample.logprobs) != tokens:
         raise SamplerError(f"{tokens} tokens sampled, but {len(sample.logprobs)} log-probabilities")
-    # NaN fails this comparison too. A hair above 0 is rounding.
+    # NaN fails this comparison too. Slightly above 0 is rounding.
     if not all(logprob <= 1e-3 for logprob in sample.logprobs) or float("-inf") in sample.logprobs:
         raise SamplerError("a log-probability is not a finite number of at most 0")
     if sample.finish_reason is FinishReason.STOP and sample.token_ids[-1] not in request.stop_token_ids:

@@ -1,4 +1,4 @@
-"""How sure a mean reward is. Pure."""
+"""The confidence interval of a mean reward. Pure."""
 
 from collections.abc import Sequence
 from math import fsum, sqrt

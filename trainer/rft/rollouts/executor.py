@@ -8,7 +8,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.events import RoundRedone
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey, Split
-from rft.rollouts.group import StepRow, group_keys, next_attempt
+from rft.rollouts.group import StepRow, group_keys, replacement_key
 from rft.rollouts.group_state import GroupState, OnRollout, RoundState
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import LostRollouts, RoundLost
@@ -21,9 +21,9 @@ class StepRollouts:
     """What a step's rollouts came to."""
 
     groups: list[Group]
-    """One per row, in order; each holds exactly group_size rollouts, the last attempt of each slot."""
+    """One per row, in order; each holds exactly group_size rollouts, the last one of each slot."""
     replaced: list[Rollout]
-    """Failed rollouts whose slot another attempt took; excluded, but counted and shown."""
+    """Failed rollouts that were replaced; excluded, but counted and shown."""
 
 
 async def run_step(
@@ -112,7 +112,7 @@ async def _round(
                 message=f"All rollouts of {what} are done anew: {message}",
             )
         )
-    keys = [[next_attempt(rollout.key) for rollout in group.rollouts] for group in done.groups]
+    keys = [[replacement_key(rollout.key) for rollout in group.rollouts] for group in done.groups]
     done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, is_trained_on=is_trained_on)
     again = LostRollouts(done.groups, share=setup.platform_failure_share)
     if not again.is_too_many:

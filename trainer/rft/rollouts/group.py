@@ -27,7 +27,7 @@ def with_job_tools(rows: Sequence[DatasetRow], tools: Sequence[ToolServer]) -> l
 def group_keys(
     row_index: int, *, job_id: str, job_seed: int, split: Split, step: int, epoch: int, group_size: int
 ) -> list[RolloutKey]:
-    """First-attempt keys of one row's G rollouts, in order."""
+    """Keys of one row's G rollouts, in order; none is a replacement."""
     return [
         RolloutKey(
             job_id=job_id, job_seed=job_seed, split=split, step=step, epoch=epoch, row_index=row_index, index=index
@@ -36,6 +36,6 @@ def group_keys(
     ]
 
 
-def next_attempt(key: RolloutKey) -> RolloutKey:
+def replacement_key(key: RolloutKey) -> RolloutKey:
     """The key of the rollout that replaces a failed one: new seed, same slot in the group."""
     return key.model_copy(update={"attempt": key.attempt + 1})

@@ -19,7 +19,7 @@ from rft.rollouts.conversation import finished_trace
 from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gateways import FinishedTrace, GroupGrader
 from rft.rollouts.gather_or_cancel import gather_or_cancel
-from rft.rollouts.group import next_attempt
+from rft.rollouts.group import replacement_key
 from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
 from rft.rollouts.loop import PendingGrade, run_and_grade, run_conversation
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
@@ -29,24 +29,24 @@ from rft.rollouts.setup import RolloutSetup
 log = logging.getLogger(__name__)
 
 OnRollout = Callable[[Rollout, bool], None]
-"""Called as each rollout ends, with whether another attempt takes its place. An exception stops the step."""
+"""Called as each rollout ends, with whether it is replaced. An exception stops the step."""
 
 
 @dataclass(slots=True, eq=False)
 class GroupSlot:
-    """One place in a group, and the last attempt at it."""
+    """One slot of a group, and the last rollout in it."""
 
     key: RolloutKey
     rollout: Rollout | None = None
-    """The last attempt; None before the first one ended."""
+    """The last rollout; None before the first one ended."""
     pending: PendingGrade | None = None
-    """An attempt whose conversation ended, and whose grade is still missing."""
+    """A rollout whose conversation ended, and whose grade is still missing."""
     is_graded_again: bool = False
-    """It was already granted another grading in place of another attempt."""
+    """It was already granted another grading instead of a replacement."""
 
     @property
     def failure(self) -> Failure | None:
-        """Why the last attempt has no grade."""
+        """Why the last rollout has no grade."""
         if self.pending is not None:
             return self.pending.failure
         return self.rollout.outcome if self.rollout and isinstance(self.rollout.outcome, Failure) else None
@@ -155,14 +155,14 @@ class RoundState:
         return await run_and_grade(row, slot.key, self._setup)
 
     def _clear(self, slots: Sequence[GroupSlot]) -> None:
-        """Empty the slots for another attempt; the rollouts they held count as replaced."""
+        """Empty the slots for replacements; the rollouts they held count as replaced."""
         for slot in slots:
             if slot.rollout is not None:
                 self._replacements.replaced.append(slot.rollout)
-                slot.rollout, slot.key = None, next_attempt(slot.key)
+                slot.rollout, slot.key = None, replacement_key(slot.key)
 
     def _take(self, slot: GroupSlot, ended: PendingGrade | Rollout, *, may_replace: bool) -> bool:
-        """Put an ended rollout into its slot; True when another attempt, or another grading, follows at once."""
+        """Put an ended rollout into its slot; True when a replacement, or another grading, follows at once."""
         if isinstance(ended, PendingGrade):
             slot.pending = ended
             if ended.failure is None:
@@ -184,13 +184,13 @@ class RoundState:
         slot.pending = None
         if is_replaced:
             self._replacements.replaced.append(rollout)
-            slot.key, slot.is_graded_again = next_attempt(slot.key), False
+            slot.key, slot.is_graded_again = replacement_key(slot.key), False
         else:
             slot.rollout = rollout
         self._on_rollout(rollout, is_replaced)
 
     async def _fill_together(self, work: _Work, grader: GroupGrader, *, may_replace: bool) -> None:
-        """All converse at once; one verdict on the whole group follows when the last has ended."""
+        """All rollouts run at once; one verdict on the whole group follows when the last has ended."""
 
         async def converse(slot: GroupSlot) -> None:
             while slot.pending is None:
@@ -206,7 +206,7 @@ class RoundState:
         outcomes = await self._rank(work.group, [pending for _, pending in ungraded], grader)
         grading_s = self._setup.clock() - before_s
         for (slot, pending), outcome in zip(ungraded, outcomes, strict=True):
-            self._take(slot, pending.judged(outcome, grading_s=grading_s), may_replace=False)
+            self._take(slot, pending.graded(outcome, grading_s=grading_s), may_replace=False)
 
     async def _rank(
         self, group: GroupState, ended: Sequence[PendingGrade], grader: GroupGrader

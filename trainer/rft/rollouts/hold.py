@@ -89,7 +89,7 @@ class _HoldPeriod:
 
 
 class Hold:
-    """Whether a run is held, round by round. Lives in the rollouts' event loop."""
+    """Whether a run is held, round by round. Used only in the rollouts' event loop."""
 
     def __init__(
         self,

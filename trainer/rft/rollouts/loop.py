@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> Rollout:
-    """One attempt at one row, graded or failed. The same key, policy and replies give the same tokens."""
+    """One rollout of one row, graded or failed. The same key, policy and replies give the same tokens."""
     ended = await run_and_grade(row, key, setup)
     return ended.give_up() if isinstance(ended, PendingGrade) else ended
 
@@ -30,7 +30,7 @@ async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -
 
 
 async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "PendingGrade | Rollout":
-    """One attempt at one row without the grade, for graders that judge whole groups; a failed one has ended."""
+    """One rollout of one row without the grade, for graders of whole groups; a failed one has ended."""
     return await _run(await _begin(row, key, setup), is_grading=False)
 
 
@@ -79,7 +79,7 @@ class _Begun:
         )
 
     def ended(self, outcome: Grade | Failure, *, conversed_s: float | None = None) -> Rollout:
-        """The finished attempt; `conversed_s` where its time did not end just now."""
+        """The finished rollout; `conversed_s` where its time did not end just now."""
         conversation = self.conversation
         grading_s = conversation.spent_s[Stage.GRADER]
         return Rollout(
@@ -125,12 +125,12 @@ class PendingGrade:
         conversation = self._begun.conversation
         outcome = await _unless_broken(conversation, conversation.grade)
         assert outcome is not None
-        return self._judged(outcome)
+        return self._graded(outcome)
 
-    def judged(self, outcome: Grade | Failure, *, grading_s: float) -> "PendingGrade | Rollout":
+    def graded(self, outcome: Grade | Failure, *, grading_s: float) -> "PendingGrade | Rollout":
         """The same with the verdict on its group. Waiting for the slower ones of the group is not part of its time."""
         self._begun.conversation.spent_s[Stage.GRADER] += grading_s
-        return self._judged(outcome)
+        return self._graded(outcome)
 
     def give_up(self) -> Rollout:
         """The rollout with the failure of its last grading."""
@@ -141,7 +141,7 @@ class PendingGrade:
         """The step was given up."""
         self._begun.conversation.notify_ended(None)
 
-    def _judged(self, outcome: Grade | Failure) -> "PendingGrade | Rollout":
+    def _graded(self, outcome: Grade | Failure) -> "PendingGrade | Rollout":
         if self.failure is not None and self.failure.usage:  # What judges used in vain stays told.
             outcome = outcome.model_copy(update={"usage": total_usage((self.failure.usage, outcome.usage))})
         if isinstance(outcome, Failure) and self._begun.may_be_graded_again(outcome):

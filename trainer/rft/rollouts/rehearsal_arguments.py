@@ -84,8 +84,8 @@ def answer_of(row: DatasetRow, material: Material, rng: Random) -> str:
 
 
 def _text_for(schema: JsonObject, material: Material, rng: Random, is_fit: Callable[[str], bool]) -> str | None:
-    for attempt in range(_TRIES):
-        draw = _Draw(rng, material, schema, is_lean=attempt >= _TRIES // 2)
+    for try_number in range(_TRIES):
+        draw = _Draw(rng, material, schema, is_lean=try_number >= _TRIES // 2)
         try:
             text = json.dumps(draw.value(schema), ensure_ascii=False)
         except (_Impossible, OverflowError):
@@ -101,7 +101,7 @@ class _Impossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One attempt at a whole document."""
+    """One draw of a whole document."""
 
     rng: Random
     material: Material

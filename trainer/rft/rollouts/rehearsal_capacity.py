@@ -98,7 +98,7 @@ def _is_worse(level: _Level, safe: _Level, own_delay_s: float, usual_errors: flo
 
 
 def _levels(inside: Sequence[tuple[Attempt, int]]) -> list[_Level]:
-    """From few to many calls at once."""
+    """By rising concurrency."""
     levels: defaultdict[int, _Level] = defaultdict(_Level)
     for attempt, count in inside:
         level = levels[round(math.log(count, _LEVEL_FACTOR))]

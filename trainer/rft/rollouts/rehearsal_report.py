@@ -52,7 +52,7 @@ class EndpointReport(Record):
     p95_ms: float | None
     p99_ms: float | None
     queued_p95_ms: float
-    """How long calls waited on our side for their turn."""
+    """How long calls waited in our own queue."""
     answers_per_s: float | None
     peak_in_flight: int
     """Most calls that were inside at once, like the next two fields over all tools behind the same URL."""

@@ -1,4 +1,4 @@
-"""Which failed rollouts of a step get another attempt."""
+"""Which failed rollouts of a step are replaced."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -9,17 +9,17 @@ from rft.core.rollout import Rollout
 
 @dataclass(slots=True)
 class Replacements:
-    """How many failed rollouts of a step get another attempt, or another grading where only the grade failed.
+    """How many failed rollouts of a step are replaced, or graded again where only the grade failed.
 
     At most `share` of the step's rollouts, and none any more once over half of them failed: an endpoint that is down
-    is not hammered with attempts that fail too.
+    is not called by replacements that fail too.
     """
 
     rollouts: int
     share: float
     failed: int = 0
     replaced: list[Rollout] = field(default_factory=list[Rollout])
-    """Failed rollouts whose slot another attempt took, those of a hold included."""
+    """Failed rollouts that were replaced, those of a hold included."""
     _granted: int = 0
 
     @property
@@ -28,16 +28,14 @@ class Replacements:
         return ceil(self.share * self.rollouts - 1e-9)
 
     def grants(self, failure: Failure) -> bool:
-        """Count a failed rollout; True when another attempt is granted."""
+        """Count a failed rollout; True when a replacement is granted."""
         self.failed += 1
-        is_granted = (
-            is_worth_another_attempt(failure) and self._granted < self.limit and self.failed * 2 <= self.rollouts
-        )
+        is_granted = is_worth_replacing(failure) and self._granted < self.limit and self.failed * 2 <= self.rollouts
         self._granted += is_granted
         return is_granted
 
 
-def is_worth_another_attempt(failure: Failure) -> bool:
+def is_worth_replacing(failure: Failure) -> bool:
     """Whether chance may decide otherwise next time; our own bugs, refused addresses and keys stay as they are."""
     if failure.fault is Fault.PLATFORM:
         return failure.code in (FailureCode.SAMPLER_ERROR, FailureCode.PLATFORM_DEADLINE)

@@ -25,19 +25,19 @@ _PROBE_SEED = 7
 
 
 class StarterError(RftError):
-    """No attempt gave a starter that passes the gate."""
+    """No start gave a starter that passes the gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How hard to try."""
+    """Limits and sizes of a build."""
 
     schedule: Schedule = field(default_factory=Schedule)
     gate: Gate = field(default_factory=Gate)
-    attempts: int = 2
-    """Fresh starts, each from another seed."""
+    starts: int = 2
+    """Starts from random weights, each with another seed."""
     rounds: int = 4
-    """Warm-up and further rounds within one attempt."""
+    """Warm-up and further rounds within one start."""
     traces: int = 128
     """For the copy probes."""
     rollouts: int = 256
@@ -56,9 +56,9 @@ def build_starter(directory: Path, seed: int, plan: Plan | None = None) -> Start
     wall, cpu = time.monotonic(), time.process_time()
     encoder = Encoder(build_tokenizer())
     progress = _Progress()
-    for attempt in range(plan.attempts):
-        model = build_model(encoder.tokenizer, seed_63("starter", seed, attempt))
-        measured = _train(model, encoder, random.Random(f"starter {seed} {attempt}"), plan, progress)
+    for start in range(plan.starts):
+        model = build_model(encoder.tokenizer, seed_63("starter", seed, start))
+        measured = _train(model, encoder, random.Random(f"starter {seed} {start}"), plan, progress)
         if measured is None:
             continue
         probes, baseline = measured

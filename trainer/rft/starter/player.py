@@ -20,7 +20,7 @@ MODEL_ERROR = "Error: the tool call is malformed."
 
 
 @dataclass(slots=True)
-class Attempt:
+class PlayedRollout:
     """One rollout: what the policy wrote, turn by turn, and what came of it."""
 
     question: Question
@@ -51,57 +51,57 @@ def play_policy(
     *,
     temperature: float,
     seed: int,
-) -> list[Attempt]:
+) -> list[PlayedRollout]:
     """One rollout per question, all in one batch; temperature 0 is greedy."""
-    attempts = [Attempt(question) for question in questions]
+    rollouts = [PlayedRollout(question) for question in questions]
     batch = Batch(model, encoder.end_id, len(questions), temperature, torch.Generator().manual_seed(seed))
     blocks = [list(encoder.prompt(question.text)) for question in questions]
     live = list(range(len(questions)))
-    for attempt, block in zip(attempts, blocks, strict=True):
-        attempt.spans.append((block, False))
+    for rollout, block in zip(rollouts, blocks, strict=True):
+        rollout.spans.append((block, False))
     while live:
         turns = batch.turn(blocks)
         keep: list[int] = []
         blocks = []
         for row, (index, ids) in enumerate(zip(live, turns, strict=True)):
-            reply = _take(attempts[index], encoder, world, ids)
+            reply = _take(rollouts[index], encoder, world, ids)
             if reply is not None:
                 keep.append(row)
                 block = encoder.suffix(reply)
-                attempts[index].spans.append((block, False))
+                rollouts[index].spans.append((block, False))
                 blocks.append([encoder.end_id, *block])
         live = [live[row] for row in keep]
         batch.keep(keep)
-    return attempts
+    return rollouts
 
 
-def _take(attempt: Attempt, encoder: Encoder, world: World, ids: list[int]) -> str | None:
+def _take(rollout: PlayedRollout, encoder: Encoder, world: World, ids: list[int]) -> str | None:
     """Record a sampled turn; the tools' reply, or None when the rollout is over (and graded)."""
-    attempt.spans.append((ids, True))
-    attempt.sampled_tokens += len(ids)
+    rollout.spans.append((ids, True))
+    rollout.sampled_tokens += len(ids)
     text = str(encoder.tokenizer.decode([token for token in ids if token != encoder.end_id]))
-    attempt.turns.append(text)
+    rollout.turns.append(text)
     call = _CALL.search(text)
     is_cut = ids[-1] != encoder.end_id
-    if call is None or is_cut or len(attempt.calls) > MAX_CALLS:
-        attempt.reward = grade(text, attempt.question.answer)
+    if call is None or is_cut or len(rollout.calls) > MAX_CALLS:
+        rollout.reward = grade(text, rollout.question.answer)
         return None
-    if len(attempt.calls) == MAX_CALLS:
-        attempt.calls.append("")
+    if len(rollout.calls) == MAX_CALLS:
+        rollout.calls.append("")
         return BUDGET_USED_UP
-    return _run(attempt, world, call[1])
+    return _run(rollout, world, call[1])
 
 
-def _run(attempt: Attempt, world: World, call: str) -> str:
+def _run(rollout: PlayedRollout, world: World, call: str) -> str:
     try:
         request = json.loads(call)
         name = request["name"]
         argument = request["arguments"][ARGUMENT_NAMES[name]]
         output = world.call(name, argument)
     except (ValueError, KeyError, TypeError, AttributeError):
-        attempt.calls.append("malformed")
+        rollout.calls.append("malformed")
         return MODEL_ERROR
-    attempt.calls.append(name)
+    rollout.calls.append(name)
     return output
 
 

@@ -9,7 +9,7 @@ from transformers import LlamaForCausalLM
 
 from rft.starter.encoding import Encoder
 from rft.starter.habits import Habits, play
-from rft.starter.player import Attempt, play_policy
+from rft.starter.player import PlayedRollout, play_policy
 from rft.starter.report import Baseline, Probes
 from rft.starter.world import PROBE_COMPANIES, YEARS, World
 
@@ -72,16 +72,16 @@ def measure_baseline(model: LlamaForCausalLM, encoder: Encoder, seed: int, rollo
     greedy = play_policy(model, encoder, world, questions[: max(1, rollouts // 4)], temperature=0.0, seed=seed)
     return Baseline(
         rollouts=rollouts,
-        reward=_mean([attempt.reward for attempt in sampled]),
-        calls=_mean([len(attempt.calls) for attempt in sampled]),
-        sampled_tokens=_mean([attempt.sampled_tokens for attempt in sampled]),
-        answered=_mean([_has_answered(attempt) for attempt in sampled]),
-        greedy_reward=_mean([attempt.reward for attempt in greedy]),
+        reward=_mean([rollout.reward for rollout in sampled]),
+        calls=_mean([len(rollout.calls) for rollout in sampled]),
+        sampled_tokens=_mean([rollout.sampled_tokens for rollout in sampled]),
+        answered=_mean([_has_answered(rollout) for rollout in sampled]),
+        greedy_reward=_mean([rollout.reward for rollout in greedy]),
     )
 
 
-def _has_answered(attempt: Attempt) -> bool:
-    return attempt.turns[-1].startswith("Answer:")
+def _has_answered(rollout: PlayedRollout) -> bool:
+    return rollout.turns[-1].startswith("Answer:")
 
 
 def _mean(values: Sequence[float]) -> float:

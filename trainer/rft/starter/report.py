@@ -41,7 +41,7 @@ class StarterReport(Record):
     seed: int
     """The seed asked for."""
     rounds: int
-    """Rounds of training it took, over all attempts; 1 when the first warm-up was enough."""
+    """Rounds of training it took, over all starts; 1 when the first warm-up was enough."""
     probes: Probes
     baseline: Baseline
     parameters: int

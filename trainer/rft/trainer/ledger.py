@@ -13,7 +13,7 @@ PATIENCE_S = 1.0
 
 
 class Ledger:
-    """Lives in the rollouts' event loop, where attempts are made."""
+    """Used only in the rollouts' event loop, where attempts are made."""
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events

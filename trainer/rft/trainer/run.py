@@ -1,4 +1,4 @@
-"""A run from its directory to its last word: every end is told in the log.
+"""A run from its directory to its end: every end is written to the event log.
 
 Imports nothing that takes long, so that a run is known to have begun, and can be stopped, within a second.
 """

@@ -48,7 +48,7 @@ class Verdict:
     notices: tuple[Notice, ...] = ()
 
 
-def judge_evaluation(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
+def check_evaluation(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
     """After an evaluation. Raises RunFailed when nothing could be graded twice in a row."""
     failures = _failures(groups)
     if not failures or _has_grade(groups):
@@ -59,7 +59,7 @@ def judge_evaluation(health: RunHealth, groups: Sequence[Group], *, step: int) -
     return Verdict(health, False, (_nothing_graded_notice(f"the evaluation of step {step}", failures),))
 
 
-def judge_step(health: RunHealth, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
+def check_step(health: RunHealth, groups: Sequence[Group], *, step: int, is_last: bool = False) -> Verdict:
     """After the rollouts of a training step. Raises RunFailed when the run cannot go on.
 
     What the platform lost of them is left out and told: there is little enough of it, or the step was not used.
@@ -77,7 +77,7 @@ def judge_step(health: RunHealth, groups: Sequence[Group], *, step: int, is_last
     health = health.model_copy(update={"without_grade": 0})
     if any(advantage is not None for group in groups for advantage in group.advantages_G):
         return Verdict(health.model_copy(update={"has_signal": True}), is_trainable=True)
-    return _judge_silence(health, groups, is_last=is_last)
+    return _check_silence(health, groups, is_last=is_last)
 
 
 def judge_tools(health: RunHealth, groups: Sequence[Group], *, step: int) -> Verdict:
@@ -89,7 +89,7 @@ def judge_tools(health: RunHealth, groups: Sequence[Group], *, step: int) -> Ver
     return Verdict(health.model_copy(update={"refusals_told": told}), is_trainable=False, notices=notices)
 
 
-def judge_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tuple[Notice, ...]:
+def check_code(groups: Sequence[Group], *, step: int, is_trained_on: bool) -> tuple[Notice, ...]:
     """After any round of rollouts: what the order's own code raised is told where it is much.
 
     Raises RunFailed where it is most of a round that was to be trained on: those grades say nothing about the answers.
@@ -156,7 +156,7 @@ def _figure(mean: float | None) -> str:
     return "no" if mean is None else f"{mean:.1f}"
 
 
-def _judge_silence(health: RunHealth, groups: Sequence[Group], *, is_last: bool) -> Verdict:
+def _check_silence(health: RunHealth, groups: Sequence[Group], *, is_last: bool) -> Verdict:
     """All groups had equal rewards. Said once: after some steps, or at the end of a run that has fewer."""
     if health.has_signal:
         return Verdict(health, is_trainable=False)

@@ -27,10 +27,10 @@ from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run_health import (
     RunHealth,
     Verdict,
+    check_code,
+    check_evaluation,
+    check_step,
     endpoint_down,
-    judge_code,
-    judge_evaluation,
-    judge_step,
     judge_tools,
     judge_update,
     order_at_fault,
@@ -105,8 +105,8 @@ class Steps:
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
         self._apply(judge_tools(self._health, done.groups, step=step))
         self._tell_lost(done, measured.train, f"step {step}")
-        self._tell_notices(judge_code(done.groups, step=step, is_trained_on=True))
-        verdict = judge_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
+        self._tell_notices(check_code(done.groups, step=step, is_trained_on=True))
+        verdict = check_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
         self._apply(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
 
@@ -170,8 +170,8 @@ class Steps:
         self._apply(judge_tools(self._health, done.groups, step=step))
         stats = rollout_stats(done.groups, done.replaced)
         self._tell_lost(done, stats, f"the evaluation of step {step}")
-        self._tell_notices(judge_code(done.groups, step=step, is_trained_on=False))
-        self._apply(judge_evaluation(self._health, done.groups, step=step))
+        self._tell_notices(check_code(done.groups, step=step, is_trained_on=False))
+        self._apply(check_evaluation(self._health, done.groups, step=step))
         return stats
 
     def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:

@@ -30,7 +30,7 @@ class FailedCalls:
 
 
 def refused_calls(groups: Sequence[Group], *, told: Sequence[str], step: int) -> tuple[tuple[Notice, ...], list[str]]:
-    """Tools that answered 4xx to nearly every call, as notices, and whom they are about; `told` were told of before."""
+    """Tools that answered 4xx to nearly every call, as notices, and whom they are about; `told` are left out."""
     answers: dict[str, Counter[int]] = defaultdict(Counter)
     for rollout in _rollouts(groups):
         for result in answered_calls(rollout):

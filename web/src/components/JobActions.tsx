@@ -47,7 +47,7 @@ export function JobActions({ actions, isBusy, onAct }: Props) {
   );
 }
 
-/** What the platform said to the last wish, when it was a no. */
+/** What the platform answered to the last action, where it refused it. */
 export function RefusedAction({ error, onClose }: { error: Error | null; onClose(): void }) {
   if (error === null) return null;
   return (

@@ -1,5 +1,5 @@
 import type { EndedRollout, Failure, Grade } from "../api/types";
-import { duration, fixed, plural, words } from "../lib/format";
+import { duration, fixed, humanize, plural } from "../lib/format";
 import { barShare, blame, endWords, isFailure, scoresOf } from "../lib/outcome";
 import { Fact } from "./Fact";
 import { JudgeTokens } from "./JudgeTokens";
@@ -52,7 +52,7 @@ function GradeFacts({ grade, end }: { grade: Grade; end: string }) {
         </Fact>
         {grade.model_errors.map((name) => (
           <Fact key={name} label="In the answer">
-            {words(name)}
+            {humanize(name)}
           </Fact>
         ))}
         <JudgeTokens usage={grade.usage ?? {}} />
@@ -69,8 +69,8 @@ function FailureFacts({ failure }: { failure: Failure }) {
       </p>
       <p className="muted small">Not scored: it counts neither as 0 nor towards the group's mean.</p>
       <dl className="facts">
-        <Fact label="Code">{words(failure.code)}</Fact>
-        {failure.detail && <Fact label="In detail">{words(failure.detail)}</Fact>}
+        <Fact label="Code">{humanize(failure.code)}</Fact>
+        {failure.detail && <Fact label="In detail">{humanize(failure.detail)}</Fact>}
         <Fact label="Stage">{failure.stage}</Fact>
         {failure.endpoint && <Fact label="Endpoint">{failure.endpoint}</Fact>}
         {failure.status !== null && failure.status !== undefined && <Fact label="HTTP status">{failure.status}</Fact>}

@@ -1,5 +1,5 @@
 import type { Job } from "../api/types";
-import { count, plural, words } from "../lib/format";
+import { count, humanize, plural } from "../lib/format";
 import { readOrder, settings } from "../lib/job_order";
 import { toolColors } from "../lib/palette";
 import { Fact } from "./Fact";
@@ -46,7 +46,7 @@ export function Setup({ job }: { job: Job }) {
           ))}
           {(order.grader ? [order.grader, ...order.grader.parts] : []).map((grader, i) => (
             <Fact key={grader.name} label={`${i ? "Part" : "Grader"} ${grader.name}`}>
-              {grader.url ? <span className="mono">{grader.url}</span> : words(grader.type)}
+              {grader.url ? <span className="mono">{grader.url}</span> : humanize(grader.type)}
               {grader.judge && <span className="muted"> by {grader.judge}</span>}
             </Fact>
           ))}

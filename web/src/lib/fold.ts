@@ -41,9 +41,9 @@ function foldSteps<C extends JobCurves>(
   for (const message of messages) {
     if (message.type === "step") {
       const step = message.data;
-      const place = now.data.findLastIndex((one) => one.step <= step.step);
-      const at = now.data[place];
-      if (place === now.data.length - 1 && at?.step !== step.step) {
+      const index = now.data.findLastIndex((one) => one.step <= step.step);
+      const at = now.data[index];
+      if (index === now.data.length - 1 && at?.step !== step.step) {
         now.data.push(step);
         now.steps += 1;
         for (const stats of [step.record.train, step.record.valid]) {
@@ -52,7 +52,7 @@ function foldSteps<C extends JobCurves>(
         }
         isChanged = true;
       } else if (at?.step === step.step && at.created_at !== step.created_at) {
-        now.data[place] = step;
+        now.data[index] = step;
         [isChanged, isStale] = [true, true];
       }
     }

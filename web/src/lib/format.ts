@@ -94,7 +94,7 @@ export function plural(amount: number, noun: string): string {
 }
 
 /** `server_error` as `server error`. */
-export function words(identifier: string): string {
+export function humanize(identifier: string): string {
   return identifier.replaceAll("_", " ");
 }
 

@@ -1,6 +1,6 @@
 /** The failure ledger as people read it: every attempt of every call to a customer's endpoint. */
 import type { Attempt, EndpointHealth } from "../api/types";
-import { count, percent, words } from "./format";
+import { count, humanize, percent } from "./format";
 import { codeColor } from "./palette";
 
 export interface Call {
@@ -45,7 +45,7 @@ export function sorted(
 
 /** What an attempt came to: `200`, `503 server error`, `timeout`. */
 export function answer(attempt: Pick<Attempt, "status" | "code">): string {
-  const parts = [attempt.status, attempt.code && words(attempt.code)];
+  const parts = [attempt.status, attempt.code && humanize(attempt.code)];
   return parts.filter((part) => part !== null).join(" ") || "answered";
 }
 
@@ -75,7 +75,7 @@ export interface ErrorPart {
 export function errorParts(health: Pick<EndpointHealth, "errors_by_code">): ErrorPart[] {
   const parts = Object.entries(health.errors_by_code).map(([code, { share, count: times }]) => ({
     code,
-    label: `${words(code)} ${percent(share)} (${count(times)})`,
+    label: `${humanize(code)} ${percent(share)} (${count(times)})`,
     share,
     color: codeColor(code),
   }));

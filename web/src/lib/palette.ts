@@ -32,8 +32,8 @@ export function toolColors(names: readonly string[]): ReadonlyMap<string, string
 
 /** The colour of a failure code, the same in every chart of every job. */
 export function codeColor(code: string): string {
-  const place = CODES.indexOf(code);
-  return `--c-code-${(place < 0 ? CODES.length : place) + 1}`;
+  const index = CODES.indexOf(code);
+  return `--c-code-${(index < 0 ? CODES.length : index) + 1}`;
 }
 
 /** The job's tools in its own order, then those that only the steps know, alphabetically. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Job } from "../api/types";
 import { job } from "../testing/records";
-import { actions, mark, standstill } from "./standing";
+import { actions, holdNotice, mark } from "./standing";
 
 const HOLD = {
   endpoint: "tool 'search'",
@@ -20,7 +20,7 @@ describe("a held job", () => {
   });
 
   test("says whom it waits for, why, since when and where it goes on", () => {
-    expect(standstill(HELD, 1125)).toEqual({
+    expect(holdNotice(HELD, 1125)).toEqual({
       title: "Held: waiting for tool 'search'",
       reason: "it answered HTTP 503",
       outlook: "For 2 min 05 s now. The platform keeps trying; step 12 goes on by itself as soon as it answers.",
@@ -33,22 +33,22 @@ describe("a held job", () => {
 
 describe("a paused job", () => {
   test("says where it would go on", () => {
-    expect(standstill(PAUSED, 0)?.outlook).toContain("the checkpoint of step 5");
-    expect(standstill(job({ status: "paused" }), 0)?.outlook).toContain("the beginning");
+    expect(holdNotice(PAUSED, 0)?.outlook).toContain("the checkpoint of step 5");
+    expect(holdNotice(job({ status: "paused" }), 0)?.outlook).toContain("the beginning");
   });
 
   test("can be resumed", () => expect(actions(PAUSED)).toEqual(["resume", "cancel"]));
 });
 
-test("a wish under way is shown, and not asked for twice", () => {
+test("a requested action is shown, and not asked for twice", () => {
   const pausing = job({ is_pause_requested: true });
-  expect([mark(pausing).label, standstill(pausing, 0)?.title, actions(pausing)]).toEqual([
+  expect([mark(pausing).label, holdNotice(pausing, 0)?.title, actions(pausing)]).toEqual([
     "pausing",
     "Pausing",
     ["cancel"],
   ]);
   const cancelling = job({ is_pause_requested: true, is_cancel_requested: true });
-  expect([mark(cancelling).label, standstill(cancelling, 0)?.title, actions(cancelling)]).toEqual([
+  expect([mark(cancelling).label, holdNotice(cancelling, 0)?.title, actions(cancelling)]).toEqual([
     "cancelling",
     "Cancelling",
     [],
@@ -57,8 +57,8 @@ test("a wish under way is shown, and not asked for twice", () => {
 
 test("a job that simply goes on has nothing to explain", () => {
   const offered = (status: Job["status"]) => actions(job({ status, is_cancel_requested: status === "cancelled" }));
-  expect(standstill(job(), 0)).toBeNull();
-  expect(standstill(job({ status: "cancelled", is_cancel_requested: true }), 0)).toBeNull();
+  expect(holdNotice(job(), 0)).toBeNull();
+  expect(holdNotice(job({ status: "cancelled", is_cancel_requested: true }), 0)).toBeNull();
   expect(mark(job({ status: "cancelled", is_cancel_requested: true })).label).toBe("cancelled");
   expect(mark(job({ status: "validating_files" }))).toEqual({ label: "validating files", tone: "active" });
   expect([offered("running"), offered("queued")]).toEqual([
@@ -71,7 +71,7 @@ test("a job that simply goes on has nothing to explain", () => {
 
 test("a job that the platform paused says why", () => {
   const pause_reason = { code: "platform_failure", message: "8 of 8 rollouts were lost.", since: 5, step: 3 };
-  expect(standstill(job({ status: "paused", current_step: 3, pause_reason }), 9)).toEqual({
+  expect(holdNotice(job({ status: "paused", current_step: 3, pause_reason }), 9)).toEqual({
     title: "Paused: the platform failed",
     reason: "8 of 8 rollouts were lost.",
     outlook: "Its machine is free. Resume it to go on from the checkpoint of step 3.",

@@ -1,6 +1,6 @@
 /** How a job stands when it does not simply run, and what can be asked of it. */
 import type { Action, Job } from "../api/types";
-import { span, words } from "./format";
+import { humanize, span } from "./format";
 import { isTerminal } from "./summary";
 
 export interface Mark {
@@ -18,11 +18,11 @@ const TONES: Record<string, Mark["tone"]> = {
 
 /** The status in a word. `paused` is two things: held by the platform, or paused by its customer. */
 export function mark(job: Job): Mark {
-  if (isTerminal(job)) return { label: words(job.status), tone: TONES[job.status] ?? "" };
+  if (isTerminal(job)) return { label: humanize(job.status), tone: TONES[job.status] ?? "" };
   if (job.is_cancel_requested) return { label: "cancelling", tone: "" };
   if (job.is_pause_requested) return { label: "pausing", tone: "" };
   if (job.hold !== null) return { label: "held", tone: "warn" };
-  return { label: words(job.status), tone: TONES[job.status] ?? "" };
+  return { label: humanize(job.status), tone: TONES[job.status] ?? "" };
 }
 
 /** What the buttons offer; the API has the last word. */
@@ -32,7 +32,7 @@ export function actions(job: Job): Action[] {
   return [job.status === "paused" && job.hold === null ? "resume" : "pause", "cancel"];
 }
 
-export interface Standstill {
+export interface HoldNotice {
   title: string;
   /** What is wrong; null where nothing is. */
   reason: string | null;
@@ -42,19 +42,19 @@ export interface Standstill {
   isHeld: boolean;
 }
 
-function quiet(title: string, outlook: string): Standstill {
+function quiet(title: string, outlook: string): HoldNotice {
   return { title, reason: null, outlook, isHeld: false };
 }
 
-/** What to say about a job that stands still or is about to; null while it simply goes on. */
-export function standstill(job: Job, now: number): Standstill | null {
+/** What to say about a job that is held, paused or about to stop; null while it simply goes on. */
+export function holdNotice(job: Job, now: number): HoldNotice | null {
   const { label } = mark(job);
   if (label === "cancelling") return quiet("Cancelling", "The current step is given up.");
   if (label === "pausing") return quiet("Pausing", "The current step is given up and will be done again.");
   if (job.status !== "paused") return null;
   if (job.hold === null) {
-    const place = job.current_step === null ? "the beginning" : `the checkpoint of step ${job.current_step}`;
-    const outlook = `Its machine is free. Resume it to go on from ${place}.`;
+    const start = job.current_step === null ? "the beginning" : `the checkpoint of step ${job.current_step}`;
+    const outlook = `Its machine is free. Resume it to go on from ${start}.`;
     if (job.pause_reason === null) return quiet("Paused", outlook);
     return { title: "Paused: the platform failed", reason: job.pause_reason.message, outlook, isHeld: false };
   }

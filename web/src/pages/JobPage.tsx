@@ -8,7 +8,7 @@ import { JobHeader, JobProblem } from "../components/JobHeader";
 import { LivenessMark } from "../components/LivenessMark";
 import { Setup } from "../components/Setup";
 import { Shell } from "../components/Shell";
-import { StandstillBanner } from "../components/Standstill";
+import { HoldBanner } from "../components/HoldBanner";
 import { Problem, Skeleton } from "../components/State";
 import { Tiles } from "../components/Tiles";
 import { Usage } from "../components/Usage";
@@ -72,7 +72,7 @@ export function JobPage({ jobId }: { jobId: string }) {
           />
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
-          <StandstillBanner job={job.data} now={now} />
+          <HoldBanner job={job.data} now={now} />
           <Tiles curves={known} />
           <Curves curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}

@@ -15,7 +15,7 @@ _MAX_DEPTH = 50
 _SHOWN_CHARS = 120
 
 _LEFT_TO_RIGHT = (("+", "-"), ("*", "/"))
-"""Signs of equal rank, those that bind least first."""
+"""Operators of equal precedence, lowest precedence first."""
 _SIGNS: Mapping[str, Callable[..., float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": math.pow
 }  # fmt: skip

@@ -34,12 +34,12 @@ class NoScore:
 
 
 async def graded(
-    name: str, trace_id: str, judge: Callable[[], Awaitable[Score | NoScore | Failure]], *, invalid_grade: float = 0.0
+    name: str, trace_id: str, score: Callable[[], Awaitable[Score | NoScore | Failure]], *, invalid_grade: float = 0.0
 ) -> Grade | Failure:
     """The grade that a score becomes. An exception is ours and becomes a failure of the platform."""
     started_s = time.monotonic()
     try:
-        verdict = await judge()
+        verdict = await score()
     except Exception as error:
         return broke(name, trace_id, error)
     if isinstance(verdict, Failure):

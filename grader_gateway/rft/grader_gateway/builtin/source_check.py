@@ -17,7 +17,7 @@ from rft.grader_gateway.builtin.sandbox.slots import FairSlots, SlotShare
 _SLOTS = FairSlots(2)
 _WAITING = 64
 _WAIT_S = 60.0
-"""For a turn and the answer: somebody waits for the reply."""
+"""For a slot and the answer: a caller waits for the reply."""
 _CHECK_S = 40.0
 """To start, to read all sources on a busy machine, and the compiler's own limit."""
 _MODULE = "rft.grader_gateway.builtin.sandbox.sources"

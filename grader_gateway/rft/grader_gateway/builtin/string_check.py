@@ -38,11 +38,11 @@ class StringCheck:
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """1 where the comparison holds, else 0."""
 
-        async def judge() -> Score | Failure:
+        async def compare() -> Score | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             text, reference = rendered
             return Score(float(holds(self._spec.operation, text, reference)))
 
-        return await graded(self._spec.name, trace_id, judge)
+        return await graded(self._spec.name, trace_id, compare)

@@ -24,11 +24,11 @@ class TextSimilarity:
     async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The similarity of input and reference."""
 
-        async def judge() -> Score | Failure:
+        async def compare() -> Score | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             # Off the event loop: long texts, and the first import, take their time.
             return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
 
-        return await graded(self._spec.name, trace_id, judge)
+        return await graded(self._spec.name, trace_id, compare)

@@ -1,4 +1,4 @@
-"""Conditional GET: who polls and has the newest answer already is told so in one line (RFC 9110, 304)."""
+"""Conditional GET: a poll that has the newest answer already gets 304 without a body (RFC 9110)."""
 
 import hashlib
 from typing import Any
@@ -41,7 +41,7 @@ def has_newest(request: Request, etag: str) -> bool:
 
 
 def not_modified(etag: str) -> Response:
-    """The one line."""
+    """A 304 reply with the tag and without a body."""
     return Response(status_code=304, headers={"etag": etag, "cache-control": "private, no-cache"})
 
 
@@ -54,7 +54,7 @@ def tagged(content: str | bytes, etag: str, newest_seq: int | None = None) -> Re
 
 
 def by_content(request: Request, body: BaseModel) -> Response:
-    """The answer, or the one line: for bodies that are cheap to make and have no version of their own."""
+    """The answer, or a 304 reply: for bodies that are cheap to make and have no version of their own."""
     content = body.model_dump_json()
     etag = etag_of(content)
     if has_newest(request, etag):

@@ -38,7 +38,7 @@ class KeyRow(Record):
     name: str
     created_at: datetime
     last_used_at: datetime | None
-    """To the minute; None: never."""
+    """Rounded to the minute; None: never used."""
     revoked_at: datetime | None
 
 

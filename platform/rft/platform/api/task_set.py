@@ -13,7 +13,7 @@ class TaskSet:
 
     def __init__(self) -> None:
         self.slots = asyncio.Semaphore(AT_ONCE)
-        """For work that is heavy: it waits here for its turn."""
+        """For work that is heavy: it waits here for a free slot."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[None, None, None], *, name: str) -> None:

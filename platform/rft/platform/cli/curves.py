@@ -17,7 +17,7 @@ _WIDEST = 120
 
 
 def reward_curve(points: Sequence[Point], width: int, lines: int) -> RenderableType:
-    """The curve and what its signs mean."""
+    """The curve and its legend."""
     curve = draw(points, width, lines)
     if not curve:
         has_rewards = any(point.train is not None or point.valid is not None for point in points)

@@ -51,8 +51,8 @@ def try_tool(here: "Session", tool_id: ToolId, arguments: Arguments = "{}", item
     from rft.platform.cli.client import part
     from rft.platform.cli.session import to_object
 
-    order: JsonObject = {"arguments": to_object(arguments, "--arguments"), "item": to_object(item, "--item")}
-    raw = here.client.post(f"/tools/{part(tool_id)}/test", order, is_patient=True)
+    request: JsonObject = {"arguments": to_object(arguments, "--arguments"), "item": to_object(item, "--item")}
+    raw = here.client.post(f"/tools/{part(tool_id)}/test", request, is_patient=True)
     here.show(raw, TRIED_TOOL)
     raise typer.Exit(0 if Answer(raw).need("is_ok", bool) else 1)
 
@@ -70,13 +70,13 @@ def run_tool(
     to_object(arguments, "--arguments")
     tool = read_body(body)
     given = {"server_url": tool.get("server_url", tool.get("url")), "headers": tool.get("headers")}
-    order: JsonObject = {
+    request: JsonObject = {
         "name": tool.get("name"),
         **{name: value for name, value in given.items() if value is not None},
         "arguments": arguments,
         "item": to_object(item, "--item"),
     }
-    here.show(here.client.post("/fine_tuning/alpha/tool/run", order, is_patient=True), RUN_TOOL)
+    here.show(here.client.post("/fine_tuning/alpha/tool/run", request, is_patient=True), RUN_TOOL)
 
 
 list_command(graders_app, "list", "Registered graders and how they fare, newest first.", "/graders", GRADER)
@@ -109,8 +109,8 @@ def try_grader(here: "Session", grader_id: GraderId, sample: Sample = "", item: 
     from rft.platform.cli.client import part
     from rft.platform.cli.session import to_object
 
-    order: JsonObject = {"model_sample": sample, "item": to_object(item, "--item")}
-    raw = here.client.post(f"/graders/{part(grader_id)}/test", order, is_patient=True)
+    request: JsonObject = {"model_sample": sample, "item": to_object(item, "--item")}
+    raw = here.client.post(f"/graders/{part(grader_id)}/test", request, is_patient=True)
     here.show(raw, TRIED_GRADER)
     raise typer.Exit(0 if Answer(raw).need("is_ok", bool) else 1)
 
@@ -121,8 +121,8 @@ def run_grader(here: "Session", grader: GraderBody, sample: Sample = "", item: I
     from rft.platform.cli.session import read_grader, to_object
 
     row = to_object(item, "--item")
-    order: JsonObject = {"grader": read_grader(grader), "model_sample": sample, "item": row}
-    raw = here.client.post("/fine_tuning/alpha/graders/run", order, is_patient=True)
+    request: JsonObject = {"grader": read_grader(grader), "model_sample": sample, "item": row}
+    raw = here.client.post("/fine_tuning/alpha/graders/run", request, is_patient=True)
     here.show(raw, RUN_GRADER)
     told = Answer(raw)
     raise typer.Exit(0 if told.part("failure") is None and told.get("error_details", str) is None else 1)

@@ -229,7 +229,7 @@ def _scores(it: Answer, *paths: str) -> list[tuple[str, str]]:
     return [("reward", number(it.get("reward", float))), *((f"  {name}", number(it)) for name, it in found.items())]
 
 
-def _not_judged(it: Answer) -> Styled | None:
+def _not_graded(it: Answer) -> Styled | None:
     return red(it.get("error_details", str) or None)
 
 
@@ -251,7 +251,7 @@ TRIED_TOOL = Resource(
     facts=(*_TRIED, ("the model is told of", _told)), below=("attempts", _HTTP_ATTEMPT), output="output"
 )
 TRIED_GRADER = Resource(
-    facts=(*_TRIED, lambda it: _scores(it, "scores"), ("not judged", _not_judged)), below=("attempts", _HTTP_ATTEMPT)
+    facts=(*_TRIED, lambda it: _scores(it, "scores"), ("not judged", _not_graded)), below=("attempts", _HTTP_ATTEMPT)
 )
 RUN_TOOL = Resource(
     facts=(
@@ -274,7 +274,7 @@ RUN_GRADER = Resource(
         ("grader", lambda it: _named(it, "metadata")),
         ("failure", _failure),
         _run_scores,
-        ("not judged", _not_judged),
+        ("not judged", _not_graded),
         ("took", seconds("metadata.execution_time")),
         ("judge's tokens", thousands("metadata.token_usage?")),
     )
@@ -282,5 +282,5 @@ RUN_GRADER = Resource(
 
 
 def valid_grader(it: Answer) -> str:
-    """That a job would take this grader."""
+    """Shown when a job would accept this grader."""
     return f"a job would take this grader: {_named(it, 'grader')}"

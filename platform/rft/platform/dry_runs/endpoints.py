@@ -21,35 +21,35 @@ registered_graders_router = APIRouter(prefix="/graders", tags=["registered grade
 
 
 @router.post("/graders/run")
-async def run_grader(request: Request, services: AppServices, key_id: KeyId, order: GraderRun) -> GraderRunObject:
+async def run_grader(request: Request, services: AppServices, key_id: KeyId, body: GraderRun) -> GraderRunObject:
     """Grade one answer. Errors of the grader are in the reply's metadata."""
-    return await while_connected(request, service.run_grader(services, order, key_id=key_id))
+    return await while_connected(request, service.run_grader(services, body, key_id=key_id))
 
 
 @router.post("/graders/validate")
 async def validate_grader(
-    request: Request, services: AppServices, key_id: KeyId, order: GraderValidate
+    request: Request, services: AppServices, key_id: KeyId, body: GraderValidate
 ) -> GraderValidated:
     """Check a grader, without calling anybody."""
-    return await while_connected(request, service.validate_grader(services, order, key_id=key_id))
+    return await while_connected(request, service.validate_grader(services, body, key_id=key_id))
 
 
 @router.post("/tool/run")
-async def run_tool(request: Request, services: AppServices, order: ToolRun) -> ToolRunObject:
+async def run_tool(request: Request, services: AppServices, body: ToolRun) -> ToolRunObject:
     """Call one tool as a rollout would. A tool that fails is a 400 that says how."""
-    return await while_connected(request, service.run_tool(services, order))
+    return await while_connected(request, service.run_tool(services, body))
 
 
 @registered_tools_router.post("/{tool_id}/test")
-async def try_tool(request: Request, services: AppServices, tool_id: str, order: ToolTry | None = None) -> ToolTested:
+async def try_tool(request: Request, services: AppServices, tool_id: str, body: ToolTry | None = None) -> ToolTested:
     """Make one call and tell what the model would read."""
-    return await while_connected(request, registered.try_tool(services, tool_id, order or ToolTry()))
+    return await while_connected(request, registered.try_tool(services, tool_id, body or ToolTry()))
 
 
 @registered_graders_router.post("/{grader_id}/test")
 async def try_grader(
-    request: Request, services: AppServices, key_id: KeyId, grader_id: str, order: GraderTry | None = None
+    request: Request, services: AppServices, key_id: KeyId, grader_id: str, body: GraderTry | None = None
 ) -> GraderTested:
     """Grade one answer."""
-    work = registered.try_grader(services, grader_id, order or GraderTry(), key_id=key_id)
+    work = registered.try_grader(services, grader_id, body or GraderTry(), key_id=key_id)
     return await while_connected(request, work)

@@ -25,16 +25,16 @@ _TEST = "test"
 _CALL_ID = "call_test"
 
 
-async def try_tool(services: Services, tool_id: str, order: ToolTry) -> ToolTested:
+async def try_tool(services: Services, tool_id: str, wanted: ToolTry) -> ToolTested:
     """What the model would read, or what would end the rollout. Raises NotFound."""
     tool = validated(Tool, whole_body(await _find(services, "tool", tool_id), services.secret_box))
     server = to_tool_server(tool, services.settings)
     schema = server.schema_of_job or ToolSchema(name=tool.name, parameters={"type": "object"})
-    call = ToolCall(call_id=_CALL_ID, name=tool.name, arguments=json.dumps(order.arguments))
+    call = ToolCall(call_id=_CALL_ID, name=tool.name, arguments=json.dumps(wanted.arguments))
     trace_id, made = _new_trace_id(), list[Attempt]()
     async with open_client(services, RunSecrets(), on_attempt=made.append) as (client, _):
         gateway = HttpToolGateway(client, (server,), headers={tool.name: tool.headers or {}}, job_id=_TEST)
-        result = await gateway.call(call, tools=(schema,), item=order.item, trace_id=trace_id)
+        result = await gateway.call(call, tools=(schema,), item=wanted.item, trace_id=trace_id)
     tested = ToolTested(
         tool_id=tool_id,
         trace_id=trace_id,
@@ -45,14 +45,14 @@ async def try_tool(services: Services, tool_id: str, order: ToolTry) -> ToolTest
         latency_s=result.latency_s,
         attempts=_attempts(made),
     )
-    # A call that never left the house says nothing about the tool; neither does the tool's word on bad arguments.
+    # A call that was never sent says nothing about the tool; neither does its complaint about bad arguments.
     if made:
         failure = tested.failure or result.suspected_failure
         await _keep(services, tool_id, None if failure is None else failure.message, tested.latency_s)
     return tested
 
 
-async def try_grader(services: Services, grader_id: str, order: GraderTry, *, key_id: str) -> GraderTested:
+async def try_grader(services: Services, grader_id: str, wanted: GraderTry, *, key_id: str) -> GraderTested:
     """The grade, or why there is none. Raises NotFound."""
     body = whole_body(await _find(services, "grader", grader_id), services.secret_box)
     grader = validated(GraderCreate, {"grader": body}).grader
@@ -61,8 +61,8 @@ async def try_grader(services: Services, grader_id: str, order: GraderTry, *, ke
     async with open_client(services, secrets_of_grader(grader), on_attempt=made.append) as (client, secrets):
         outcome = await grade_once(
             spec,
-            trace_of(order.model_sample, order.item),
-            item=order.item,
+            trace_of(wanted.model_sample, wanted.item),
+            item=wanted.item,
             trace_id=trace_id,
             client=client,
             secrets=secrets,

@@ -71,33 +71,33 @@ class StoredTrace:
     tools: tuple[ToolSchema, ...] = ()
 
 
-async def run_grader(services: Services, order: GraderRun, *, key_id: str) -> GraderRunObject:
+async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> GraderRunObject:
     """The grade, or every reason why there is none. Raises BadRequest where no judge is configured."""
-    grader = with_name(await _resolved(services, order.grader), _invented_name())
+    grader = with_name(await _resolved(services, wanted.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     spec = to_grader_spec(grader, services.settings)
-    item = order.item or {}
-    trace = trace_of(order.model_sample, item)
+    item = wanted.item or {}
+    trace = trace_of(wanted.model_sample, item)
     async with open_client(services, secrets_of_grader(grader)) as (client, secrets):
         started_s = time.monotonic()
         outcome = await grade_once(
             spec,
             trace,
             item=item,
-            trace_id=order.trace_id or _new_trace_id(),
+            trace_id=wanted.trace_id or _new_trace_id(),
             client=client,
             secrets=secrets,
             settings=services.settings,
             key_id=key_id,
-            response_format=to_response_format(order.response_format),
+            response_format=to_response_format(wanted.response_format),
         )
         return to_run_object(spec, outcome, execution_s=time.monotonic() - started_s)
 
 
-async def validate_grader(services: Services, order: GraderValidate, *, key_id: str) -> GraderValidated:
+async def validate_grader(services: Services, wanted: GraderValidate, *, key_id: str) -> GraderValidated:
     """The grader with its name filled in. Raises BadRequest where no judge is configured."""
-    grader = with_name(await _resolved(services, order.grader), _invented_name())
+    grader = with_name(await _resolved(services, wanted.grader), _invented_name())
     refuse_without_judge(grader, services.settings, param=_PARAM)
     await refuse_bad_sources(grader, param=_PARAM, share=SlotShare(key_id, most=1))
     shown = redacted(grader.model_dump(mode="json", exclude_unset=True))
@@ -110,21 +110,21 @@ async def _resolved(services: Services, grader: Grader | GraderReference) -> Gra
         return await resolve_grader(connection, services.secret_box, grader, param=_PARAM)
 
 
-async def run_tool(services: Services, order: ToolRun) -> ToolRunObject:
+async def run_tool(services: Services, wanted: ToolRun) -> ToolRunObject:
     """What the tool answers. Raises BadRequest for what a model would be told, and for what would end a rollout."""
     tool = ToolServer(
-        name=order.name,
-        server_url=order.server_url,
-        header_names=tuple(order.headers or ()),
+        name=wanted.name,
+        server_url=wanted.server_url,
+        header_names=tuple(wanted.headers or ()),
         timeout_s=services.settings.tool_timeout_s,
     )
-    call = ToolCall(call_id=order.call_id or _random_id("call_"), name=order.name, arguments=order.arguments)
-    trace_id = order.trace_id or _new_trace_id()
+    call = ToolCall(call_id=wanted.call_id or _random_id("call_"), name=wanted.name, arguments=wanted.arguments)
+    trace_id = wanted.trace_id or _new_trace_id()
     async with open_client(services, RunSecrets()) as (client, _):
-        gateway = HttpToolGateway(client, (tool,), headers={order.name: order.headers or {}}, job_id=_DRY_RUN)
-        schema = ToolSchema(name=order.name, parameters={"type": "object"})
-        result = await gateway.call(call, tools=(schema,), item=order.item or {}, trace_id=trace_id)
-    return _told(result, id_=order.id or item_id(trace_id, call.call_id))
+        gateway = HttpToolGateway(client, (tool,), headers={wanted.name: wanted.headers or {}}, job_id=_DRY_RUN)
+        schema = ToolSchema(name=wanted.name, parameters={"type": "object"})
+        result = await gateway.call(call, tools=(schema,), item=wanted.item or {}, trace_id=trace_id)
+    return _told(result, id_=wanted.id or item_id(trace_id, call.call_id))
 
 
 def _told(result: ToolResult, *, id_: str) -> ToolRunObject:

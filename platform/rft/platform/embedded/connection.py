@@ -39,5 +39,5 @@ def read_connection(home: Path) -> Connection | None:
 
 
 def withdraw(home: Path) -> None:
-    """Nobody serves here any more."""
+    """Remove the record: the platform no longer serves."""
     connection_file(home).unlink(missing_ok=True)

@@ -39,7 +39,7 @@ class ReceivedForm:
     """All but the file."""
 
 
-Judge = Callable[[str, Mapping[str, str]], None]
+FormCheck = Callable[[str, Mapping[str, str]], None]
 """Looks at the file's name and the fields before it; raises BadRequest to stop before a byte is stored."""
 
 
@@ -60,7 +60,7 @@ async def whole_or_nothing(incoming: Incoming, file: FileField) -> AsyncGenerato
 
 
 async def receive_form(
-    incoming: Incoming, file: FileField, judge: Judge, *, content_type: str, body: AsyncIterator[bytes]
+    incoming: Incoming, file: FileField, check: FormCheck, *, content_type: str, body: AsyncIterator[bytes]
 ) -> ReceivedForm:
     """Store the form's file. Raises BadRequest, TooLarge, and what `whole_or_nothing` is there for."""
     fields: dict[str, str] = {}
@@ -73,7 +73,7 @@ async def receive_form(
                 raise BadRequest(f"One {file.noun} per upload.", param=file.name, code="invalid_value")
             received = ReceivedForm(part.filename.replace("\\", "/").rsplit("/", 1)[-1])
             await incoming.begin()
-            judge(received.filename, fields)
+            check(received.filename, fields)
             received.bytes = await incoming.store_bytes(_blocks(file, parts))
         else:
             fields[part.name] = await _receive_text(part.name, parts)

@@ -31,7 +31,7 @@ async def sweep_forever(database: Database, store: FileStore, *others: Sweep) ->
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("files could not be swept: %s", error)
         except Exception:
-            # It must outlive any bug of its own: without it the disk fills.
+            # It must go on after any bug of its own: without it the disk fills up.
             _LOG.exception("the sweep of files stumbled")
         await asyncio.sleep(SWEEP_S)
 
@@ -56,13 +56,13 @@ async def sweep_orphaned_blobs(database: Database, store: FileStore) -> int:
         orphaned = OrphanedBlobs(connection)
         due = await orphaned.lock_due(limit=_AT_ONCE)
         for storage_key in due:
-            # An upload that is not as dead as it seemed waits here, and finds that its bytes are gone.
+            # An upload that is still coming in waits here, and finds that its bytes are deleted.
             await store.delete(storage_key)
             await orphaned.forget(storage_key)
     return len(due)
 
 
 async def sweep_deleted_cursors(database: Database, _store: FileStore) -> int:
-    """Forget up to a hundred places in lists where something stood long ago; returns how many."""
+    """Delete up to a hundred cursors of objects that were deleted long ago; returns how many."""
     async with database.transaction() as connection:
         return await forget_deleted_cursors(connection, limit=_AT_ONCE)

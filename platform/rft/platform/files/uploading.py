@@ -45,7 +45,7 @@ async def receive_upload(
     file_id = new_file_id()
     incoming = Incoming(database, store, file_id)
     async with whole_or_nothing(incoming, _FILE):
-        form = await receive_form(incoming, _FILE, _judge, content_type=content_type, body=body)
+        form = await receive_form(incoming, _FILE, _check_form, content_type=content_type, body=body)
         wanted = _checked(form.fields)
         refuse_bad_name(form.filename, wanted.purpose, param="file")
         if form.bytes == 0:
@@ -90,7 +90,7 @@ def details_of(report: DatasetReport | None) -> str | None:
     return None if summary is None else f"Jobs will refuse this file; it has {summary}"
 
 
-def _judge(filename: str, fields: Mapping[str, str]) -> None:
+def _check_form(filename: str, fields: Mapping[str, str]) -> None:
     if "purpose" in fields:  # Otherwise it comes after the file, and is judged then.
         refuse_bad_name(filename, _checked(_complete(fields)).purpose, param="file")
 

@@ -191,7 +191,7 @@ def to_pause_reason_object(reason: PauseReason) -> PauseReasonObject:
 
 
 def to_slot_holder_object(holder: SlotHolder) -> SlotHolderObject:
-    """Its two facts."""
+    """The endpoint and since when it is waited for."""
     return SlotHolderObject(job=holder.job, hold=holder.hold)
 
 

@@ -1,4 +1,4 @@
-"""How a job ends badly or stops: in its row and its events, in the caller's transaction."""
+"""How a job fails, is cancelled or is paused: in its row and its events, in the caller's transaction."""
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow

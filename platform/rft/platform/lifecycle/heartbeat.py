@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Beats while it is entered. When the lease is gone, or may be gone soon, `on_lost` is called at once."""
+    """Renews the lease while it is entered. When the lease is lost, or may be soon, `on_lost` is called at once."""
 
     database: Database
     lease: Lease
@@ -37,7 +37,7 @@ class Heartbeat:
     is_cancelled: bool = False
     """The work was cancelled: nothing may be written any more, but there is time to stop in good order."""
     is_over: bool = False
-    """The work has ended under this lease: no more beats are due."""
+    """The work under this lease has ended: it is renewed no more."""
     action: RequestedAction | None = None
     """What the customer asks for, as of the last beat."""
     endpoints_version: int = 0

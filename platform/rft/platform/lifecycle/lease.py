@@ -65,7 +65,7 @@ class Lease:
 
 
 EXPIRED: LiteralString = "(lease_until is null or lease_until < clock_timestamp())"
-"""Nobody has the lease, or who had it fell silent."""
+"""Nobody has the lease, or its owner missed its heartbeats."""
 TAKE: LiteralString = (
     "lease_owner = %(owner)s, lease_token = lease_token + 1,"
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"

@@ -1,4 +1,4 @@
-"""Names of lease holders, and what a neighbour on the same machine can tell from them."""
+"""Names of lease holders, and what another process of the same machine can tell from them."""
 
 import hashlib
 import os

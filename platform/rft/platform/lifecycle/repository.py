@@ -23,7 +23,7 @@ JOBS = LeasedTable(
 )
 
 START = transition({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.RUNNING)
-"""A worker takes it: queued, or left by a worker that fell silent while it ran or was held."""
+"""A worker may lease it: queued, or running or held with an expired lease."""
 PAUSE = transition({JobStatus.QUEUED}, JobStatus.PAUSED)
 PAUSE_UNLEASED = transition({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.PAUSED}, JobStatus.PAUSED)
 RESUME = transition({JobStatus.PAUSED}, JobStatus.QUEUED)
@@ -146,7 +146,7 @@ class LifecycleRepository:
     # Messages to workers.
 
     async def forget_message(self, job_ids: Sequence[str]) -> None:
-        """Whoever heard of these jobs is gone: they are to be told of again at once."""
+        """The worker that took these jobs' messages is gone: their messages are due again at once."""
         await self._connection.execute("update jobs set enqueued_at = null where id = any(%s)", (list(job_ids),))
 
     async def unanswered(self, *, after_s: float) -> list[tuple[str, JobStatus]]:

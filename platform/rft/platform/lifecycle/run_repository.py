@@ -119,7 +119,7 @@ class RunRepository:
         await self._write(_SET_MODEL, model=name, best_step=best_step)
 
     async def forget_fruitless_launches(self) -> None:
-        """It got on."""
+        """A step was finished: the count of launches without progress starts again at 0."""
         await self._write("update jobs set launches_without_progress = 0" + _FENCED)
 
     async def uncount_launches(self, launches: int) -> int | None:
@@ -128,7 +128,7 @@ class RunRepository:
         return row[0]
 
     async def launches(self) -> Launches:
-        """So far."""
+        """How often its trainer was started up to now."""
         row = await self._returned("select launches, launches_without_progress from jobs" + _FENCED)
         return Launches(total=row[0], without_progress=row[1])
 

@@ -83,7 +83,7 @@ _OF_ROLLOUT: LiteralString = (
     "select " + _COLUMNS + " from attempts where job_id = %(job_id)s and trace_id = %(trace_id)s and id > %(after)s"
 )
 _NEAR_ITS_STEP: LiteralString = " and step between %(step)s and %(step)s + 20"
-"""What ends late is told in a later one: a slow host is told of ends for minutes."""
+"""Attempts of callbacks may be recorded some steps later: a slow host is told of ends for minutes."""
 _IN_ORDER: LiteralString = " order by id limit %(limit)s"
 _HEALTH: LiteralString = (
     "with made as (select " + _COLUMNS + " from attempts"

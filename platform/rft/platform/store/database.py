@@ -27,13 +27,13 @@ async def _configure(connection: AsyncConnection[TupleRow]) -> None:
 
 
 async def _check(connection: AsyncConnection[TupleRow]) -> None:
-    """A server that was restarted leaves dead connections behind: look before lending one.
+    """A server that was restarted leaves dead connections behind: checked before one is lent.
 
-    It closes its end, and that can be seen without asking; only a connection that has something to say is asked.
+    A closed connection is readable: only a readable one is asked, which costs a round trip.
     """
-    ears = select.poll()
-    ears.register(connection.fileno(), select.POLLIN)
-    if ears.poll(0):
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    if poller.poll(0):
         await AsyncConnectionPool.check_connection(connection)
 
 

@@ -6,7 +6,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 REMEMBERED_FOR = timedelta(days=1)
-"""Nobody turns a page for so long."""
+"""Pages of a list are fetched at shorter intervals than this."""
 
 
 async def is_deleted_cursor(connection: AsyncConnection[TupleRow], list_: str, id_: str) -> bool:
@@ -16,7 +16,7 @@ async def is_deleted_cursor(connection: AsyncConnection[TupleRow], list_: str, i
 
 
 async def forget_deleted_cursors(connection: AsyncConnection[TupleRow], *, limit: int) -> int:
-    """Forget up to `limit` of those that left long ago; returns how many."""
+    """Delete up to `limit` of those deleted long ago; returns how many."""
     cursor = await connection.execute(
         "delete from deleted_cursors where id in"
         " (select id from deleted_cursors where deleted_at < clock_timestamp() - %s"

@@ -59,7 +59,7 @@ async def stream_job(
     stream = JobStream(last_seq=min(seen, _MAX_SEQ))
     with feed.watch(job_id) as tail, admissions.admitted(caller, tail.wake) as admission:
         while not stream.is_over and not admission.has_ended:
-            turn = tail.turn
+            has_news = tail.has_news
             news = tail.news_after(stream.last_seq)
             if news is None:
                 async with database.transaction() as connection:
@@ -67,4 +67,4 @@ async def stream_job(
             for message in stream.tell(news):
                 yield message
             if news.is_all and not stream.is_over:
-                await turn.wait()
+                await has_news.wait()

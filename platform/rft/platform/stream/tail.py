@@ -33,7 +33,7 @@ class JobTail:
         self._last_seq = self._told_seq = 0
         self._kept: deque[Told] = deque()
         self._changed = asyncio.Event()
-        self.turn = asyncio.Event()
+        self.has_news = asyncio.Event()
         """Set, and replaced by another, whenever there is something new."""
         self.watchers = 0
         self._is_left = False
@@ -49,8 +49,8 @@ class JobTail:
         self._changed.set()
 
     def wake(self) -> None:
-        """End everybody's turn, though there is nothing new."""
-        done, self.turn = self.turn, asyncio.Event()
+        """Wake everybody who waits for news, though there is none."""
+        done, self.has_news = self.has_news, asyncio.Event()
         done.set()
 
     def news_after(self, seq: int) -> News | None:
@@ -60,13 +60,13 @@ class JobTail:
         return News(self._newest.job, self._newest.has_ended, [told for told in self._kept if told.seq > seq])
 
     async def follow(self) -> None:
-        """Look until everybody has left."""
+        """Read the job's news until nobody watches it any more."""
         while not self._is_left:
             self._changed.clear()
             try:
                 await self._look()
             except Exception as error:
-                # Whatever it is, those who wait for a turn must not wait in vain.
+                # Whatever it is, those who wait for news must not wait in vain.
                 _LOG.warning("%s cannot be watched right now: %r", self._job_id, error)
                 await asyncio.sleep(_LOOK_ANYWAY_S)
             else:

@@ -91,7 +91,7 @@ class UploadRepository:
         return row
 
     async def complete(self, upload_id: str, *, part_ids: list[str], file_id: str) -> list[str]:
-        """It is this file now. Returns the keys of its parts' bytes, which are loose from now on."""
+        """It is completed with this file. Returns the keys of its parts' bytes, which are orphaned from now on."""
         await self._connection.execute(
             "update uploads set status = 'completed', part_ids = %s, file_id = %s where id = %s",
             (part_ids, file_id, upload_id),
@@ -99,7 +99,7 @@ class UploadRepository:
         return await self._free_parts([upload_id])
 
     async def cancel(self, upload_id: str) -> list[str]:
-        """It is given up. Returns the keys of its parts' bytes, which are loose from now on."""
+        """It is cancelled. Returns the keys of its parts' bytes, which are orphaned from now on."""
         await self._connection.execute("update uploads set status = 'cancelled' where id = %s", (upload_id,))
         return await self._free_parts([upload_id])
 

@@ -70,7 +70,7 @@ async def add_part(services: Services, upload_id: str, *, content_type: str, bod
 
 
 async def complete_upload(services: Services, upload_id: str, wanted: UploadComplete) -> UploadObject:
-    """Make a file of the parts. The same wish again gives the same file. Raises NotFound, BadRequest, Unavailable."""
+    """Make a file of the parts. The same parts again give the same file. Raises NotFound, BadRequest, Unavailable."""
     async with services.database.transaction() as connection:
         uploads = UploadRepository(connection)
         upload = await _find(connection, upload_id)
@@ -123,7 +123,7 @@ class _Digest(Protocol):
 
 
 class _DoneMeanwhile(Exception):
-    """The same wish was fulfilled by another request."""
+    """Another request with the same parts completed the upload meanwhile."""
 
     def __init__(self, upload: UploadRow) -> None:
         super().__init__(upload.id)

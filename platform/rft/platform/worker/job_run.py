@@ -1,4 +1,4 @@
-"""One held lease and what is done under it: attempt after attempt, until there is nothing left to attempt."""
+"""What a worker does under a job's lease: it launches trainers until the job is over, paused or failed."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ class JobRun:
     """Whether the launch under way was counted."""
 
     async def execute(self) -> str:
-        """Until the job is over, cancelled, given back or hopeless; says which. Raises LeaseLost but for cancelled."""
+        """Until the job is over, cancelled, given back or failed; says which. Raises LeaseLost but for cancelled."""
         settings = self.context.settings
         self.room = DiskRoom(settings.runs_dir, settings.min_free_bytes)
         self.beat = Heartbeat(
@@ -97,7 +97,7 @@ class JobRun:
             await self._fail(_died_too_often(launches - 1, "ended together with its worker."))
             return "failed"
         try:
-            ending = await self._back_off(launches) or await self._attempt()
+            ending = await self._back_off(launches) or await self._launch()
             reason = self.run.exit_summary() if self.run is not None and ending is Ending.DIED else ""
         except (LeaseLost, CannotRun):
             raise
@@ -144,7 +144,7 @@ class JobRun:
         await self.beat.write(lambda connection: go_on(connection, self.lease, held_s=held_s, at=at))
         return None
 
-    async def _attempt(self) -> Ending:
+    async def _launch(self) -> Ending:
         if self.run is None or self.run.is_outdated:
             self.run = await Preparation(self.context, self.lease, self.beat).trainer_run()
         run, starter = self.run, self._missing_starter()
@@ -154,7 +154,7 @@ class JobRun:
             if ending is not None:
                 return ending
         run.last_seq = await self._take_over_log(run)
-        return await run.attempt()
+        return await run.launch()
 
     def _missing_starter(self) -> Path | None:
         """Where the starter policy is to be built, when this job needs it and it is not there."""
@@ -226,7 +226,7 @@ class JobRun:
         await self.beat.write(lambda connection: fail(connection, self.lease, error, key=f"run:{self.lease.token}"))
 
     async def _part(self, give_up: Callable[[AsyncConnection[TupleRow]], Awaitable[None]]) -> None:
-        """Give the lease up: the heartbeat need not mourn it."""
+        """Give the lease up and stop its heartbeat: losing it now is no error."""
         await self.beat.write(give_up)
         self.beat.is_over = True
 

@@ -1,4 +1,4 @@
-"""The reconciler: no lost worker and no lost message leaves a job lying about. Runs in whichever API holds the lock."""
+"""The reconciler enqueues jobs whose worker or message was lost. Runs in whichever API process holds the lock."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ async def reconcile_forever(
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("the reconciler could not reach the database: %s", error)
         except Exception:
-            # It must outlive any bug of its own: without it a lost job stays lost.
+            # It must go on after any bug of its own: without it a lost job stays lost.
             _LOG.exception("the reconciler stumbled")
         await asyncio.sleep(settings.reconcile_s)
 
@@ -45,7 +45,7 @@ async def reconcile_forever(
 async def reconcile_once(
     database: Database, *, reconcile_s: float, enqueuer: Enqueuer | None = None
 ) -> list[TaskMessage]:
-    """One look; returns the messages it enqueued. Does nothing while another process looks."""
+    """One pass; returns the messages it enqueued. Does nothing while another process looks."""
     async with database.transaction() as connection:
         if not await try_lock(connection, AdvisoryLock.RECONCILER):
             return []

@@ -45,7 +45,7 @@ async def run_job(job_id: str, context: WorkerContext) -> str:
 
 
 async def _enqueue_next(context: WorkerContext) -> None:
-    """A slot is free on this host: wake the job that has waited longest, sooner than the reconciler would."""
+    """A slot is free on this host: enqueue the job that has waited longest, sooner than the reconciler would."""
     if context.is_stopping():
         return
     try:

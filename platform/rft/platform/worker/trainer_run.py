@@ -1,4 +1,4 @@
-"""One attempt at a run: a trainer process over a run directory, watched until it is over."""
+"""One launch of a run: a trainer process over a run directory, watched until it is over."""
 
 import asyncio
 import logging
@@ -35,10 +35,10 @@ _TELLING_S = 90.0
 
 
 class Ending(StrEnum):
-    """How an attempt ended."""
+    """How a launch ended."""
 
     OVER = "over"
-    """The trainer said its last word, and the job's row has it."""
+    """The trainer wrote `RunEnded`, and it is stored in the job's row."""
     PAUSED = "paused"
     """The customer asked for it; the job goes on when they say so."""
     STOPPED = "stopped"
@@ -46,14 +46,14 @@ class Ending(StrEnum):
     OUTDATED = "outdated"
     """The job's endpoints were changed: it goes on with another trainer, here and at once."""
     DIED = "died"
-    """The process ended without a last word."""
+    """The process ended without writing `RunEnded`."""
     DISK_FULL = "disk_full"
     """There was no room for what it had to write."""
 
 
 @dataclass(slots=True)
 class TrainerRun:
-    """Everything one job's attempts share."""
+    """Everything one job's launches share."""
 
     settings: Settings
     folder: Path
@@ -106,10 +106,10 @@ class TrainerRun:
             return None
         return Ending.DISK_FULL if child.returncode == EXIT_DISK_FULL else Ending.DIED
 
-    async def attempt(self) -> Ending:
+    async def launch(self) -> Ending:
         """Launch the trainer and stay until it is gone. Raises LeaseLost, Cancelled, CorruptLog, LogGap, OSError."""
         if (await self.drain()).ended_for_good:
-            return Ending.OVER  # Its last words had not been read when the worker before us died.
+            return Ending.OVER  # `RunEnded` was written but not yet stored when the worker before this one died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = run_layout.LOG, False
         sweep(_TEMPORARY)

@@ -103,7 +103,7 @@ class PagedEngine:
             self._start()
 
     async def close(self) -> None:
-        """Stop the thread; whoever still waits gets SamplerError."""
+        """Stop the thread; requests that still wait raise SamplerError."""
         await asyncio.to_thread(self._stop)
 
     def _start(self) -> None:

@@ -104,7 +104,7 @@ class SlotEngine:
         await asyncio.wrap_future(command.done)
 
     async def close(self) -> None:
-        """Stop the thread; whoever still waits gets SamplerError."""
+        """Stop the thread; requests that still wait raise SamplerError."""
         self._is_closed = True
         self._wake.set()
         await asyncio.to_thread(self._thread.join)
@@ -142,7 +142,7 @@ class SlotEngine:
                 item.done.set_exception(error)
 
     def _pass(self) -> None:
-        """One forward pass over everybody; admits, samples and lets go."""
+        """One forward pass over the batch: admits requests, samples, and releases finished ones."""
         for running in [running for running in self._running if running.is_cancelled]:
             self._leave(running)
         self._admit()

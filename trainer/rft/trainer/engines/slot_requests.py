@@ -68,7 +68,7 @@ class NewWeights:
 
 
 def deliver(results: Sequence[tuple[Running, Sample | SamplerError | None]]) -> None:
-    """Hand out answers, or None for "admitted", with one wake-up per event loop."""
+    """Deliver answers, or None for "admitted", with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, Sample | SamplerError | None]]] = {}
     for running, result in results:
         by_loop.setdefault(running.loop, []).append((running, result))

@@ -1,4 +1,4 @@
-"""Which slot a conversation gets, and what it finds there."""
+"""Which slot a conversation gets, and which of its tokens are cached there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Place:
 
 
 class SlotTable:
-    """Free slots keep what they hold until somebody else needs them, the longest unused first."""
+    """Free slots keep their cached tokens until another conversation needs them, the longest unused first."""
 
     def __init__(self, memory: KvSlots) -> None:
         self._memory = memory

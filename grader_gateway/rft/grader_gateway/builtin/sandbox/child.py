@@ -28,7 +28,7 @@ _ENVIRONMENT = {
 
 @cache
 def _sweep_once() -> None:
-    """What processes of ours that were killed have left."""
+    """Prefix of the temporary folders that killed processes of ours leave behind."""
     sweep(_PREFIX)
 
 
@@ -63,7 +63,7 @@ class ChildProcess:
         return self._process.pid
 
     def kill(self) -> None:
-        """End it at once; a thread that waits for it is told that it is lost."""
+        """Kill it; a thread that waits for it gets SandboxLost."""
         self._process.kill()
 
     def close(self) -> None:

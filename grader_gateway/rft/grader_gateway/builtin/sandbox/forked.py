@@ -103,11 +103,11 @@ def verdict(work: Callable[[int], NoReturn], requests: BinaryIO, limits: Limits)
 
 
 class _Ended(NamedTuple):
-    """A child that is no more."""
+    """A child that has ended."""
 
     said: bytes
     how: str
-    """In words."""
+    """A sentence for people."""
     is_own_doing: bool
     """Nothing but itself ended it."""
 

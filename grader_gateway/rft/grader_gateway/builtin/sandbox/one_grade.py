@@ -120,7 +120,7 @@ def _run(code: types.CodeType, sample: object, item: object) -> dict[str, object
         module = types.ModuleType("grader")
         sys.modules["grader"] = module
         exec(code, module.__dict__)
-        return _judged(module.grade(sample, item))
+        return _verdict(module.grade(sample, item))
     except MemoryError:
         return {"error": "ran out of memory"}
     except BaseException as error:
@@ -128,7 +128,7 @@ def _run(code: types.CodeType, sample: object, item: object) -> dict[str, object
         return {"error": f"raised {message}{_at_line(error)}", "traceback": _traceback(error, message)}
 
 
-def _judged(value: object) -> dict[str, object]:
+def _verdict(value: object) -> dict[str, object]:
     """The score: a number, or what Python and numpy call true and false."""
     if _is_truth_of_numpy(value):
         return {"score": float(bool(value))}

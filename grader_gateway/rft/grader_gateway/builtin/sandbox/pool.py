@@ -95,7 +95,7 @@ class SandboxPool:
 
     @contextmanager
     def _slot(self, ticket: Ticket) -> Generator[None]:
-        """A turn among all pools of this process. Raises SandboxLost where nobody waits for it any more."""
+        """A slot among all pools of this process. Raises SandboxLost where nobody waits for it any more."""
         with _SLOTS.slot(self._share, is_given_up=lambda: ticket.is_given_up or self._is_closed) as is_had:
             if not is_had:
                 raise SandboxLost("the grade was given up")

@@ -1,4 +1,4 @@
-"""Turns at what a machine can do few of at once, fair between those who ask. Blocking: for threads."""
+"""Slots for what a machine can do few of at once, fair between their owners. Blocking: for threads."""
 
 import itertools
 import threading

@@ -1,12 +1,12 @@
 import type { Job } from "../api/types";
-import { standstill } from "../lib/standing";
+import { holdNotice } from "../lib/standing";
 
-/** Why a job stands still, and what happens next. */
-export function StandstillBanner({ job, now }: { job: Job; now: number }) {
-  const said = standstill(job, now);
+/** Why a job is held or paused, and what happens next. */
+export function HoldBanner({ job, now }: { job: Job; now: number }) {
+  const said = holdNotice(job, now);
   if (said === null) return null;
   return (
-    <div className={`banner standstill ${said.isHeld ? "warn" : "quiet"}`}>
+    <div className={`banner hold-banner ${said.isHeld ? "warn" : "quiet"}`}>
       <strong role="status">{said.title}</strong>
       <div>
         {said.reason && <p>{said.reason}</p>}
