@@ -23,7 +23,7 @@ class OpenRollouts(Protocol):
 
 
 class RolloutEnds:
-    """Tells ends in the background, and keeps open rollouts, so that a later process can tell what a killed one did not."""
+    """Tells ends in the background and keeps open rollouts: a later process tells what a killed one did not."""
 
     def __init__(self, open_rollouts: OpenRollouts | None) -> None:
         self._open_rollouts = open_rollouts
