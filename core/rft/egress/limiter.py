@@ -147,14 +147,14 @@ class Limiter:
         if not self.queued and self._may_start() and (not is_retry or self._is_retry_covered()):
             self._admit(owner, is_retry=is_retry)
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(place)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(waiter)
         self.queued += 1
         self._pump()
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self.leave(owner)
             else:
                 self._pump()
@@ -229,13 +229,13 @@ class Limiter:
                 self._wake_in(0.1)  # retries only, none of them covered yet
                 return
             owner = min(lines, key=lambda waiting: self._inside.get(waiting, 0))
-            place = lines[owner].popleft()
+            waiter = lines[owner].popleft()
             self.queued -= 1
             if not lines[owner]:
                 del lines[owner]
-            if not place.done():
+            if not waiter.done():
                 self._admit(owner, is_retry=is_retry)
-                place.set_result(None)
+                waiter.set_result(None)
 
     def _wake_in(self, wait_s: float) -> None:
         if self._timer is None:
@@ -310,7 +310,7 @@ class Limiter:
         except EndpointDown as error:
             # One exception each: a traceback grows with every place it is raised at.
             for lines in (self._firsts, self._again):
-                for place in (place for line in lines.values() for place in line if not place.done()):
-                    place.set_exception(EndpointDown(error.last_failure, error.down_s))
+                for waiter in (waiter for line in lines.values() for waiter in line if not waiter.done()):
+                    waiter.set_exception(EndpointDown(error.last_failure, error.down_s))
                 lines.clear()
             self.queued = 0

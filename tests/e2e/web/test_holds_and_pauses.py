@@ -81,7 +81,7 @@ async def test_buttons_pause_resume_and_cancel(platform: Platform, page: Page) -
     await expect(page.locator(".actions button")).to_have_count(0)
 
 
-async def test_a_wish_that_is_refused_says_why(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+async def test_an_action_that_is_refused_says_why(platform: Platform, page: Page, page_problems: PageProblems) -> None:
     page_problems.tolerated.append("400|ERR_FAILED")
     await page.route("**/stream", lambda route: route.abort())
     job = await running_job(platform, suffix="late")

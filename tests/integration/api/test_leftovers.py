@@ -46,7 +46,7 @@ async def make_due(database: Database) -> None:
         await connection.execute("update orphaned_blobs set due_at = clock_timestamp()")
 
 
-async def loose(database: Database) -> int:
+async def orphaned(database: Database) -> int:
     """How many bytes somebody has to look after."""
     async with database.transaction() as connection:
         row = await (await connection.execute("select count(*) from orphaned_blobs")).fetchone()
@@ -84,18 +84,18 @@ async def test_the_bytes_of_an_upload_that_a_kill_cut_off_are_swept_at_the_next_
     await make_due(database)
     with api_process(tmp_path, migrated_url):
         await until(lambda: kept(tmp_path) == [whole], "the sweep")
-    assert await loose(database) == 0
+    assert await orphaned(database) == 0
 
 
 async def test_an_upload_leaves_nothing_to_look_after(client: AsyncOpenAI, database: Database) -> None:
     await upload(client)
-    assert await loose(database) == 0
+    assert await orphaned(database) == 0
 
 
 async def test_a_refused_upload_leaves_nothing_to_look_after(database: Database, store: LocalFileStore) -> None:
     with pytest.raises(BadRequest):
         await receive(database, store, opened("user_data") + PIECE)
-    assert await loose(database) == 0
+    assert await orphaned(database) == 0
 
 
 async def test_a_deleted_files_bytes_go_even_if_the_api_dies_before_it_deletes_them(
@@ -107,7 +107,7 @@ async def test_a_deleted_files_bytes_go_even_if_the_api_dies_before_it_deletes_t
     bytes_again.write_bytes(ROW)
     assert await sweep_orphaned_blobs(database, LocalFileStore(api.settings.files_dir)) == 1
     assert not bytes_again.exists()
-    assert await loose(database) == 0
+    assert await orphaned(database) == 0
 
 
 async def test_half_written_bytes_are_deleted_with_the_whole_ones(store: LocalFileStore, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.integration.api.running_api import Api, ReceivedMessages, Served, upl
 
 ORDERS = Path(__file__).parents[2] / "data" / "hosted_orders"
 TOOLS = ("search", "list", "cat")
-MASK = "**********"
+REDACTED_HEADER = "**********"
 AUTO = {
     "n_epochs": "auto",
     "batch_size": "auto",
@@ -91,7 +91,7 @@ def shown_method(order: dict[str, Any]) -> dict[str, Any]:
     grader = reinforcement["grader"]
     for holder in (*reinforcement.get("tools", ()), grader, *grader.get("graders", {}).values()):
         if "headers" in holder:
-            holder["headers"] = dict.fromkeys(holder["headers"], MASK)
+            holder["headers"] = dict.fromkeys(holder["headers"], REDACTED_HEADER)
     for tool in reinforcement.get("tools", ()):
         if "url" in tool:
             tool["server_url"] = tool["url"]

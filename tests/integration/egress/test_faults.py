@@ -89,7 +89,7 @@ async def test_every_attempt_says_which_call_and_which_attempt_it_is(make_bench:
     assert {call.headers["content-type"] for call in calls} == {"application/json"}
 
 
-async def test_a_header_value_that_the_endpoint_echoes_is_masked(make_bench: MakeBench) -> None:
+async def test_a_header_value_that_the_endpoint_echoes_is_redacted(make_bench: MakeBench) -> None:
     echo = Fault(FaultKind.STATUS, status=500, body=b"bad key: Bearer top-secret-token / top-secret-token")
     bench = await make_bench([echo], last_stays=True)
     outcome = await bench.post()
@@ -99,7 +99,7 @@ async def test_a_header_value_that_the_endpoint_echoes_is_masked(make_bench: Mak
 
 
 @pytest.mark.parametrize("status", [302, 500])
-async def test_a_secret_is_masked_before_the_words_are_cut(make_bench: MakeBench, status: int) -> None:
+async def test_a_secret_is_redacted_before_the_message_is_cut(make_bench: MakeBench, status: int) -> None:
     body = b"x" * 185 + b" Bearer top-secret-token"
     bench = await make_bench([Fault(FaultKind.STATUS, status=status, body=body)], last_stays=True)
     outcome = await bench.post()

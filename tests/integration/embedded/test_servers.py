@@ -108,13 +108,13 @@ async def test_valkey_keeps_its_queue_over_kill(held: Home) -> None:
     server = EmbeddedValkey(held)
     await server.start()
     with Redis(unix_socket_path=str(server.socket), decode_responses=True) as client:
-        client.rpush("train", "bell")
+        client.rpush("train", "message")
         await asyncio.sleep(1.2)  # appendfsync everysec: what is a second old is safe
     assert server.process is not None
     await stop(server.process, [(signal.SIGKILL, 10)])
     await server.start()
     with Redis(unix_socket_path=str(server.socket), decode_responses=True) as client:
-        assert client.lrange("train", 0, -1) == ["bell"]
+        assert client.lrange("train", 0, -1) == ["message"]
     await server.stop()
 
 

@@ -213,7 +213,7 @@ async def test_a_rehearsal_whose_worker_is_gone_has_failed(platform: Platform, o
     assert (lost["status"], lost["error"]["code"]) == ("failed", "interrupted")
 
 
-async def test_a_bell_that_was_not_heard_is_rung_again(platform: Platform, order: dict[str, Any]) -> None:
+async def test_a_message_that_was_not_answered_is_sent_again(platform: Platform, order: dict[str, Any]) -> None:
     first = (await create(platform, order))["id"]
     await create(platform, order)
     async with platform.database.transaction() as connection:

@@ -41,7 +41,7 @@ def send(broker_url: str, rehearsal_id: str) -> None:
         app.send_task(REHEARSE, args=[rehearsal_id], queue="control", ignore_result=True)
 
 
-async def test_a_worker_hears_the_bell(
+async def test_a_worker_takes_the_message(
     platform: Platform, order: dict[str, Any], worker: WorkerProcess, broker_url: str
 ) -> None:
     made = (await platform.http.post("/rehearsals", json=order)).json()["id"]

@@ -14,7 +14,7 @@ from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
 
-RING = """
+ENQUEUE = """
 import asyncio, logging
 from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.queue.publishing import enqueue_all
@@ -39,7 +39,7 @@ async def notes(database: Database) -> list[str]:
         return [text for (text,) in await (await connection.execute("select text from notes")).fetchall()]
 
 
-async def test_bells_ring_after_the_commit(database: Database) -> None:
+async def test_messages_are_enqueued_after_the_commit(database: Database) -> None:
     seen: list[tuple[TaskMessage, int]] = []
 
     def enqueue(message: TaskMessage) -> None:
@@ -117,16 +117,16 @@ async def test_a_pool_survives_the_loss_of_its_connections(database: Database) -
     assert await notes(database) == []
 
 
-def ring_in_a_process(broker_url: str, database_url: str) -> subprocess.CompletedProcess[str]:
+def enqueue_in_a_process(broker_url: str, database_url: str) -> subprocess.CompletedProcess[str]:
     """Rings three messages over Celery, in a process with settings of its own."""
     environment = os.environ | {"BROKER_URL": broker_url, "DATABASE_URL": database_url}
     return subprocess.run(
-        [sys.executable, "-c", RING], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", ENQUEUE], env=environment, capture_output=True, text=True, check=True, timeout=120
     )
 
 
 def test_bells_reach_the_queues_of_a_real_broker(broker_url: str, database_url: str) -> None:
-    done = ring_in_a_process(broker_url, database_url)
+    done = enqueue_in_a_process(broker_url, database_url)
     assert "was not published" not in done.stderr
     path = broker_url.removeprefix("redis+socket://").split("?")[0]
     with Redis(unix_socket_path=path) as client:
@@ -134,5 +134,5 @@ def test_bells_reach_the_queues_of_a_real_broker(broker_url: str, database_url: 
 
 
 def test_a_dead_broker_is_noticed_at_once_and_raises_nothing(database_url: str, refused_port: int) -> None:
-    done = ring_in_a_process(f"redis://127.0.0.1:{refused_port}/0", database_url)
+    done = enqueue_in_a_process(f"redis://127.0.0.1:{refused_port}/0", database_url)
     assert done.stderr.count("was not published") == 3

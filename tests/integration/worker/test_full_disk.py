@@ -106,21 +106,21 @@ async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbenc
     await bench.assert_every_step_once(job_id, steps=3)
 
 
-@pytest.mark.parametrize("wish", ["cancelled", "paused"])
+@pytest.mark.parametrize("requested", ["cancelled", "paused"])
 async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
-    bench: Workbench, runs_disk: Path, wish: str
+    bench: Workbench, runs_disk: Path, requested: str
 ) -> None:
     job_id = await bench.queued_job()
     fill(runs_disk, but_bytes=MEGABYTE)
     running = asyncio.create_task(run_job(job_id, bench.context()))
     await held(bench, job_id)
-    if wish == "cancelled":
+    if requested == "cancelled":
         await cancel(bench, job_id)
     else:
         await bench.do("update jobs set is_pause_requested = true where id = %s", job_id)
-    assert await running == wish
+    assert await running == requested
     job = await bench.job(job_id)
-    assert (job["status"], job["hold"], job["lease_owner"]) == (wish, None, None)
+    assert (job["status"], job["hold"], job["lease_owner"]) == (requested, None, None)
 
 
 def test_the_real_trainer_says_that_the_disk_is_full(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_a_heartbeat_gives_up_before_the_lease_ends(bench: Workbench) -> N
                 beat.check()
 
 
-async def test_silent_workers_lose_their_jobs_and_lost_bells_are_rung_again(bench: Workbench) -> None:
+async def test_silent_workers_lose_their_jobs_and_lost_messages_are_enqueued_again(bench: Workbench) -> None:
     silent, busy, fresh = await bench.queued_job(), await bench.queued_job(), await bench.new_job()
     await held(bench, silent, ttl_s=0.0)
     assert isinstance(await taken(bench, busy, owner="b/1/x"), Lease)

@@ -88,7 +88,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @precondition(lambda self: self.moves % 4 == 3)
     @rule(number=ALL)
-    def stray_bell(self, number: int) -> None:
+    def stray_message(self, number: int) -> None:
         """A message that was sent twice, or too late, or for a host that is full."""
         self.deliver(self.some(number))
 

@@ -126,7 +126,7 @@ async def test_a_worker_that_dies_while_it_is_to_pause_leaves_a_paused_job(bench
         assert await coded(bench, ingest.lease.id) == [{"code": "paused", "step": None}]
 
 
-async def test_a_worker_that_shuts_down_does_not_forget_the_wish(bench: Workbench) -> None:
+async def test_a_worker_that_shuts_down_does_not_forget_the_request(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     bench.changed_settings = {"heartbeat_s": 3.9}
     stopping = asyncio.Event()

@@ -57,7 +57,7 @@ async def test_a_job_that_the_platform_paused_can_be_cancelled(bench: Workbench)
     assert (job["status"], job["pause_reason"]) == ("cancelled", None)
 
 
-async def test_last_words_that_nobody_read_pause_the_job_too(bench: Workbench) -> None:
+async def test_an_end_that_nobody_read_pauses_the_job_too(bench: Workbench) -> None:
     """The worker died before it stored them; whoever takes the job next finds them."""
     ingest = await leased(bench)
     lines: list[TrainEvent] = [RunStarted(resumed_from_step=None, total_steps=3, pid=1), LOST]

@@ -346,7 +346,7 @@ async def has_step(bench: Workbench, job_id: str, step: int) -> bool:
     return bool(await bench.all("select 1 from steps where job_id = %s and step = %s", job_id, step))
 
 
-async def test_words_that_were_said_before_the_worker_died_are_heard(bench: Workbench) -> None:
+async def test_events_written_before_the_worker_died_are_stored(bench: Workbench) -> None:
     """The trainer ended, its worker died before it read the end: no second run."""
     job_id = await bench.queued_job()
     await run_job(job_id, bench.context())

@@ -79,7 +79,7 @@ async def test_a_file_that_is_gone_fails_the_job(bench: Workbench) -> None:
     assert "was deleted or has expired" in (await bench.job(job_id))["error"]["message"]
 
 
-async def test_a_second_bell_does_nothing(bench: Workbench) -> None:
+async def test_a_second_message_does_nothing(bench: Workbench) -> None:
     job_id = await bench.new_job()
     assert await validate_job(job_id, bench.context()) == "queued"
     before = await bench.job(job_id)

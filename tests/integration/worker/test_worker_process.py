@@ -114,7 +114,7 @@ async def test_a_stopped_worker_gives_its_job_back(bench: Workbench, start_worke
 
 
 @pytest.mark.usefixtures("reconciler")
-async def test_bells_that_were_lost_are_rung_again(bench: Workbench, start_worker: Start) -> None:
+async def test_lost_messages_are_enqueued_again(bench: Workbench, start_worker: Start) -> None:
     start_worker()
     job_id = await bench.new_job()
     await reached(bench, job_id, "succeeded")

@@ -27,7 +27,7 @@ def test_one_key_per_scheme_host_port_and_path() -> None:
     assert len({endpoint_key(f"https://a.com{rest}") for rest in ("/x", "/y", ":8443/x", "/x/")}) == 4
 
 
-def test_secrets_are_masked_whole_and_by_word() -> None:
+def test_secrets_are_redacted_whole_and_by_word() -> None:
     headers = {"Authorization": "Bearer abcdef-123", "X-Key": "k3y9", "X-Flag": "on", "Accept": "application/json"}
     text = "got 'Bearer abcdef-123' and abcdef-123 and k3y9, is on, Bearer of application/json"
     assert redact_secrets_of(text, headers) == "got '***' and *** and ***, is on, Bearer of application/json"
@@ -47,7 +47,7 @@ def test_secrets_are_masked_whole_and_by_word() -> None:
         ("", "nothing", "nothing"),
     ],
 )
-def test_every_part_of_a_header_that_may_be_a_secret_is_masked(value: str, said: str, shown: str) -> None:
+def test_every_part_of_a_header_that_may_be_a_secret_is_redacted(value: str, said: str, shown: str) -> None:
     assert redact_secrets_of(said, {"X-Key": value}) == shown
 
 
@@ -66,7 +66,7 @@ def test_no_header_value_survives_in_a_text_or_in_its_json(value: str, before: s
     assert kept not in json.loads(redact(json.dumps(f"-{value}-"), secrets))
 
 
-def test_an_endpoint_without_headers_has_nothing_to_blot_out() -> None:
+def test_an_endpoint_without_headers_has_nothing_to_redact() -> None:
     assert Endpoint("search", Stage.TOOL, "https://a.com").secrets == ()
 
 

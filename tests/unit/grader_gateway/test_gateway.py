@@ -137,7 +137,7 @@ async def test_a_grade(set_scene: SetScene) -> None:
         (500, b"x" * 193 + b" sesame-open"),
     ],
 )
-async def test_the_key_that_a_grader_repeats_is_blotted_out_before_its_words_are_cut(
+async def test_the_key_that_a_grader_repeats_is_redacted_before_its_message_is_cut(
     set_scene: SetScene, status: int, body: bytes
 ) -> None:
     outcome = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).grade()

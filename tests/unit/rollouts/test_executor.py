@@ -155,7 +155,7 @@ WORTH_IT = {code: True for code in FailureCode} | {
 
 
 @pytest.mark.parametrize("code", list(FAULTS))
-def test_only_what_chance_may_change_is_worth_another_attempt(code: FailureCode) -> None:
+def test_only_what_chance_may_change_is_worth_replacing(code: FailureCode) -> None:
     assert is_worth_replacing(Failure(stage=Stage.TOOL, code=code, message="")) is WORTH_IT[code]
 
 

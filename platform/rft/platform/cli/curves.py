@@ -55,13 +55,13 @@ def _sums(curves: Answer, points: Sequence[Point]) -> list[tuple[str, str | None
     left_out = curves.need("excluded", int) / rollouts if rollouts else None
     return [
         ("steps", f"{steps:,}" + (f", drawn: {len(points)}" if len(points) < steps else "")),
-        ("training reward", _course([(point.step, point.train) for point in points if point.train is not None])),
-        ("validation reward", _course([(point.step, point.valid) for point in points if point.valid is not None])),
+        ("training reward", _range([(point.step, point.train) for point in points if point.train is not None])),
+        ("validation reward", _range([(point.step, point.valid) for point in points if point.valid is not None])),
         ("rollouts", f"{rollouts:,}, left out: {share(left_out)}"),
     ]
 
 
-def _course(series: Sequence[tuple[int, float]]) -> str | None:
+def _range(series: Sequence[tuple[int, float]]) -> str | None:
     """From where to where, and the best on the way; None where there is nothing."""
     if not series:
         return None

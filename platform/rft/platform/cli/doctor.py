@@ -158,8 +158,8 @@ def _query(url: str) -> None:
 def _connect(url: str) -> None:
     parts = urlsplit(url)
     if "+socket" in parts.scheme:
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(parts.path)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(parts.path)
         return
     default = 5672 if parts.scheme.startswith("amqp") else 6379
     socket.create_connection((parts.hostname or "localhost", parts.port or default), _CONNECT_PATIENCE_S).close()

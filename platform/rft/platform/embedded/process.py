@@ -62,7 +62,7 @@ def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
         return None
     parent, libc = os.getpid(), _libc
 
-    def ask_kernel() -> None:  # runs after setuid: a change of user would clear the wish
+    def ask_kernel() -> None:  # runs after setuid: a change of user would clear the request
         libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
         if os.getppid() != parent:
             os._exit(1)

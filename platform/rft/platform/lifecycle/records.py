@@ -56,8 +56,8 @@ class NewJob(Record):
     seed: int
     metadata: dict[str, str] | None
     method: StoredJson
-    """As the customer wrote it, header values masked."""
+    """As the customer wrote it, header values redacted."""
     request: StoredJson
-    """The whole body, header values masked."""
+    """The whole body, header values redacted."""
     secrets: bytes | None
     """Sealed RunSecrets."""

@@ -48,7 +48,7 @@ class LifecycleRepository:
         await self._connection.execute(_INSERT, values)
 
     async def change_endpoints(self, job_id: str, method: Jsonb, secrets: bytes) -> None:
-        """Other addresses and headers of its tools and grader: `method` with its values masked, `secrets` sealed."""
+        """Other addresses and headers of its tools and grader: `method` with its values redacted, `secrets` sealed."""
         await self._connection.execute(_CHANGE_ENDPOINTS, {"id": job_id, "method": method, "secrets": secrets})
 
     async def seal_urls(self, job_id: str, method: Jsonb, request: Jsonb, secrets: bytes) -> None:

@@ -13,7 +13,7 @@ _KNOWN = frozenset(ToolObject.model_fields) | {"url"}
 
 
 def to_tool_object(row: Registration, seen: Seen | None) -> ToolObject:
-    """As registered, masked; the defaults of what was left out."""
+    """As registered, redacted; the defaults of what was left out."""
     body = shown_body(row.body)
     tool = Tool.model_validate(body)
     known = ToolObject(
@@ -38,7 +38,7 @@ def to_tool_object(row: Registration, seen: Seen | None) -> ToolObject:
 
 
 def to_grader_object(row: Registration, seen: Seen | None) -> GraderObject:
-    """As registered, masked."""
+    """As registered, redacted."""
     return GraderObject(
         id=row.id,
         created_at=int(row.created_at.timestamp()),

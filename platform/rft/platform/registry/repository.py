@@ -34,7 +34,7 @@ class Registration(Record):
     created_at: datetime
     updated_at: datetime
     body: JsonObject
-    """As it was registered, header values masked."""
+    """As it was registered, header values redacted."""
     sealed: bytes
     """The whole body, encrypted."""
     last_test: LastTest | None

@@ -39,7 +39,7 @@ class NewRehearsal(Record):
     model: str
     training_file: str
     method: JsonObject
-    """As the customer wrote it, header values masked."""
+    """As the customer wrote it, header values redacted."""
     secrets: bytes | None
     """Sealed RunSecrets; None once it is over."""
     seed: int

@@ -71,15 +71,15 @@ def rotate_key(
             raise RotationRunning("another rotation is under way")
         keys = [Fernet.generate_key(), *key_file.read(path)]
         key_file.replace(path, keys)
-        ring = _Ring(keys)
-        first = _reseal_all(connection, ring, columns)
+        keyring = _Keyring(keys)
+        first = _reseal_all(connection, keyring, columns)
         sleep(settle_s)
-        second = _reseal_all(connection, ring, columns)
+        second = _reseal_all(connection, keyring, columns)
         key_file.replace(path, keys[:1])
     return Rotation(first.resealed + second.resealed, second.unreadable)
 
 
-class _Ring:
+class _Keyring:
     """The new key, and all of them."""
 
     def __init__(self, keys: list[bytes]) -> None:
@@ -96,13 +96,13 @@ class _Ring:
 
 
 def _reseal_all(
-    connection: psycopg.Connection[tuple[object, ...]], ring: _Ring, columns: tuple[SealedColumn, ...]
+    connection: psycopg.Connection[tuple[object, ...]], keyring: _Keyring, columns: tuple[SealedColumn, ...]
 ) -> Rotation:
-    tables = [_reseal(connection, ring, column) for column in columns]
+    tables = [_reseal(connection, keyring, column) for column in columns]
     return Rotation(sum(table.resealed for table in tables), sum(table.unreadable for table in tables))
 
 
-def _reseal(connection: psycopg.Connection[tuple[object, ...]], ring: _Ring, column: SealedColumn) -> Rotation:
+def _reseal(connection: psycopg.Connection[tuple[object, ...]], keyring: _Keyring, column: SealedColumn) -> Rotation:
     """One column in one transaction."""
     names = {name: sql.Identifier(getattr(column, name)) for name in ("table", "column", "key")}
     select = sql.SQL("select {key}, {column} from {table} where {column} is not null for update").format(**names)
@@ -112,7 +112,7 @@ def _reseal(connection: psycopg.Connection[tuple[object, ...]], ring: _Ring, col
     with connection.transaction():
         for key, sealed in connection.execute(select):
             try:
-                fresh = ring.resealed(bytes(sealed))  # pyright: ignore[reportArgumentType]
+                fresh = keyring.resealed(bytes(sealed))  # pyright: ignore[reportArgumentType]
             except InvalidToken:
                 unreadable += 1
                 continue
