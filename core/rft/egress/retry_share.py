@@ -45,7 +45,7 @@ class RetryShare:
         self._earn(self.share)
 
     def on_answer(self, *, waiting: int, now_s: float) -> bool:
-        """The endpoint answered while so many retries wait; whether they are let off."""
+        """The endpoint answered while so many retries wait; whether they may start."""
         if self._next_let_off_s is not None and now_s < self._next_let_off_s:
             return False
         self._let_off, self._next_let_off_s = waiting, now_s + self.let_off_every_s

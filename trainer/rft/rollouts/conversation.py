@@ -45,7 +45,7 @@ class Conversation:
     stop_reason: StopReason | None = None
     spent_s: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
     holder: Stage = Stage.PLATFORM
-    """Who holds the rollout now, and answers for it when the deadline strikes."""
+    """The stage that the rollout is in now: it is blamed when the deadline passes."""
     held_since: float = 0.0
     deadline: asyncio.Timeout | None = None
     """The one it runs under now."""
@@ -168,7 +168,7 @@ class Conversation:
 
     @property
     def _queue_limit_s(self) -> float:
-        """Whoever has a place in the engine leaves it within the deadline; twice that leaves no doubt."""
+        """How long the engine's queue may stand still: what the engine runs ends within the deadline, so twice that is a hang."""
         return 2.0 * self.setup.budgets.deadline_s
 
     @contextmanager
@@ -224,7 +224,7 @@ class Conversation:
         self.holder = Stage.PLATFORM
 
     def out_of_time(self) -> Failure:
-        """The rollout's deadline struck: whoever holds it answers for it."""
+        """The failure of a rollout whose deadline passed, blamed on the stage that it was in."""
         deadline = f"The rollout's deadline of {self.setup.budgets.deadline_s:g} s ran out"
         match self.holder:
             case Stage.TOOL:

@@ -21,7 +21,7 @@ from rft.egress.limits import BreakerChange
 from rft.rollouts.deadlines import Deadlines
 
 OPEN_FOR_S = 2.0
-"""A breaker that closes again sooner than this says nothing."""
+"""A breaker that closes again sooner than this is ignored."""
 _TRIALS = "trials"
 """The cause of a hold that is not an endpoint's key."""
 

@@ -25,7 +25,7 @@ _PARAMS = {Stage.GRADER: "method.reinforcement.grader", Stage.TOOL: "method.rein
 
 
 class RunHealth(Record):
-    """What the last steps had in common; part of each checkpoint, so that a resumed run watches on."""
+    """What the last steps had in common; part of each checkpoint, so that a resumed run goes on counting."""
 
     model_config = ConfigDict(extra="ignore")  # Checkpoints of older versions count more.
 

@@ -50,7 +50,7 @@ class ConnectionLost(PlatformProblem):
 
 
 class ReaderGone(RftError):
-    """Whoever read what we write has gone, e.g. `head`: no reason to complain."""
+    """The reader of our output has closed it, e.g. `head`: not an error."""
 
 
 @dataclass(frozen=True, slots=True)

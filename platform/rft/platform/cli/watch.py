@@ -105,7 +105,7 @@ class Watched:
         return " · ".join(part for part in parts if part is not None)
 
     def _apply_job(self, job: Answer) -> None:
-        """Read all that is shown of it before it is kept: whoever draws has nobody to complain to."""
+        """Read all that is shown of it before it is kept: an exception while drawing could not be reported."""
         before, self.job = self.job, job
         try:
             self.status_line(0.0)

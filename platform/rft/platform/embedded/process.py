@@ -130,7 +130,7 @@ def descendants(pid: int) -> list[ProcessId]:
 
 
 async def end_all(processes: Iterable[ProcessId], sig: signal.Signals, patience_s: float) -> None:
-    """Signal those still alive, wait, then SIGKILL the rest. Strangers with a reused number are left alone."""
+    """Signal those still alive, wait, then SIGKILL the rest. Other processes that reuse a number are left alone."""
 
     def living() -> list[ProcessId]:
         return [process for process in known if identify(process.pid) == process]

@@ -19,7 +19,7 @@ CHILD = "rft.platform.files.checking_process"
 
 
 class CheckBroke(RftError):
-    """The process that read the file ended without a word."""
+    """The process that read the file ended without a result."""
 
 
 class WantedProblems(Record):
@@ -120,7 +120,7 @@ async def _in_a_process(chunks: AsyncIterator[bytes], wanted: WantedProblems) ->
 
 
 async def _send(chunks: AsyncIterator[bytes], stdin: asyncio.StreamWriter) -> None:
-    """The child may have had enough before the end."""
+    """The child may stop reading before the end."""
     try:
         with suppress(BrokenPipeError, ConnectionResetError):
             async for chunk in chunks:

@@ -10,7 +10,7 @@ _NICENESS = 5
 
 
 def main() -> None:
-    """Read to the end, or as far as it is worth."""
+    """Read to the end, or until nothing that follows can change the result."""
     os.nice(_NICENESS)  # Requests go first.
     reading = DatasetReading(WantedProblems.model_validate_json(sys.argv[1]))
     while not reading.is_over and (chunk := sys.stdin.buffer.read(_CHUNK_BYTES)):

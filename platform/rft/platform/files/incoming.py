@@ -39,7 +39,7 @@ class Incoming:
         self._spared_s: float | None = None
 
     async def begin(self) -> None:
-        """Before the first byte is stored: from now on somebody knows of them, whatever becomes of us."""
+        """Before the first byte is stored: the sweeper finds them should this process die."""
         async with self._database.transaction() as connection:
             await OrphanedBlobs(connection).add(self._storage_key, spare_for=SPARED_FOR)
         self._spared_s = time.monotonic()
@@ -61,7 +61,7 @@ class Incoming:
             raise _swept()
 
     async def drop(self) -> None:
-        """There will be no file. Where this fails, the sweeper does it."""
+        """There will be no file: delete the bytes. Where this fails, the sweeper does it."""
         if self._spared_s is None:
             return
         await self._store.delete(self._storage_key)

@@ -19,7 +19,7 @@ from rft.platform.regrades.comparison import RegradeReport
 RegradeStatus = Literal["queued", "running", "succeeded", "failed"]
 REGRADES = LeasedTable("regrades", standing=("queued", "running"), occupying=("running",))
 _FIRST_TOKEN = 1
-"""Nobody ever takes a regrade a second time: one whose process is gone has failed."""
+"""No process leases a regrade a second time: one whose process is gone has failed."""
 
 
 class Selection(Record):
@@ -107,7 +107,7 @@ class RegradeRepository:
         return row[0]
 
     async def fail_expired(self) -> None:
-        """Whoever worked on these is gone."""
+        """Fail the regrades whose lease has expired: the process that graded them is gone."""
         error = JobError(code="interrupted", message="The process that graded was stopped; order the regrade again.")
         await self._connection.execute(_FAIL_EXPIRED, (Jsonb(error.model_dump()),))
 

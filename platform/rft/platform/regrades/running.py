@@ -68,7 +68,7 @@ class Work:
 async def work_on(services: Services, work: Work) -> None:
     """Grade, report, write it down. Whatever happens, the row says so."""
     lease = work.lease
-    # Nobody else would take it over: a regrade whose lease could not be kept goes on all the same.
+    # No other process would take it over: a regrade whose lease was lost goes on all the same.
     beat = Heartbeat(
         services.database, lease, LEASE_TTL_S, _HEARTBEAT_S, confirmed_at=work.asked_at, on_lost=lambda: None
     )

@@ -119,7 +119,7 @@ class RehearsalRepository:
         await self._connection.execute(_END, {"id": lease.id, "token": lease.token} | values)
 
     async def end_expired(self, error: JobError) -> None:
-        """Those whose worker is gone: cancelled where their customer asked for it, failed with `error` otherwise."""
+        """End those whose worker is gone: cancelled where their customer asked for it, else failed with `error`."""
         await self._connection.execute(_END_EXPIRED, (Jsonb(error.model_dump(mode="json")),))
 
     async def unanswered(self, *, after_s: float) -> list[str]:

@@ -172,7 +172,7 @@ class SlotEngine:
             self._sample(sampling, logits)
 
     def _schedule(self) -> tuple[list[Segment], list[Running]]:
-        """Who computes how many tokens in this pass, sorted so that neighbours are alike."""
+        """How many tokens of each request this pass computes, sorted so that similar ones are adjacent."""
         budget = _TOKENS_PER_PASS
         drafts = max(self._affordable_drafts, _ALWAYS_WORTH_TOKENS - len(self._running))
         chosen: list[tuple[Segment, Running]] = []
@@ -241,7 +241,7 @@ class SlotEngine:
         return place
 
     def _leader(self, running: Running) -> tuple[Running | None, int]:
-        """Who in the batch shares a prefix worth waiting for, and how long it is."""
+        """The request in the batch that shares a prefix worth waiting for, and the prefix's length."""
         prompt, opening = running.tokens[:-1], running.tokens[:_WORTH_WAITING_TOKENS]
         if len(prompt) >= _WORTH_WAITING_TOKENS:
             for other in self._running:

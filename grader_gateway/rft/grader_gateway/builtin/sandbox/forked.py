@@ -51,7 +51,7 @@ def reply_with(replies: BinaryIO, reply: dict[str, object]) -> None:
 
 
 def give_way() -> None:
-    """Where memory runs short, a grader goes before the trainer."""
+    """When memory runs short, the kernel is to kill a grader before the trainer."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
 
