@@ -1,4 +1,4 @@
-"""Rollout: one attempt at one row by one policy version, with its outcome."""
+"""Rollout: one conversation about one row with one policy version, and its outcome."""
 
 from dataclasses import dataclass
 from enum import StrEnum
