@@ -168,7 +168,7 @@ class Conversation:
 
     @property
     def _queue_limit_s(self) -> float:
-        """How long the engine's queue may stand still: what it runs ends within the deadline, so twice that is a hang."""
+        """How long the engine's queue may stand still: what it runs ends within the deadline; twice that is a hang."""
         return 2.0 * self.setup.budgets.deadline_s
 
     @contextmanager
