@@ -57,8 +57,10 @@ def database_down(error: Exception) -> JSONResponse:
         return render(Unavailable("Too many requests at once; try again.", code="no_free_connection"))
     if isinstance(error, psycopg.errors.DiskFull):
         _LOG.error("the disk that holds the database is full: %s", error)
-        words = "The disk that holds the database is full: nothing can be stored until there is room. Nothing is lost."
-        return render(Unavailable(words, code="disk_full"))
+        message = (
+            "The disk that holds the database is full: nothing can be stored until there is room. Nothing is lost."
+        )
+        return render(Unavailable(message, code="disk_full"))
     _LOG.error("the database does not answer: %r", error)
     return render(Unavailable("The database does not answer; try again.", code="database_unavailable"))
 

@@ -79,8 +79,8 @@ class Heartbeat:
                 self.is_disk_full = False
                 return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                words = self._in_words(error)
-                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, words)
+                message = self._in_words(error)
+                _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, message)
                 await asyncio.sleep(_RETRY_S)
 
     async def _run(self) -> None:
