@@ -5,6 +5,8 @@ import signal
 
 from hypothesis import settings
 
+pytest_plugins = ("tests.shared.servers",)
+
 # Importing all tests makes a million objects that stay: nobody need look through them for garbage, now or later.
 gc.disable()
 

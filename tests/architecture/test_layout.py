@@ -55,3 +55,15 @@ def test_files_stay_readable() -> None:
         if (count := len(path.read_text().splitlines())) > 400
     }
     assert not long, "a concept is missing where a file grows beyond 400 lines"
+
+
+@pytest.mark.parametrize("kind", ["unit", "integration", "e2e", "bench", "shared"])
+def test_what_kinds_of_tests_share_lives_in_shared(kind: str) -> None:
+    others = {"unit", "integration", "e2e"} - {kind}
+    borrowed = {
+        f"{path.relative_to(ROOT)}: {other}"
+        for path in (ROOT / "tests" / kind).rglob("*.py")
+        for other in others
+        if f"from tests.{other}" in path.read_text()
+    }
+    assert not borrowed

@@ -15,7 +15,7 @@ from rft.core.ids import digest, public_id
 from rft.core.messages import Message, Role, ToolCall
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, metrics_event
 from rft.platform.worker.step_bucket_repository import STORE_BUCKETS
-from tests.integration.worker.train_events import rollout_done, step_done
+from tests.shared.train_events import rollout_done, step_done
 
 WORDS = "margin revenue filing segment quarter operating guidance footnote deferred lease hedge accrual ratio of the"
 VALIDATED_EVERY = 10

@@ -29,7 +29,7 @@ from rft.trainer.ledger import BATCH
 from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, Stored, rollout_lines
 from tests.bench.api_reads import JOBS, Latencies
 from tests.bench.api_server import Served
-from tests.integration.worker.train_events import attempts_made, began, step_done
+from tests.shared.train_events import attempts_made, began, step_done
 
 ROLLOUTS_PER_S_BAR = 5000.0
 SSE_BAR_MS = 500.0

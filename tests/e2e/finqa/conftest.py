@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.integration.embedded.running_platform import until
+from tests.shared.running_platform import until
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 FINQA = ROOT / "examples" / "finqa"

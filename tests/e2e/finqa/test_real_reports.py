@@ -13,7 +13,7 @@ import pytest
 
 from rft.testing.samplers_oracle import PLANS, OracleCall, OraclePlan, OraclePlanLine
 from tests.e2e.finqa.finqa_stack import Stack, read_rows
-from tests.integration.embedded.running_platform import RunningPlatform
+from tests.shared.running_platform import RunningPlatform
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.finqa.finqa_stack import Stack
-from tests.integration.embedded.running_platform import RunningPlatform
+from tests.shared.running_platform import RunningPlatform
 
 QUICK_STARTER = Path(__file__).with_name("quick_starter.py")
 

@@ -11,7 +11,7 @@ import pytest
 from openai import OpenAI
 
 from tests.e2e.platform.customer import CustomerServer, make_model
-from tests.integration.embedded.running_platform import RunningPlatform
+from tests.shared.running_platform import RunningPlatform
 
 SETTINGS = {
     "RFT_ENGINE": "rft.testing.samplers:fake_engine",

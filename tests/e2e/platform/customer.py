@@ -17,7 +17,7 @@ _PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "r
 def make_model(directory: Path) -> Path:
     """A tiny model with a chat template; what it says is up to the run's sampler, what it learns is not."""
     from rft.starter.tokenizer import build_tokenizer
-    from tests.unit.trainer.by_hand import tiny_model
+    from tests.shared.by_hand import tiny_model
 
     tokenizer = build_tokenizer()
     tiny_model(tokenizer).save_pretrained(directory)

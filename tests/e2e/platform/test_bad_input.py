@@ -15,7 +15,7 @@ from tests.e2e.platform.customer import (
     steps_of,
     wait_for,
 )
-from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.shared.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CHANGED_SETTINGS = {"RFT_GRADER_TIMEOUT_S": "4"}

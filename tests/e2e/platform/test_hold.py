@@ -9,7 +9,7 @@ from openai import OpenAI
 
 from rft.core import run_layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
-from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.shared.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 # A single failure among eight is too many: the endpoint may go away when only one of them is still to be graded.

@@ -8,7 +8,7 @@ from openai import BadRequestError, OpenAI
 
 from rft.core import run_layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
-from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.shared.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STEPS = 4

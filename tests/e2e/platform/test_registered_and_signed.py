@@ -10,7 +10,7 @@ from openai import OpenAI
 from standardwebhooks import Webhook
 
 from tests.e2e.platform.customer import CustomerServer, order, wait_for
-from tests.integration.embedded.running_platform import PATIENCE_S, RunningPlatform, environment
+from tests.shared.running_platform import PATIENCE_S, RunningPlatform, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

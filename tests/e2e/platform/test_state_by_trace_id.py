@@ -34,8 +34,8 @@ from tests.e2e.platform.test_crash_recovery import (
     runs_started,
     trainers_of,
 )
-from tests.integration.embedded.running_platform import RunningPlatform, until
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_platform import RunningPlatform, until
+from tests.shared.running_service import RunningService
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -9,7 +9,7 @@ from openai import OpenAI
 
 from rft.core.failure import FailureCode
 from tests.e2e.platform.customer import CustomerServer, events_of, order, rows, steps_of, wait_for
-from tests.integration.embedded.running_platform import RunningPlatform
+from tests.shared.running_platform import RunningPlatform
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 WORDS = "'return' outside function"

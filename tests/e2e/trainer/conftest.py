@@ -7,7 +7,7 @@ import pytest
 
 from rft.starter.tokenizer import build_tokenizer
 from tests.e2e.trainer.harness import Customer
-from tests.unit.trainer.by_hand import tiny_model
+from tests.shared.by_hand import tiny_model
 
 
 @pytest.fixture

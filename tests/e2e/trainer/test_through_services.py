@@ -20,7 +20,7 @@ from rft.grader_gateway import app as grader_gateway
 from rft.tool_gateway import app as tool_gateway
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
 from tests.e2e.trainer.test_hold import Outage
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 pytestmark = pytest.mark.timeout(900)
 

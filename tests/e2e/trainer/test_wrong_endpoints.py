@@ -24,7 +24,7 @@ from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
 from rft.tool_gateway import app as tool_gateway
 from tests.e2e.trainer.harness import Customer, Trainer, events, letter_share, write_run
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -14,10 +14,8 @@ from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems
-from tests.integration.api.running_api import ReceivedMessages, Served
-from tests.integration.conftest import emptied_database, migrated_url, postgres, servers_home, template_with_tables
+from tests.shared.running_api import ReceivedMessages, Served
 
-__all__ = ["emptied_database", "migrated_url", "postgres", "servers_home", "template_with_tables"]
 expect.set_options(timeout=60_000)  # a busy machine is slow, and what never comes fails all the same
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -7,7 +7,7 @@ from playwright.async_api import Page, Request, expect
 from rft.core.events import RunStarted, StepDone
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import shown, sign_in
-from tests.integration.worker.train_events import step_done
+from tests.shared.train_events import step_done
 
 STEPS = 700
 PEAK = 333

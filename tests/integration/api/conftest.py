@@ -13,7 +13,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import EXACT, Api, ReceivedMessages, Served, upload
+from tests.shared.running_api import EXACT, Api, ReceivedMessages, Served, upload
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import EXACT, ReceivedMessages, Served, upload
-from tests.integration.worker.train_events import attempts_made, logged, rollout_done, whole_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import EXACT, ReceivedMessages, Served, upload
+from tests.shared.train_events import attempts_made, logged, rollout_done, whole_run
 
 T = TypeVar("T")
 STEPS = 2

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AuthenticationError, NotFoundError
 
-from tests.integration.api.running_api import ROW, Api, changed, upload
+from tests.shared.running_api import ROW, Api, changed, upload
 
 VERSION = "2025-04-01-preview"
 

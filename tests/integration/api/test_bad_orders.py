@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, collect
+from tests.shared.running_api import Api, collect
 
 Path = tuple[str | int, ...]
 _R: Path = ("method", "reinforcement")

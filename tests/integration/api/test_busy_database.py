@@ -13,8 +13,8 @@ from rft.platform.app import create_app
 from rft.platform.settings import Settings
 from rft.platform.store import database as database_module
 from rft.platform.store.database import Database, NoFreeConnection
-from tests.integration.api.running_api import ReceivedMessages
-from tests.integration.waiting import until
+from tests.shared.running_api import ReceivedMessages
+from tests.shared.waiting import until
 
 
 async def test_a_pool_whose_connections_are_all_lent_says_so(

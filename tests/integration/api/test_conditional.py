@@ -8,8 +8,8 @@ import pytest
 from openai import AsyncOpenAI
 from psycopg.types.json import Jsonb
 
-from tests.integration.api.running_api import Api
-from tests.integration.worker.train_events import step_done
+from tests.shared.running_api import Api
+from tests.shared.train_events import step_done
 
 
 async def poll(api: Api, path: str, etag: str | None = None) -> httpx.Response:

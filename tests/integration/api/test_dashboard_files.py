@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from tests.integration.api.running_api import Api, ReceivedMessages, Served
+from tests.shared.running_api import Api, ReceivedMessages, Served
 
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 

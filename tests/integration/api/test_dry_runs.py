@@ -15,7 +15,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, ReceivedMessages, Served
+from tests.shared.running_api import Api, ReceivedMessages, Served
 
 EXACT = {
     "type": "string_check",

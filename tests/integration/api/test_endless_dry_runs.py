@@ -18,7 +18,7 @@ from rft.platform.settings import Settings
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, ReceivedMessages, Served
+from tests.shared.running_api import Api, ReceivedMessages, Served
 
 PYTHON: dict[str, Any] = {"type": "python", "name": "code"}
 ENDLESS = {**PYTHON, "source": "def grade(sample, item):\n    while True:\n        pass\n"}

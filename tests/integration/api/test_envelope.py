@@ -16,7 +16,7 @@ from psycopg import sql
 from rft.platform.api.key_repository import create_key, revoke_key, verify_key
 from rft.platform.app import create_app
 from rft.platform.settings import Settings
-from tests.integration.api.running_api import Api
+from tests.shared.running_api import Api
 
 
 def sdk(api: Api, key: str) -> AsyncOpenAI:

@@ -10,7 +10,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
 
 from rft.platform.store.file_store import LocalFileStore, read_lines
-from tests.integration.api.running_api import ROW, Api, collect, upload
+from tests.shared.running_api import ROW, Api, collect, upload
 
 
 async def test_a_file_makes_the_round_trip(client: AsyncOpenAI) -> None:

@@ -18,7 +18,7 @@ from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.settings import Settings
 from rft.platform.store.secret_box import SecretBox
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, ReceivedMessages, Served
+from tests.shared.running_api import Api, ReceivedMessages, Served
 
 SCORE = {
     "type": "score_model",

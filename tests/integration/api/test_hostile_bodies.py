@@ -8,7 +8,7 @@ import pytest
 
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api
+from tests.shared.running_api import Api
 
 EXACT = {"type": "string_check", "name": "e", "input": "{{sample.output_text}}", "reference": "7", "operation": "eq"}
 HOSTILE = {

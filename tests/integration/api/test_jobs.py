@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from rft.core.spec import Hyperparameters, resolve
 from rft.platform.queue.messages import VALIDATE_JOB, TaskMessage
 from rft.platform.store.secret_box import SecretBox
-from tests.integration.api.running_api import Api, collect
+from tests.shared.running_api import Api, collect
 
 
 async def execute(url: str, query: Any, *values: object) -> None:

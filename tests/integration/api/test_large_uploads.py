@@ -18,7 +18,7 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.files.uploading import MAX_FILE_BYTES
 from tests.integration.api.api_process import api_process
 from tests.integration.api.form import END, FORM, opened
-from tests.integration.api.running_api import ROW, upload
+from tests.shared.running_api import ROW, upload
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from rft.platform.store.database import Database
 from rft.platform.store.file_store import LocalFileStore
 from tests.integration.api.api_process import api_process
 from tests.integration.api.form import END, FORM, opened
-from tests.integration.api.running_api import ROW, Api, upload
-from tests.integration.waiting import until
+from tests.shared.running_api import ROW, Api, upload
+from tests.shared.waiting import until
 
 PIECE = b"x" * (1 << 20)
 KEY = "file-of-somebody"

@@ -12,7 +12,7 @@ import pytest
 from rft.core.dataset_report import check_dataset
 from rft.platform.api.key_repository import create_key
 from tests.integration.api.api_process import api_process
-from tests.integration.api.running_api import ROW
+from tests.shared.running_api import ROW
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
-from tests.integration.api.running_api import Api, collect
+from tests.shared.running_api import Api, collect
 
 STEPS = {0: True, 2: True, 4: False, 6: True}
 """Steps that have a checkpoint, and whether it was kept."""

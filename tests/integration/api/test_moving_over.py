@@ -12,7 +12,7 @@ from openai import AsyncOpenAI, BadRequestError, OpenAI
 from openai.types.fine_tuning import ReinforcementHyperparameters, ReinforcementMethod
 from openai.types.graders import MultiGrader, StringCheckGrader
 
-from tests.integration.api.running_api import EXACT, ROW, Api, changed, upload
+from tests.shared.running_api import EXACT, ROW, Api, changed, upload
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some vendors ask for it in front of a dataset."""

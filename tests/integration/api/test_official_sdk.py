@@ -21,7 +21,7 @@ from openai.types.fine_tuning import FineTuningJob
 from psycopg.types.json import Jsonb
 
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import EXACT, ROW, Api, changed, collect, upload
+from tests.shared.running_api import EXACT, ROW, Api, changed, collect, upload
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from openai import (
     NotFoundError,
 )
 
-from tests.integration.api.running_api import ROW, Api, changed, collect
+from tests.shared.running_api import ROW, Api, changed, collect
 
 
 async def test_errors_are_caught_by_class_with_code_param_and_request_id(

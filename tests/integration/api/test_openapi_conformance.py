@@ -26,7 +26,7 @@ from tests.integration.api.furnished_api import FurnishedApi, furnished_api
 from tests.integration.api.openapi_acquaintance import Case, acquaint, acquaint_order
 from tests.integration.api.openapi_checks import CHECKS, ONCE_FOR_EACH_OPERATION, SEQUENCE_CHECKS
 from tests.integration.api.openapi_document import DOCUMENT, with_few_graders
-from tests.integration.api.running_api import EXACT
+from tests.shared.running_api import EXACT
 
 DATABASE = "openapi_conformance"
 EXAMPLES = int(os.environ.get("RFT_OPENAPI_EXAMPLES", "0"))

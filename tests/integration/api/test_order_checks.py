@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from rft.platform.api.key_repository import create_key
-from tests.integration.api.running_api import Api, collect, upload
+from tests.shared.running_api import Api, collect, upload
 
 USER = {"role": "user", "content": "How much?"}
 

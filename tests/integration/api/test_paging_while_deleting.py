@@ -8,7 +8,7 @@ from openai import AsyncOpenAI, BadRequestError
 from rft.platform.files.sweeping import sweep_deleted_cursors, sweep_expired
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import LocalFileStore
-from tests.integration.api.running_api import EXACT, Api, collect, upload
+from tests.shared.running_api import EXACT, Api, collect, upload
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

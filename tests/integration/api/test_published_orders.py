@@ -16,7 +16,7 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.settings import Settings
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api, ReceivedMessages, Served, upload
+from tests.shared.running_api import Api, ReceivedMessages, Served, upload
 
 ORDERS = Path(__file__).parents[2] / "data" / "hosted_orders"
 TOOLS = ("search", "list", "cat")

@@ -17,7 +17,7 @@ from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import Api
+from tests.shared.running_api import Api
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 

@@ -7,8 +7,8 @@ import httpx
 import psycopg
 
 from rft.platform import app as app_module
-from tests.integration.api.running_api import Api
 from tests.integration.api.test_strangers import routes
+from tests.shared.running_api import Api
 
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 ALWAYS = {

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from rft.platform.api.admission import CHECK_S
 from rft.platform.api.key_repository import create_key, id_of, revoke_key
-from tests.integration.api.running_api import Api, ReceivedMessages, Served
+from tests.shared.running_api import Api, ReceivedMessages, Served
 
 SESSION = "/dashboard/session"
 LINKS = "/v1/dashboard/sign_in_links"

@@ -20,7 +20,7 @@ from rft.platform.signing import service
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.database import Database
 from rft.platform.store.secret_box import SecretBox
-from tests.integration.api.running_api import Api
+from tests.shared.running_api import Api
 
 PATH = "/signing_secrets"
 CLI = (sys.executable, "-m", "rft.platform.cli", "secrets")

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 
 from rft.platform.files.uploading import MAX_FILE_BYTES
 from rft.platform.settings import Settings
-from tests.integration.api.running_api import Api, Served
+from tests.shared.running_api import Api, Served
 
 _PARAMETER = re.compile(r"\{[^}]+\}")
 _JSON = {"content-type": "application/json"}

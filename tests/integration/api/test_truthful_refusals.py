@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.integration.api.openapi_document import DOCUMENT
-from tests.integration.api.running_api import EXACT, Api
+from tests.shared.running_api import EXACT, Api
 
 
 async def ask(api: Api, method: str, path: str, body: Any = None) -> httpx.Response:

@@ -17,8 +17,8 @@ from rft.platform.store.database import Database
 from rft.platform.store.file_store import LocalFileStore
 from rft.platform.uploads.sweeping import sweep_uploads
 from tests.integration.api.form import END, FORM, part
-from tests.integration.api.running_api import ROW, Api, upload
-from tests.integration.waiting import until
+from tests.shared.running_api import ROW, Api, upload
+from tests.shared.waiting import until
 
 ROWS = ROW * 3_000
 

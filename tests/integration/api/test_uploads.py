@@ -15,7 +15,7 @@ from rft.platform.store.database import Database
 from rft.platform.store.file_contents import insert_with_content
 from rft.platform.store.file_store import LocalFileStore
 from tests.integration.api.form import END, FORM, part
-from tests.integration.api.running_api import ROW, Api, upload
+from tests.shared.running_api import ROW, Api, upload
 
 
 async def send(api: Api, body: bytes | AsyncIterator[bytes], *, content_type: str = FORM) -> httpx.Response:

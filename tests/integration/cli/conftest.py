@@ -25,9 +25,9 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import ReceivedMessages, Served
-from tests.integration.worker.train_events import logged
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import logged
 
 
 @dataclass(frozen=True, slots=True)

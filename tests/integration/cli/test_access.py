@@ -3,7 +3,7 @@
 import httpx
 
 from tests.integration.cli.conftest import Run, Shell
-from tests.integration.worker.train_events import whole_run
+from tests.shared.train_events import whole_run
 
 
 async def test_checkpoint_permissions_are_given_listed_and_taken_back(shell: Shell, run: Run) -> None:

@@ -11,8 +11,8 @@ from rft.core.events import RunStarted
 from rft.core.failure import FailureCode
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Run, Shell
-from tests.integration.worker.train_events import attempts_made, hold_began, one_step, rollout_done, whole_run
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
+from tests.shared.train_events import attempts_made, hold_began, one_step, rollout_done, whole_run
 
 
 @pytest.fixture

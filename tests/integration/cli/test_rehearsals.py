@@ -9,8 +9,8 @@ from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Shell
 from tests.integration.rehearsals.stage import job, line
-from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import PATIENCE_S, until
 
 
 async def write_order(shell: Shell, customer: LoopbackEndpoint) -> str:

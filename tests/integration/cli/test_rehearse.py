@@ -7,8 +7,8 @@ from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Done, Shell
 from tests.integration.rehearsals.stage import job, line
-from tests.integration.waiting import until
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import until
 
 
 async def rehearsed(bench: Workbench, shell: Shell, *arguments: object) -> Done:

@@ -3,7 +3,7 @@
 from rft.core.events import RunStarted
 from rft.platform.cli.chart import DOT
 from tests.integration.cli.conftest import Run, Shell
-from tests.integration.worker.train_events import whole_run
+from tests.shared.train_events import whole_run
 
 
 async def test_steps_are_told_oldest_first_and_page_by_page(shell: Shell, run: Run) -> None:

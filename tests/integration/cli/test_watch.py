@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from rft.core.events import RunEnded, RunStarted
 from rft.platform.cli.chart import DOT
 from tests.integration.cli.conftest import Run, Shell
-from tests.integration.waiting import PATIENCE_S
-from tests.integration.worker.train_events import one_step, whole_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import one_step, whole_run
+from tests.shared.waiting import PATIENCE_S
 
 FAILED = RunEnded(outcome="failed", best_step=None, error_code="endpoint_down", error_message="search is down")
 

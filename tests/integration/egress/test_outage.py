@@ -18,7 +18,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import read_reply
-from tests.integration.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "echo", "arguments": '{"text": "hi"}'}
 TOOLS = ScriptedTools({"echo": lambda arguments, item: str(arguments["text"])})

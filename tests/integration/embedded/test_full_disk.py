@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from openai import APIStatusError, OpenAI
 
-from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.shared.running_platform import RunningPlatform, until
 from tests.small_disk import fill_disk, small_disk
 
 

@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 from openai import OpenAI
 
-from tests.integration.embedded.running_platform import RunningPlatform, until
+from tests.shared.running_platform import RunningPlatform, until
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.integration.embedded.running_platform import UP, RunningPlatform, environment, up_fails
+from tests.shared.running_platform import UP, RunningPlatform, environment, up_fails
 
 KEY_CREATE = (*UP[:-1], "key", "create", "colleague")
 DOCTOR = (*UP[:-1], "doctor")

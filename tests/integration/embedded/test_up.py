@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from rft.platform.embedded.home import SYSTEM_ROOT
-from tests.integration.embedded.running_platform import (
+from tests.shared.running_platform import (
     PATIENCE_S,
     UP,
     RunningPlatform,

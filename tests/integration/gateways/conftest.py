@@ -24,7 +24,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.app import create_app
 from rft.tool_gateway.remote import RemoteToolGateway
 from rft.tool_gateway.service_wire import ToolJob
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 ECHO = ToolSchema(name="echo", parameters={"type": "object", "properties": {"text": {"type": "string"}}})
 ITEM: JsonObject = {"messages": [{"role": "user", "content": "hi"}]}

@@ -33,7 +33,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 ITEM: JsonObject = {"messages": [{"role": "user", "content": "2+2?"}], "answer": "4"}
 SECRETS = RunSecrets(

@@ -14,8 +14,8 @@ from rft.egress.endpoint_client import encode_json
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.tool_gateway.contract import to_wire
 from tests.integration.gateways.conftest import TOKEN, Town
-from tests.integration.gateways.running_service import RunningService
-from tests.integration.waiting import until
+from tests.shared.running_service import RunningService
+from tests.shared.waiting import until
 
 NO_RETRIES = RetryBudget(max_retries=0)
 

@@ -10,7 +10,7 @@ from rft.core.grade import Grade
 from rft.rollouts.gateways import RolloutHost
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, Town
-from tests.integration.waiting import until
+from tests.shared.waiting import until
 
 
 def heard(town: Town) -> list[tuple[str, str, object]]:

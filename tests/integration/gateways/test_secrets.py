@@ -11,7 +11,7 @@ from rft.gateway_service.wire import encode
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.tool_gateway.service_wire import ToolJob
 from tests.integration.gateways.conftest import TOKEN, Town
-from tests.integration.waiting import until
+from tests.shared.waiting import until
 
 SECRET = "sesame-open"
 SIGNING = "whsec_" + "c2VjcmV0LXNpZ25pbmcta2V5LW9mLXRoaXMtdGVzdC4h"

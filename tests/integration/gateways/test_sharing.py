@@ -9,7 +9,7 @@ from rft.egress.limits import BreakerChange
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.gateways.conftest import Town
-from tests.integration.waiting import until
+from tests.shared.waiting import until
 
 
 async def calls_inside(town: Town, service_url: str, count: int) -> None:

@@ -11,7 +11,7 @@ from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway.app import create_app as create_grader_gateway
 from rft.tool_gateway.app import create_app as create_tool_gateway
 from tests.integration.gateways.conftest import Town
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 SERVICES = pytest.mark.parametrize(
     ("create_app", "call"), [(create_tool_gateway, "calls"), (create_grader_gateway, "grades")]

@@ -34,7 +34,7 @@ from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.stats import rollout_stats
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.worker.train_events import step_done
+from tests.shared.train_events import step_done
 
 ROLLOUTS = 3
 ASKED = (JudgeMessage(role="user", content="{{ sample.output_text }}"),)

@@ -7,7 +7,7 @@ from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.builtin.sandbox.preload import PACKAGES
 from rft.grader_gateway.grader import close_grader
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 USES = {
     "ast_grep_py": "ast_grep_py.SgRoot('a = 1', 'python').root().find(pattern='a = $B')['B'].text() == '1'",

@@ -27,8 +27,8 @@ from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.grader import close_grader
 from rft.rollouts.failure_actions import FailureAction, action_for
 from tests.integration.graders import honest, hostile
-from tests.integration.waiting import until
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
+from tests.shared.waiting import until
 
 T = TypeVar("T")
 R = TypeVar("R")

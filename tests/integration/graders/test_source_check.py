@@ -14,9 +14,9 @@ from rft.grader_gateway.builtin.python_code import PythonCode
 from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_problem
 from rft.grader_gateway.builtin.source_check import BadSource, SourcesUnchecked, first_bad_source
 from rft.grader_gateway.grader import close_grader
-from tests.integration.waiting import until
-from tests.unit.grader_gateway.builtin.finished import finished
-from tests.unit.grader_gateway.builtin.test_source_problem import SOUND, nested
+from tests.shared.finished import finished
+from tests.shared.grader_sources import SOUND, nested
+from tests.shared.waiting import until
 
 SANE = "def grade(sample, item):\n    return 0.5\n"
 ONLY_THE_COMPILER_TELLS = [

@@ -15,8 +15,8 @@ from rft.platform.store.file_store import LocalFileStore
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.rehearsals.stage import Customer, Platform, job, upload
+from tests.shared.running_api import ReceivedMessages, Served
 
 
 @pytest.fixture

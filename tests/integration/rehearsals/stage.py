@@ -18,7 +18,7 @@ from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, Rehears
 from rft.testing.endpoint import GRADER_PATH, TOOL_PATH, ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultPlan, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import ReceivedMessages
+from tests.shared.running_api import ReceivedMessages
 
 PARAMETERS: JsonObject = {
     "type": "object",

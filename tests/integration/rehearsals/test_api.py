@@ -14,7 +14,7 @@ from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform, upload_bytes
-from tests.integration.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S
 
 
 async def create(platform: Platform, order: dict[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from rft.platform.queue.messages import REHEARSE
 from rft.platform.rehearsals.reconciling import reconcile_rehearsals
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.rehearsals.stage import Customer, Platform
-from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.workbench import Workbench
 from tests.integration.worker.worker_process import WorkerProcess
+from tests.shared.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultPlan, HttpAnswer, NoFaults, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.callbacks import RolloutCallbacks
-from tests.integration.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S
 
 BUDGET = RetryBudget(max_retries=3, total_s=60.0, first_wait_s=0.001, max_wait_s=0.002)
 SECRET = new_secret(b"n" * 32)

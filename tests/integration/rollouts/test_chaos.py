@@ -39,7 +39,7 @@ from rft.testing.names import ScriptedNames
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.tool_gateway.gateway import HttpToolGateway
-from tests.integration.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S
 
 GROUP_SIZE = 4
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from tests.integration.emptied_database import EmptiedDatabase
+from tests.shared.emptied_database import EmptiedDatabase
 
 ADD_KEY = "insert into api_keys (id, sha256, name) values ('key_1', 'x', 'one')"
 COUNT = "select count(*) from api_keys"

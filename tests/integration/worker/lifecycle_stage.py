@@ -14,11 +14,11 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.validate_job import validate_job
-from tests.integration.waiting import until
 from tests.integration.worker import quick_trainer
 from tests.integration.worker.quick_trainer import ROLLOUTS, STEPS
-from tests.integration.worker.train_events import attempts_made, hold_began, hold_ended, rollout_done, step_done
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import attempts_made, hold_began, hold_ended, rollout_done, step_done
+from tests.shared.waiting import until
 
 T = TypeVar("T")
 MOST_JOBS = 3

@@ -17,7 +17,7 @@ from rft.core.base import Record
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.core.spec import RunSecrets, RunSpec
 from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
-from tests.integration.worker.train_events import (
+from tests.shared.train_events import (
     ENDPOINT_DOWN,
     hold_began,
     hold_ended,

@@ -11,7 +11,8 @@ from rft.core.rollout import Split
 from rft.platform.worker.ingest import Ingest
 from tests.integration.worker.test_bulk_rows import http as http
 from tests.integration.worker.test_ingest import leased, store
-from tests.integration.worker.train_events import (
+from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import (
     attempts_made,
     began,
     begun_anew,
@@ -21,7 +22,6 @@ from tests.integration.worker.train_events import (
     rollout_done,
     step_done,
 )
-from tests.integration.worker.workbench import Workbench
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
-from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.worker.test_ingest import leased, store
-from tests.integration.worker.train_events import attempts_made, began, logged, one_step, rollout_done
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import attempts_made, began, logged, one_step, rollout_done
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from rft.platform.rollouts.curve_objects import CurvesObject, SplitCurves, StepC
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.step_bucket_repository import BUCKET, store_buckets
 from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
-from tests.integration.worker.train_events import step_done
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import step_done
 
 __all__ = ["http", "ingest"]
 TOTAL = 2000

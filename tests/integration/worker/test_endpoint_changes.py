@@ -13,11 +13,11 @@ from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.queue.messages import RUN_JOB
 from rft.platform.worker.run_job import run_job
-from tests.integration.api.running_api import ReceivedMessages, Served
-from tests.integration.waiting import until
 from tests.integration.worker.test_hold import go_on, has_status, held_run
 from tests.integration.worker.test_pause import hanging_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.waiting import until
 
 NEW = {
     "tools": {"search": {"server_url": "http://127.0.0.1:9/search", "headers": {"Authorization": "Bearer new-token"}}}

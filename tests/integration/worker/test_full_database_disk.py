@@ -15,9 +15,9 @@ from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
 from rft.platform.worker.run_job import run_job
-from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import until
 from tests.small_disk import fill_disk, small_disk
 
 NEEDS_ROOM = (

@@ -17,10 +17,10 @@ from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.scratch.disk import EXIT_DISK_FULL, free_bytes
 from rft.scratch.folder import ScratchFolder
-from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.test_run_job import cancel
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import until
 from tests.small_disk import small_disk
 
 MEGABYTE = 1 << 20

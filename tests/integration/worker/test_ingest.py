@@ -12,7 +12,8 @@ from rft.platform.lifecycle.lease import Lease, LeaseLost
 from rft.platform.worker.ingest import Ingest, Ingested, LogGap
 from rft.platform.worker.log_line import CorruptLog, LogLine, read_line
 from rft.platform.worker.metrics_event import GraderLabel
-from tests.integration.worker.train_events import (
+from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import (
     START,
     TRAINED_TOKENS,
     conversed_step,
@@ -23,7 +24,6 @@ from tests.integration.worker.train_events import (
     step_done,
     whole_run,
 )
-from tests.integration.worker.workbench import Workbench
 
 TABLES = ("steps", "rollouts", "begun", "checkpoints")
 

@@ -15,9 +15,10 @@ from rft.core.failure import FailureCode, Stage
 from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest
-from tests.integration.api.running_api import ReceivedMessages, Served
 from tests.integration.worker.test_ingest import leased, store
-from tests.integration.worker.train_events import (
+from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import (
     START,
     attempts_made,
     logged,
@@ -25,7 +26,6 @@ from tests.integration.worker.train_events import (
     rollout_done,
     step_done,
 )
-from tests.integration.worker.workbench import Workbench
 
 TIMEOUT, BUSY = FailureCode.TIMEOUT, FailureCode.SERVER_ERROR
 

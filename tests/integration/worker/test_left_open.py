@@ -17,10 +17,10 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault as HttpFault
 from rft.testing.faults import HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.test_run_job import cancel
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import until
 
 HOST = "/host?key=s3cr3t-of-a-query"
 LEFT = [trace_id(uuid4()), trace_id(uuid4())]

@@ -12,8 +12,8 @@ from rft.platform.worker.run_job import run_job
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.test_pause import coded, resume
-from tests.integration.worker.train_events import attempts_made, logged, rollout_done
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import attempts_made, logged, rollout_done
 
 WHY = "Twice in a row the platform could not finish 20 of 32 rollouts of step 2."
 LOST = RunEnded(outcome="paused", best_step=None, error_code="platform_failure", error_message=WHY)

@@ -23,10 +23,10 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.api.running_api import ReceivedMessages, Served
-from tests.integration.waiting import until
-from tests.integration.worker.train_events import logged, rollout_done, step_done
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import logged, rollout_done, step_done
+from tests.shared.waiting import until
 
 STEPS = 2
 SCORE = {

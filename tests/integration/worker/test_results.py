@@ -18,8 +18,8 @@ from rft.platform.lifecycle.lease import Lease, lock_row
 from rft.platform.lifecycle.results import write_results
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
-from tests.integration.worker.train_events import START, logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import START, logged, one_step, whole_run
 
 
 async def leased(bench: Workbench) -> Ingest:

@@ -24,9 +24,9 @@ from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
-from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import SECRETS, Workbench
+from tests.shared.waiting import until
 
 
 @asynccontextmanager

@@ -15,10 +15,10 @@ from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
-from tests.integration.api.running_api import ReceivedMessages, Served
-from tests.integration.waiting import PATIENCE_S
-from tests.integration.worker.train_events import logged, one_step, whole_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import logged, one_step, whole_run
+from tests.shared.waiting import PATIENCE_S
 
 STEPS = 3
 

@@ -10,8 +10,8 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.lifecycle.job_lease import Refusal, release, take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.reconciler import reconcile_once
-from tests.integration.worker.train_events import hold_began
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import hold_began
 
 OWNER, ELSEWHERE = "here/1/a", "there/1/b"
 

@@ -7,10 +7,10 @@ from rft.core import run_layout
 from rft.core.events import TrainEvent
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.worker.run_job import run_job
-from tests.integration.waiting import until
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.train_events import hold_began, hold_ended, numbered, whole_run
 from tests.integration.worker.workbench import Workbench
+from tests.shared.train_events import hold_began, hold_ended, numbered, whole_run
+from tests.shared.waiting import until
 
 SILENT_AT_FIRST = """
 echo $$ >> "$0/launches"

@@ -14,10 +14,10 @@ from rft.platform.queue.messages import RUN_JOB, VALIDATE_JOB, TaskMessage
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import unit_of_work
-from tests.integration.waiting import PATIENCE_S, until
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
 from tests.integration.worker.worker_process import WorkerProcess
+from tests.shared.waiting import PATIENCE_S, until
 
 Start = Callable[[], WorkerProcess]
 pytestmark = pytest.mark.slow

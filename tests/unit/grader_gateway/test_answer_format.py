@@ -21,7 +21,7 @@ from rft.grader_gateway.grader import close_grader
 from rft.rollouts.gateways import FinishedTrace
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.loopback import LoopbackEndpoint
-from tests.unit.grader_gateway.builtin.finished import CALL, finished
+from tests.shared.finished import CALL, finished
 
 SCHEMA: JsonObject = {
     "type": "object",

@@ -36,7 +36,7 @@ from rft.rollouts.gateways import FinishedTrace, GraderGateway
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 ITEM: JsonObject = {"messages": [{"role": "user", "content": "2+2?"}], "answer": "4"}
 CALL = ToolCall(call_id="call_1", name="add", arguments='{"a": 2, "b": 2}')

@@ -26,7 +26,7 @@ from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_slots import SlottedSampler
 from rft.testing.samplers_time import run_in_virtual_time
-from tests.unit.trainer.by_hand import group_of, trace_of
+from tests.shared.by_hand import group_of, trace_of
 
 MakeSetup = Callable[..., RolloutSetup]
 SEARCH = tool_call_text("search", '{"q": 1}')

@@ -29,7 +29,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.app import create_app
 from rft.tool_gateway.gateway import HttpToolGateway, truncate
 from rft.tool_gateway.remote import RemoteToolGateway
-from tests.integration.gateways.running_service import RunningService
+from tests.shared.running_service import RunningService
 
 ECHO = ToolSchema(
     name="echo",

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rft.core.turns import Trace
 from rft.starter.tokenizer import build_tokenizer
-from tests.unit.trainer.by_hand import tiny_model, trace_of
+from tests.shared.by_hand import tiny_model, trace_of
 
 torch.set_num_threads(1)
 

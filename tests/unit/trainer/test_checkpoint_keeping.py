@@ -11,7 +11,7 @@ from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.events import EventWriter
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import take_over
-from tests.unit.trainer.by_hand import group_of, trace_of
+from tests.shared.by_hand import group_of, trace_of
 
 
 def record(checkpoints: Checkpoints, step: int, valid: float | None) -> StepRecord:

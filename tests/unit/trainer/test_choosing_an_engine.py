@@ -14,7 +14,7 @@ from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine
-from tests.unit.trainer.by_hand import tiny_model
+from tests.shared.by_hand import tiny_model
 
 
 def spec(base_model: Path, engine: str) -> RunSpec:

@@ -13,7 +13,7 @@ from rft.trainer.engines import slot_engine
 from rft.trainer.engines.drafts import Drafts, Own
 from rft.trainer.engines.slot_engine import SlotEngine
 from rft.trainer.engines.slot_requests import Running
-from tests.unit.trainer.by_hand import tiny_model
+from tests.shared.by_hand import tiny_model
 
 TOKENS = st.lists(st.integers(0, 5), max_size=60)
 

@@ -26,7 +26,7 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine
 from rft.trainer.tokenizer import ChatTokenizer
-from tests.unit.trainer.by_hand import tiny_model
+from tests.shared.by_hand import tiny_model
 
 PLACES = 4
 PASS_S = 0.01

@@ -17,7 +17,7 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine
 from rft.trainer.policy import lora_config
-from tests.unit.trainer.by_hand import tiny_model
+from tests.shared.by_hand import tiny_model
 
 STOP = 5
 

@@ -19,7 +19,7 @@ from rft.core.turns import Trace
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.policy import lora_config
 from rft.trainer.samples import TrainingRow, training_rows
-from tests.unit.trainer.by_hand import group_of, tiny_model
+from tests.shared.by_hand import group_of, tiny_model
 
 Gradients = dict[str, torch.Tensor]
 LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]

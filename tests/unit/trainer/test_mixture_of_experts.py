@@ -27,7 +27,7 @@ from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.samples import TrainingRow, training_rows
-from tests.unit.trainer.by_hand import group_of
+from tests.shared.by_hand import group_of
 
 REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
 Gradients = dict[str, torch.Tensor]

@@ -18,7 +18,7 @@ from rft.trainer.run_health import (
     judge_update,
     platform_failure_notice,
 )
-from tests.unit.trainer.by_hand import group_of, trace_of
+from tests.shared.by_hand import group_of, trace_of
 
 TRACE = trace_of([1], ("sampled", [2]))
 

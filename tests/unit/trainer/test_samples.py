@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rft.core.group import advantages_G
 from rft.trainer.samples import TrainingRow, micro_batches, training_rows
-from tests.unit.trainer.by_hand import group_of, trace_of
+from tests.shared.by_hand import group_of, trace_of
 
 
 def _row(length: int) -> TrainingRow:

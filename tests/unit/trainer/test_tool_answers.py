@@ -9,7 +9,7 @@ from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.turns import Trace, Turn
 from rft.trainer.run_health import RunHealth, check_step, judge_tools
-from tests.unit.trainer.by_hand import rollout_of
+from tests.shared.by_hand import rollout_of
 
 Answers = Sequence[tuple[str, int | str]]
 

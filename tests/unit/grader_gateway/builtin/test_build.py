@@ -19,7 +19,7 @@ from rft.grader_gateway.build import open_grader, open_group_grader
 from rft.grader_gateway.grader import Grader, close_grader
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.loopback import LoopbackEndpoint
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 TEXTS: JsonObject = {"input": "{{ sample.output_text }}", "reference": "{{ item.answer }}"}
 MESSAGES: list[JsonValue] = [{"role": "user", "content": "{{ item.answer }}"}]

@@ -13,7 +13,7 @@ from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
 from rft.grader_gateway.contract import GradedTrace
 from rft.rollouts.failure_actions import FailureAction, action_for
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 
 class Part:

@@ -12,7 +12,7 @@ from rft.core.grade import Grade
 from rft.core.graders import SimilarityMetric, TextSimilarityGrader
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
 from rft.grader_gateway.builtin.text_similarity import TextSimilarity
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 METRICS: list[SimilarityMetric] = [metric for metric in get_args(SimilarityMetric) if metric not in UNSUPPORTED_METRICS]
 LONG = "The quick brown fox jumps over the lazy dog near the river bank today"

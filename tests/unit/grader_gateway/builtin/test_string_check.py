@@ -9,7 +9,7 @@ from rft.core.grade import Grade
 from rft.core.graders import StringCheckGrader
 from rft.grader_gateway.builtin.string_check import Operation, StringCheck, holds
 from rft.grader_gateway.templates import TemplateError
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 
 def check(

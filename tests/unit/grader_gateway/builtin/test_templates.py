@@ -20,7 +20,7 @@ from rft.grader_gateway.templates import (
     render_all,
     template_problem,
 )
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 ITEM: JsonObject = {
     "answer": "42",

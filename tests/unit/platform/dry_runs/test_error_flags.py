@@ -24,7 +24,7 @@ from rft.grader_gateway.grader import close_grader
 from rft.grader_gateway.judge import CUT_OFF, REFUSED, UNREADABLE
 from rft.platform.dry_runs.error_flags import GraderErrors
 from rft.platform.dry_runs.objects import to_run_object
-from tests.unit.grader_gateway.builtin.finished import finished
+from tests.shared.finished import finished
 
 EXACT = StringCheckGrader(name="g", input="", reference="", operation="eq")
 CLOSE = TextSimilarityGrader(name="g", input="", reference="", evaluation_metric="bleu")

@@ -10,7 +10,7 @@ from rft.core.base import JsonObject
 from rft.platform.lifecycle.results import result_row, to_csv
 from rft.platform.lifecycle.usage import JudgeTokens, usage_of
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
-from tests.integration.worker.train_events import step_done
+from tests.shared.train_events import step_done
 
 GRADERS = (GraderLabel("judge", "endpoint"),)
 

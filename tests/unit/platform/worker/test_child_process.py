@@ -10,7 +10,7 @@ from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.storable import storable_json, storable_text
 from rft.platform.worker.child_process import child_environment, exit_message, launch, log_tail
 from rft.platform.worker.job_run import backoff_s
-from tests.integration.waiting import until
+from tests.shared.waiting import until
 
 
 def test_the_environment_of_a_child_holds_no_address_and_no_key() -> None:

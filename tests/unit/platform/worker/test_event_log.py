@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rft.platform.worker.event_log import EventLog, repair
 from rft.platform.worker.log_line import CorruptLog, LogLine
-from tests.integration.worker.train_events import numbered, whole_run
+from tests.shared.train_events import numbered, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=2))]
 WHOLE = b"".join(LINES)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from rft.core.events import EventLine, RolloutDone
 from rft.platform.worker.log_line import CorruptLog, LoggedRollout, UnreadRollout, read_line
-from tests.integration.worker.train_events import numbered, rollout_done, whole_run
+from tests.shared.train_events import numbered, rollout_done, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=1))]
 GRADED, FAILED = (

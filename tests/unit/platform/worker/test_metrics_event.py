@@ -7,7 +7,7 @@ from rft.core.grade import TokenUsage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader, StringCheckGrader, TextSimilarityGrader
 from rft.platform.worker.grader_metrics import GraderLabel, grader_labels
 from rft.platform.worker.metrics_event import flat_metrics, metrics_event
-from tests.integration.worker.train_events import stats, step_done
+from tests.shared.train_events import stats, step_done
 
 JUDGE = (GraderLabel("judge", "endpoint"),)
 CONTRACT_KEYS = {

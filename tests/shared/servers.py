@@ -1,4 +1,4 @@
-"""One embedded Postgres and one embedded Valkey for all integration tests; an empty database per test."""
+"""One embedded Postgres and one embedded Valkey for all tests of a process; an empty database per test."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.store.migrations import migrate
-from tests.integration.emptied_database import EmptiedDatabase
+from tests.shared.emptied_database import EmptiedDatabase
 
 _numbers = itertools.count(1)
 _WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
