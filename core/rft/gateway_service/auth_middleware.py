@@ -13,6 +13,7 @@ _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
 OPEN_TO_ALL = "/health"
+_SMALL_BODY_BYTES = 65_536
 
 
 class AuthMiddleware:
@@ -32,9 +33,12 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
             return
         status, problem = refusal
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        body = encode(Refusal(error=problem))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if not _is_small(dict(scope["headers"])):
+            headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": encode(Refusal(error=problem))})
+        await send({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: _Scope) -> tuple[int, Problem] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -54,3 +58,12 @@ class AuthMiddleware:
     def _is_own(self, headers: dict[bytes, bytes]) -> bool:
         # Every browser sends a name; a client that sends none is no browser.
         return b"host" not in headers or is_own_host(headers[b"host"].decode("latin-1"), self._allowed_hosts)
+
+
+def _is_small(headers: dict[bytes, bytes]) -> bool:
+    """Whether the server may read the refused body to its end.
+
+    A connection that is closed over unread bytes is reset, and the refusal may be lost with it.
+    """
+    length = headers.get(b"content-length", b"0")
+    return b"transfer-encoding" not in headers and length.isdigit() and int(length) <= _SMALL_BODY_BYTES

@@ -87,3 +87,22 @@ async def test_with_a_token_the_name_says_nothing(town: Town) -> None:
     service = town.run(town.service())
     assert ask(service, "GET", "/health", host="rft.example.com")[0] == 200
     assert ask(service, "PUT", "/v1/jobs/a", host="rft.example.com")[0] == 401
+
+
+@SERVICES
+def test_a_small_request_that_is_refused_leaves_its_connection_open(create_app: Create, call: str) -> None:
+    """Closed over unread bytes it would be reset, and the refusal might be lost."""
+    with RunningService(create_app(ServiceSettings())) as service:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+        connection.connect()
+        first = connection.sock
+        for _ in range(3):
+            connection.request("POST", f"/v1/jobs/a/{call}", b"{}", {"Host": "evil.example"})
+            reply = connection.getresponse()
+            assert (reply.status, json.loads(reply.read())["error"]["code"]) == (403, "unknown_host")
+            assert connection.sock is first
+        connection.request("POST", f"/v1/jobs/a/{call}", b" " * 100_000, {"Host": "evil.example"})
+        reply = connection.getresponse()
+        assert (reply.status, reply.headers["connection"]) == (403, "close")
+        reply.read()
+        connection.close()
