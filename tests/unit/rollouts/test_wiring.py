@@ -73,6 +73,23 @@ async def test_a_judge_grader_without_a_judge_fails_the_run_in_words() -> None:
     assert (failed.value.code, failed.value.param) == ("unusable_grader", "method.reinforcement.grader")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "whose"),
+    [
+        ({"tools": (ToolServer(name="t", server_url="http://127.0.0.1:9/?key=**********"),)}, "tool"),
+        (
+            {"tools": (ToolServer(name="t", server_url="http://a/", callback_url="http://127.0.0.1:9/?k=**********"),)},
+            "tool",
+        ),
+        ({"grader": EndpointGrader(name="g", url="http://127.0.0.1:9/?key=**********")}, "grader"),
+    ],
+)
+async def test_a_url_whose_secret_did_not_come_along_is_never_called(wanted: dict[str, Any], whose: str) -> None:
+    with pytest.raises(RunFailed, match=f"URL of a {whose}") as failed:
+        await open_connections(spec(**wanted), RunSecrets())
+    assert failed.value.code == "secret_url_missing"
+
+
 async def test_there_is_a_host_only_where_a_tool_wants_to_be_told() -> None:
     connections = await open_connections(spec(), RunSecrets())
     await connections.aclose()

@@ -13,6 +13,7 @@ from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded, RolloutBegan, RoundRedone
 from rft.core.failure import Stage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader
+from rft.core.secret_urls import has_redacted
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint import endpoint_key, redact_secrets_of
@@ -84,6 +85,7 @@ async def open_connections(
 
     `limits`: others than those that follow from the specification.
     """
+    _refuse_redacted_urls(spec, Stage.GRADER)
     to_tools = await open_tool_connections(
         spec,
         secrets,
@@ -108,6 +110,7 @@ async def open_tool_connections(
     limits: Limits | None = None,
 ) -> CustomerConnections:
     """The same without graders: for whoever grades nothing."""
+    _refuse_redacted_urls(spec, Stage.TOOL)
     client = open_client(spec, secrets, on_attempt=on_attempt, on_change=on_change, limits=limits)
     tools = _tools(spec, secrets, client, on_attempt, on_change, launch, open_rollouts)
     # Where a service makes the calls, it tells the beginnings and ends, too.
@@ -121,6 +124,13 @@ async def open_tool_connections(
     return CustomerConnections(
         client=client, tools=tools, grader=None, group_grader=None, host=host if host.has_hosts else None
     )
+
+
+def _refuse_redacted_urls(spec: RunSpec, stage: Stage) -> None:
+    """A URL whose secret did not come along leads elsewhere than the customer meant: never to be called."""
+    known = known_endpoints(spec, RunSecrets()).values()
+    if any(has_redacted(url) for endpoint in known if endpoint.stage is stage for url in endpoint.urls):
+        raise RunFailed("secret_url_missing", f"The secret in the URL of a {stage.value} did not come with the run.")
 
 
 def open_client(
