@@ -15,6 +15,7 @@ TORCH_FREE = (
     "rft.egress",
     "rft.tool_gateway",
     "rft.grader_gateway",
+    "rft.chat.hermes",
     "rft.rollouts.sampler",
     "rft.platform.cli",
 )

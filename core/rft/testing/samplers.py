@@ -13,9 +13,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rft.chat.hermes import HermesChatFormat
+from rft.chat.tokenizer import Tokenizer
 from rft.core.errors import SamplerError
 from rft.core.spec import RunSpec
-from rft.rollouts.hermes import HermesChatFormat, Tokenizer
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 Latency = Callable[[SampleRequest], float]

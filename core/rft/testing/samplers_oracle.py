@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject, Record
 from rft.core.dataset import DatasetRow, RowProblem, parse_row
 from rft.core.errors import RftError
 from rft.core.spec import RunSpec
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.sampler import SampleRequest
 from rft.testing.samplers import Latency, ModelFreeEngine, no_latency, tool_call_text
 

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from rft.chat.control_tokens import ControlToken, ControlTokens
 from rft.core.base import JsonObject
-from rft.rollouts.control_tokens import ControlToken, ControlTokens
 
 SPECIALS = (
     "<|endoftext|>",
@@ -21,7 +21,7 @@ _SPLIT = re.compile("(" + "|".join(re.escape(special) for special in SPECIALS) +
 
 
 class ByteTokenizer:
-    """Implements `rft.rollouts.hermes.Tokenizer`: one token per UTF-8 byte, one per special token.
+    """Implements `rft.chat.tokenizer.Tokenizer`: one token per UTF-8 byte, one per special token.
 
     The template is Qwen's in small: tools as one JSON line each in the system turn, all results of a turn in one user
     turn. It knows `developer` no more than Qwen's does.

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import SamplerError
 from rft.core.spec import RunSpec
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.testing.samplers import FakeSampler, fake_engine
 

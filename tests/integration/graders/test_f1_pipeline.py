@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.errors import RunFailed
 from rft.core.grade import Grade
@@ -18,7 +19,6 @@ from rft.grader_gateway.build import open_grader
 from rft.grader_gateway.grader import close_grader
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import rollout_stats
 from rft.testing.samplers import ScriptedSampler

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.attempt import Attempt
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode, Stage
@@ -29,7 +30,6 @@ from rft.egress.retry import RETRYABLE
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.certificates import self_signed
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.failure import Failure
@@ -13,7 +14,6 @@ from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import Budgets
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import FinishedTrace, GraderGateway, GroupGrader, RolloutHost, ToolGateway
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.hold import Hold
 from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup, random_trace_id

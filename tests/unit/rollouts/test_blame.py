@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import SamplerError
 from rft.core.failure import Failure, FailureCode, Fault, Stage
@@ -15,7 +16,6 @@ from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.conversation import check_sample
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup

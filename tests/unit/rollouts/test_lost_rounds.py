@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.events import RoundRedone
 from rft.core.failure import Failure, FailureCode, Stage
@@ -16,7 +17,6 @@ from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.core.spec import Budgets
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.lost_rounds import LostRollouts, RoundLost
 from rft.rollouts.sampler import SampleRequest

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
 from rft.core.grade import Grade
@@ -12,7 +13,6 @@ from rft.core.messages import UNREADABLE_CALL_OUTPUT, Role, ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text

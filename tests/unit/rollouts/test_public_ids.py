@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan
@@ -17,7 +18,6 @@ from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout, RolloutKey
 from rft.grader_gateway.contract import to_sample
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import PendingGrade, run_and_grade, run_rollout
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
@@ -19,7 +20,6 @@ from rft.rollouts.conversation import check_sample
 from rft.rollouts.executor import run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sampler, SampleRequest
 from rft.rollouts.setup import RolloutSetup

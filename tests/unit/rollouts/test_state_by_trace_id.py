@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode, Stage
@@ -13,7 +14,6 @@ from rft.core.messages import ToolCall
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_oracle import OracleSampler

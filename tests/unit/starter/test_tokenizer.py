@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.messages import Message, Role, ToolResult
-from rft.rollouts.hermes import HermesChatFormat
 from rft.starter.encoding import Encoder
 from rft.starter.habits import Habits, play
 from rft.starter.tokenizer import build_tokenizer

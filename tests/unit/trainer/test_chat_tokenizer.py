@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.messages import Message, Role, ToolResult
-from rft.rollouts.hermes import HermesChatFormat
 from rft.trainer.policy import load_base_model, lora_config, max_context_tokens
 from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
 

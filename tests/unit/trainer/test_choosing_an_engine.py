@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import RunFailed
 from rft.core.graders import EndpointGrader
 from rft.core.spec import Hyperparameters, RunSpec, resolve
-from rft.rollouts.hermes import HermesChatFormat
 from rft.testing.samplers import FakeSampler
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.engines.choose import open_engine

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.errors import SamplerError
 from rft.core.messages import ToolCall
@@ -17,7 +18,6 @@ from rft.core.spec import Budgets
 from rft.rollouts.executor import run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.sampler import SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools

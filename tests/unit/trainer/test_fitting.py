@@ -1,8 +1,8 @@
 """Rows that no policy can answer are left out and named, not scored."""
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Message, Role
-from rft.rollouts.hermes import HermesChatFormat
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.fitting import split_by_fit, too_long_notice
 

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from rft.chat.chat_format import ParsedTurn
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
 from rft.core.failure import Failure, FailureCode, Stage
@@ -20,7 +21,7 @@ from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
 from rft.rollouts.gateways import FinishedTrace
-from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleProgress, SampleRequest
+from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from rft.chat.chat_format import ParsedTurn
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.grader_gateway.answer_format import AnswerFormat
 from rft.rollouts.rehearsal_arguments import Material, answer_for, answer_of, arguments_for
-from rft.rollouts.sampler import FinishReason, ParsedTurn, Sample, SampleRequest
+from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 from rft.tool_gateway.arguments import ArgumentChecker
 
 _STOP = 0

@@ -5,13 +5,14 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from rft.chat.chat_format import ChatFormat
 from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.ids import trace_id
 from rft.core.spec import Budgets
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import GraderGateway, GroupGrader, RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
-from rft.rollouts.sampler import ChatFormat, Sampler
+from rft.rollouts.sampler import Sampler
 
 Clock = Callable[[], float]
 """Seconds from an arbitrary start, never going back."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rft.chat.chat_format import ChatFormat
 from rft.core.attempt import Attempt
 from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded, RolloutBegan, RoundRedone
@@ -26,7 +27,7 @@ from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import ToolGateway
 from rft.rollouts.hold import FailingEndpoint, Hold
-from rft.rollouts.sampler import ChatFormat, Sampler
+from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway

@@ -16,6 +16,7 @@ from rft.trainer.import_env import prepare_imports
 if __name__ == "__main__":
     prepare_imports()
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
@@ -28,7 +29,6 @@ from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import CustomerConnections, open_connections, rollout_setup
 from rft.trainer.data import read_rows

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.events import Notice
-from rft.rollouts.sampler import ChatFormat
 
 _NAMED = 10
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rft.chat.hermes import ChatTemplateError
 from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
@@ -21,7 +22,6 @@ from rft.core.events import RunEnded, RunStarted
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.group import with_job_tools
-from rft.rollouts.hermes import ChatTemplateError
 from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows

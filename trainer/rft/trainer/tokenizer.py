@@ -8,9 +8,9 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
+from rft.chat.control_tokens import ControlToken, ControlTokens
 from rft.core.base import JsonObject
 from rft.core.errors import RunFailed
-from rft.rollouts.control_tokens import ControlToken, ControlTokens
 
 _GENERIC = {"PreTrainedTokenizerFast", "TokenizersBackend"}
 

@@ -5,13 +5,13 @@ from functools import partial
 
 import torch
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.wiring import open_connections, open_hold, rollout_setup
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engines.base import Engine

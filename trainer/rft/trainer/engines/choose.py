@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
 from rft.core.spec import RunSpec
-from rft.rollouts.hermes import HermesChatFormat
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports

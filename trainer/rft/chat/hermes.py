@@ -2,55 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from typing import Protocol
 
 from pydantic import JsonValue
 
+from rft.chat.chat_format import ParsedTurn
+from rft.chat.tokenizer import Tokenizer
+from rft.chat.tool_call_text import THINK_CLOSE, THINK_OPEN, read_turn
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
-from rft.rollouts.sampler import ParsedTurn
-from rft.rollouts.tool_call_text import THINK_CLOSE, THINK_OPEN, read_turn
 
 
 class ChatTemplateError(RftError):
     """The chat template cannot carry tool results behind an append-only token buffer."""
-
-
-class Tokenizer(Protocol):
-    """What the chat format needs of a tokenizer; the trainer adapts a Hugging Face one."""
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end a turn; the template must close assistant turns with one of them."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids without added special tokens; literals of control tokens become these."""
-        ...
-
-    def encode_text(self, text: str) -> list[int]:
-        """Token ids of a text that somebody wrote: whatever it spells, none of them is a control token."""
-        ...
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text with special tokens kept: `<tool_call>` may be one."""
-        ...
-
-    def apply_template(
-        self,
-        messages: Sequence[JsonObject],
-        tools: Sequence[JsonObject],
-        *,
-        add_generation_prompt: bool,
-        own_messages: int = 0,
-    ) -> list[int]:
-        """The rendered conversation as token ids. `tools` may be empty.
-
-        Control tokens are those of the template and of the first `own_messages`, which we wrote ourselves; all other
-        text is text, see `rft.rollouts.control_tokens`.
-        """
-        ...
 
 
 class HermesChatFormat:

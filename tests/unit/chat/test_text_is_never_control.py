@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from rft.chat.hermes import HermesChatFormat
+from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
-from rft.rollouts.hermes import HermesChatFormat, Tokenizer
 from rft.starter.encoding import Encoder
 from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_tokenizer import SPECIALS, ByteTokenizer

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.chat.tool_call_text import read_turn
 from rft.core.messages import ToolCall
-from rft.rollouts.tool_call_text import read_turn
 
 
 def calls_of(text: str) -> list[tuple[str, str]]:

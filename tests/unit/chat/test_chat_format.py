@@ -10,9 +10,9 @@ import jinja2
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from rft.chat.hermes import ChatTemplateError, HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
-from rft.rollouts.hermes import ChatTemplateError, HermesChatFormat
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 

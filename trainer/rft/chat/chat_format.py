@@ -1,0 +1,50 @@
+"""What the agent loop asks of a chat format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTurn:
+    """What the model wrote, read."""
+
+    content: str
+    """Text outside tool calls."""
+    raw_text: str
+    tool_calls: tuple[ToolCall, ...]
+    """In order, with ids as the model reads them; customers are sent others, see `rft.rollouts.call_ids`.
+
+    A call that cannot be read has an empty name and the raw text as arguments: the model's mistake.
+    """
+
+
+class ChatFormat(Protocol):
+    """Turns messages into token ids once, and tool results into the ids that follow a sampled turn."""
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """Tokens that end a turn."""
+        ...
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        """The whole prompt, ready for the policy to answer."""
+        ...
+
+    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
+        """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
+        ...
+
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int) -> ParsedTurn:
+        """Decode and read one sampled turn.
+
+        Call ids are in the shape that the template prints, and follow from `call_id_seed` and the call's position in
+        the turn where the model did not write them itself: whoever reads them back in `suffix_ids` is the model.
+        """
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Length of a text in policy tokens."""
+        ...
