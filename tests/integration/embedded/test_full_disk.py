@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from openai import APIStatusError, OpenAI
 
+from rft.platform.embedded.home import Home
+from rft.platform.embedded.supervisor import Supervisor
+from rft.platform.settings import settings
 from tests.shared.running_platform import RunningPlatform, until
 from tests.small_disk import fill_disk, small_disk
 
@@ -51,3 +54,20 @@ def test_a_full_disk_is_told_by_its_name(platform: RunningPlatform) -> None:
         until(platform.is_healthy, "healthy")
         registered(client, number)
         until(lambda: platform.child("worker") != old, "another worker")
+
+        fill_disk(platform.home)
+        assert platform.interrupt() == 0, platform.said()
+    assert "Traceback" not in platform.said()
+
+
+async def test_the_end_on_a_full_disk_is_told_and_leaves_no_sockets(tmp_path: Path) -> None:
+    said: list[str] = []
+    with small_disk(tmp_path / "home", megabytes=1) as folder:
+        home = Home(folder)
+        with home.hold():
+            sockets = home.socket_dir()
+            fill_disk(folder)
+            await Supervisor(settings(), home, said.append).stop_all()
+        assert said == [f"the home {folder} could not be written: No space left on device"]
+        assert not sockets.exists()
+        assert [file.name for file in folder.glob("state.json*")] == ["state.json"], "no half a file is left"

@@ -16,7 +16,7 @@ _REFUSALS = {
     "404": "No such object.",
     "413": "The body is too large.",
     "500": "Ours; `x-request-id` finds it in the log.",
-    "503": "The database does not answer, or too many requests came at once; worth another try.",
+    "503": "The database does not answer, its disk is full, or too many requests came at once; worth another try.",
 }
 _REQUEST_ID = {"description": "Names this reply in the log.", "schema": {"type": "string"}}
 _RETRY_AFTER = {"description": "Seconds to wait before another try.", "schema": {"type": "string"}}

@@ -129,11 +129,17 @@ class Home:
         self._remember(children={})
 
     def remove_socket_dir(self) -> None:
-        """Leave nothing in the system's temporary folders."""
+        """Leave nothing in the system's temporary folders. Raises OSError."""
         state = self.state()
         if state.socket_dir is not None:
             shutil.rmtree(state.socket_dir, ignore_errors=True)
             self._remember(socket_dir=None)
+
+    async def leave(self) -> None:
+        """End what is left of the children and remove their sockets, then remember both. Raises OSError."""
+        await end_all(self.state().children.values(), signal.SIGINT, 10.0)
+        self.remove_socket_dir()
+        self._remember(children={})
 
     def secret(self, name: str) -> str:
         """A random secret, made once and kept in a 0600 file."""
@@ -231,9 +237,13 @@ def write_private(file: Path, text: str, *, is_durable: bool = False) -> None:
     `is_durable`: not even a power cut loses it once this returns.
     """
     handle, temporary = tempfile.mkstemp(prefix=file.name, dir=file.parent)  # mkstemp makes it 0600
-    with os.fdopen(handle, "w") as out:
-        out.write(text)
-        if is_durable:
-            out.flush()
-            os.fsync(out.fileno())
-    os.replace(temporary, file)
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+            if is_durable:
+                out.flush()
+                os.fsync(out.fileno())
+        os.replace(temporary, file)
+    except OSError:
+        os.unlink(temporary)
+        raise

@@ -90,7 +90,7 @@ class Supervisor:
             self._say("stopping")
         finally:
             self._is_stopping = True
-            await self._stop_all()
+            await self.stop_all()
 
     def _told_to_stop(self, task: "asyncio.Task[None]") -> None:
         """The first signal stops in order, a second one kills what is slow."""
@@ -171,12 +171,15 @@ class Supervisor:
             if has_nothing_left(folder):
                 self._say(f"the disk that holds {folder} is full; all goes on by itself once there is room")
 
-    async def _stop_all(self) -> None:
+    async def stop_all(self) -> None:
         """Worker first, so that its trainer ends while all it needs is there; then API, broker, database."""
         for part in sorted(self._parts, key=lambda part: _STOP_ORDER.index(part.name)):
             await part.stop()
-        await self._home.end_children()
-        self._home.remove_socket_dir()
+        try:
+            await self._home.leave()
+        except OSError as problem:
+            # All have ended; that the home still names them does not harm, the next start finds them gone.
+            self._say(f"the home {self._home.path} could not be written: {problem.strerror}")
         withdraw(self._home.path)
 
 
