@@ -2,24 +2,26 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import pytest
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import FAULTS, Failure, FailureCode, Stage
-from rft.core.messages import ToolCall
+from rft.core.messages import Message, ToolCall, ToolSchema
 from rft.core.rollout import Rollout, Split, StopReason
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
+from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.replacements import is_worth_replacing
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
+from rft.testing.samplers_tokenizer import ByteTokenizer
 
 MakeSetup = Callable[..., RolloutSetup]
 SEARCH = tool_call_text("search", '{"q": 1}')
@@ -75,6 +77,32 @@ def test_groups_come_back_in_order_with_their_keys(rows: list[DatasetRow], make_
     assert len({key.seed for key in keys}) == 16
     assert len({rollout.trace_id for group in done.groups for rollout in group.rollouts}) == 16
     assert done.replaced == []
+
+
+class CountingFormat(HermesChatFormat):
+    """Counts the prompts it renders."""
+
+    def __init__(self) -> None:
+        super().__init__(ByteTokenizer())
+        self.rendered = Counter[str]()
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        self.rendered[messages[-1].content] += 1
+        return super().prompt_ids(messages, tools)
+
+
+def test_the_prompt_of_a_group_is_rendered_once_also_for_replacements(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    chat_format = CountingFormat()
+    setup = make_setup(TURNS, tools=FailingTools(2), prints=chat_format)
+    done = step(rows, setup, group_size=8, replacement_share=0.5)
+    assert len(done.replaced) == 2
+    assert chat_format.rendered == {f"Question {index}?": 1 for index in range(4)}
+    prompts = [{rollout.trace.prompt_ids for rollout in group.rollouts} for group in done.groups]
+    assert prompts == [{tuple(HermesChatFormat.prompt_ids(chat_format, row.messages, row.tools))} for row in rows]
+    step(rows, setup)
+    assert set(chat_format.rendered.values()) == {2}, "nothing of a round is kept beyond it"
 
 
 def test_all_rollouts_of_a_step_are_under_way_at_once(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

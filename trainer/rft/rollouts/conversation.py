@@ -83,7 +83,7 @@ class Conversation:
     async def converse(self) -> StopReason:
         """Turns until one is the last."""
         chat_format = self.setup.chat_format
-        self.trace = Trace(prompt_ids=tuple(chat_format.prompt_ids(self.row.messages, self.row.tools)))
+        self.trace = Trace(prompt_ids=self.setup.prompts.of(self.row, chat_format))
         suffix: list[int] = []
         while True:
             stop_reason = self._no_room_for_turn(suffix)

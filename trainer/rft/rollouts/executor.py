@@ -145,4 +145,5 @@ async def _roll_out(
         raise errors.exceptions[0] from errors
     finally:
         state.abandon()
+        setup.prompts.forget()
     return StepRollouts([group.group() for group in groups], replacements.replaced)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from rft.chat.chat_format import ChatFormat
+from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.ids import trace_id
 from rft.core.spec import Budgets
@@ -21,6 +22,27 @@ Clock = Callable[[], float]
 def random_trace_id() -> str:
     """The public id of one conversation; never drawn twice, whoever seeds the process's generators."""
     return trace_id(uuid.uuid4())
+
+
+@dataclass(slots=True)
+class Prompts:
+    """The prompts of a round's rows as token ids: rendered by a row's first rollout, for all of them."""
+
+    _by_row: dict[int, tuple[DatasetRow, tuple[int, ...]]] = field(
+        default_factory=dict[int, tuple[DatasetRow, tuple[int, ...]]]
+    )
+    """By identity; each row is kept with its prompt, so that an id never comes to mean another one."""
+
+    def of(self, row: DatasetRow, chat_format: ChatFormat) -> tuple[int, ...]:
+        """The whole prompt of the row."""
+        known = self._by_row.get(id(row))
+        if known is None:
+            known = self._by_row[id(row)] = (row, tuple(chat_format.prompt_ids(row.messages, row.tools)))
+        return known[1]
+
+    def forget(self) -> None:
+        """The round is over."""
+        self._by_row.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +65,7 @@ class RolloutSetup:
     hold: Hold | None = None
     """Lets rounds wait for endpoints that are down; None: they are used as they come out."""
     deadlines: Deadlines = field(default_factory=Deadlines)
+    prompts: Prompts = field(default_factory=Prompts)
     on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None
     """Waited for before a conversation's first call to a customer's endpoint. An exception stops the step."""
     draw_trace_id: Callable[[], str] = random_trace_id
