@@ -1,7 +1,7 @@
 """A finished rollout, for graders to judge."""
 
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import Message, Role, ToolCall
-from rft.rollouts.gateways import FinishedTrace
 
 CALL = ToolCall(call_id="call_1", name="add", arguments='{"a": 2, "b": 2}')
 

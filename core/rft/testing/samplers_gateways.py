@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
-from rft.rollouts.gateways import FinishedTrace
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class FunctionTools:
 
 @dataclass(slots=True)
 class FunctionGrader:
-    """Implements `GraderGateway`: the function gets the finished trace and the trace id, and gives a reward."""
+    """Implements `Grader`: the function gets the finished trace and the trace id, and gives a reward."""
 
     score: Callable[[FinishedTrace, str], Awaitable[float | Failure]]
     name: str = "grader"

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import SAMPLE_PARSE_ERROR, Grade
 from rft.core.graders import GraderSpec, RulerGrader
 from rft.core.response_format import ResponseFormat
 from rft.core.schema_fit import SchemaFit
 from rft.grader_gateway.builtin.guarded import broke, invalid
 from rft.grader_gateway.builtin.multi import Multi
-from rft.grader_gateway.contract import GradedTrace, answer_of, read_json
+from rft.grader_gateway.contract import answer_of, read_json
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 
@@ -54,7 +55,7 @@ class GradesWhatFits:
     def __init__(self, grader: Grader, spec: GraderSpec, wanted: ResponseFormat) -> None:
         self._grader, self._spec, self._format = grader, spec, AnswerFormat(wanted)
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict. Never raises but for cancellation."""
         try:
             problem = self._format.problem(answer_of(trace))
@@ -68,7 +69,7 @@ class GradesWhatFits:
         """Free what the grader holds."""
         await close_grader(self._grader)
 
-    async def _grade_misfit(self, trace: GradedTrace, problem: str, item: JsonObject, trace_id: str) -> Grade:
+    async def _grade_misfit(self, trace: FinishedTrace, problem: str, item: JsonObject, trace_id: str) -> Grade:
         if isinstance(self._grader, Multi):
             return await self._grader.grade_misfit(trace, problem, item=item, trace_id=trace_id)
         skipped = misfit_grade(self._spec, problem)
@@ -88,7 +89,7 @@ class RanksWhatFits:
         self._grader, self._spec, self._format = grader, spec, AnswerFormat(wanted)
 
     async def rank(
-        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
     ) -> list[Grade] | Failure:
         """One grade per trace, in order, or why those that fit have none. Never raises but for cancellation."""
         try:

@@ -1,5 +1,13 @@
 """From a grader's specification to the grader: every kind, made in one place."""
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rft.core.base import JsonObject
+from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
+from rft.core.grade import Grade
 from rft.core.graders import (
     EndpointGrader,
     GraderSpec,
@@ -26,7 +34,7 @@ from rft.grader_gateway.builtin.score_model import ScoreModelJudge
 from rft.grader_gateway.builtin.string_check import StringCheck
 from rft.grader_gateway.builtin.text_similarity import TextSimilarity
 from rft.grader_gateway.gateway import HttpGraderGateway
-from rft.grader_gateway.grader import Grader, GroupGrader
+from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 
 
 def refuse_bad_sources(spec: GraderSpec) -> None:
@@ -34,6 +42,63 @@ def refuse_bad_sources(spec: GraderSpec) -> None:
     for part in spec.graders.values() if isinstance(spec, MultiGrader) else (spec,):
         if isinstance(part, PythonGrader) and (problem := source_problem(part.source)):
             raise ValueError(f"grader {part.name!r}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGrader:
+    """A job's grader, ready to judge: one of the two. Close it when the job is done."""
+
+    single: Grader | None = None
+    """Judges each rollout alone."""
+    group: GroupGrader | None = None
+    """Ranks whole groups."""
+
+    async def grade_group(
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+    ) -> Sequence[Grade | Failure]:
+        """One outcome per rollout of a row, in order. Never raises but for cancellation."""
+        if self.group is not None:
+            ranked = await self.group.rank(traces, item=item, trace_ids=trace_ids)
+            return ranked.shared_by(len(traces)) if isinstance(ranked, Failure) else ranked
+        single = self.single
+        assert single is not None, "one of both is open"
+        pairs = zip(traces, trace_ids, strict=True)
+        return await asyncio.gather(*(single.grade(trace, item=item, trace_id=trace_id) for trace, trace_id in pairs))
+
+    async def aclose(self) -> None:
+        """Free what it holds."""
+        for grader in (self.single, self.group):
+            if grader is not None:
+                await close_grader(grader)
+
+
+def open_any_grader(
+    spec: GraderSpec,
+    *,
+    client: EndpointClient,
+    secrets: RunSecrets,
+    judge: JudgeServer | None,
+    job_id: str,
+    response_format: ResponseFormat | None = None,
+    share: SlotShare | None = None,
+) -> OpenGrader:
+    """The grader of one job, of whichever kind; arguments and errors are those of `open_grader`."""
+    if not isinstance(spec, RulerGrader):
+        return OpenGrader(
+            open_grader(
+                spec,
+                client=client,
+                secrets=secrets,
+                judge=judge,
+                job_id=job_id,
+                response_format=response_format,
+                share=share,
+            )
+        )
+    ruler = open_group_grader(
+        spec, client=client, secrets=secrets, judge=judge, job_id=job_id, response_format=response_format
+    )
+    return OpenGrader(group=ruler)
 
 
 def open_grader(

@@ -3,13 +3,13 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, cast
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.egress.endpoint import redact
@@ -20,36 +20,7 @@ _EXPECTED = 'expected JSON like {"score": 0.5}'
 _SHOWN_CHARS = 80
 
 
-class GradedTrace(Protocol):
-    """What of a finished rollout a grader may judge."""
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The whole conversation: the row's messages, then the rollout's turns and tool outputs."""
-        ...
-
-    @property
-    def prompt_messages(self) -> int:
-        """How many of them are the row's own."""
-        ...
-
-    @property
-    def finish_reason(self) -> str:
-        """`stop` or `length`."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """Name of the model that answered."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[ToolSchema]:
-        """What it was told of its tools."""
-        ...
-
-
-def to_wire(trace: GradedTrace, *, item: JsonObject, trace_id: str, is_misfit: bool = False) -> JsonObject:
+def to_wire(trace: FinishedTrace, *, item: JsonObject, trace_id: str, is_misfit: bool = False) -> JsonObject:
     """The body of the POST; the `output_json` of an answer that does not fit `response_format` is null."""
     sample = to_sample(trace)
     if is_misfit:
@@ -66,7 +37,7 @@ def to_item(item: JsonObject) -> JsonObject:
     return {"tools": None, **item, "messages": named}
 
 
-def to_sample(trace: GradedTrace) -> JsonObject:
+def to_sample(trace: FinishedTrace) -> JsonObject:
     """The `sample` of the contract, plus `trace`: every message with tool outputs.
 
     `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
@@ -97,7 +68,7 @@ def to_sample(trace: GradedTrace) -> JsonObject:
     }
 
 
-def answer_of(trace: GradedTrace) -> str:
+def answer_of(trace: FinishedTrace) -> str:
     """What the model said last; empty when it ended on a tool call."""
     produced = trace.messages[trace.prompt_messages :]
     return produced[-1].content if produced and produced[-1].role is Role.ASSISTANT else ""

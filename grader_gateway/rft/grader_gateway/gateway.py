@@ -5,12 +5,13 @@ from collections.abc import Mapping
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
-from rft.grader_gateway.contract import GradedTrace, read_score, shorten_outputs, to_wire
+from rft.grader_gateway.contract import read_score, shorten_outputs, to_wire
 
 _log = logging.getLogger(__name__)
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
@@ -42,11 +43,11 @@ class HttpGraderGateway:
             rate_limit=grader.rate_limit,
         )
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
         return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id), trace_id)
 
-    async def grade_misfit(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade_misfit(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """As `grade`, of an answer that does not fit `response_format`: its JSON is not told, if it is any."""
         return await self._grade_or_blame(to_wire(trace, item=item, trace_id=trace_id, is_misfit=True), trace_id)
 

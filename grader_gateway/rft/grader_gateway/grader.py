@@ -5,14 +5,14 @@ from typing import Protocol, runtime_checkable
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
-from rft.grader_gateway.contract import GradedTrace
 
 
 class Grader(Protocol):
     """Judges one finished rollout."""
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict, or why there is none. Never raises but for cancellation."""
         ...
 
@@ -21,7 +21,7 @@ class GroupGrader(Protocol):
     """Judges all rollouts of a group at once."""
 
     async def rank(
-        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
     ) -> list[Grade] | Failure:
         """One grade per trace, in order, or why the whole group has none. Never raises but for cancellation."""
         ...

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
-from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.service_wire import (
     GRADES,
     RANKS,
@@ -21,7 +21,6 @@ from rft.grader_gateway.service_wire import (
     GraderJob,
     RankReply,
     RankRequest,
-    SentTrace,
 )
 
 _log = logging.getLogger(__name__)
@@ -86,22 +85,21 @@ class RemoteGraderGateway:
         """Tell the service that the job is done and close all connections."""
         await self._connection.aclose()
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The verdict on one finished rollout, or why there is none. Raises only on cancellation."""
         try:
-            request = GradeRequest(trace=SentTrace.of(trace), item=item, trace_id=trace_id)
+            request = GradeRequest(trace=trace, item=item, trace_id=trace_id)
             reply = await self._connection.call(GRADES, request, GradeReply)
         except Exception as error:
             return self._broken(error, trace_id)
         return reply.outcome if isinstance(reply, GradeReply) else reply
 
     async def rank(
-        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
     ) -> list[Grade] | Failure:
         """One grade per trace, in order, or why the whole group has none. Raises only on cancellation."""
         try:
-            sent = tuple(SentTrace.of(trace) for trace in traces)
-            request = RankRequest(traces=sent, item=item, trace_ids=tuple(trace_ids))
+            request = RankRequest(traces=tuple(traces), item=item, trace_ids=tuple(trace_ids))
             reply = await self._connection.call(RANKS, request, RankReply)
         except Exception as error:
             return self._broken(error, ", ".join(trace_ids))

@@ -2,12 +2,11 @@
 
 from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
-from rft.core.messages import Message, ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.gateway_service.wire import JobRegistration, ServiceReply
-from rft.grader_gateway.contract import GradedTrace
 
 GRADES = "grades"
 RANKS = "ranks"
@@ -22,31 +21,10 @@ class GraderJob(JobRegistration):
     """What its answers must be."""
 
 
-class SentTrace(Record):
-    """A `GradedTrace` on its way."""
-
-    messages: tuple[Message, ...]
-    prompt_messages: int
-    finish_reason: str
-    model: str
-    tools: tuple[ToolSchema, ...] = ()
-
-    @classmethod
-    def of(cls, trace: GradedTrace) -> "SentTrace":
-        """As it is sent."""
-        return cls(
-            messages=tuple(trace.messages),
-            prompt_messages=trace.prompt_messages,
-            finish_reason=trace.finish_reason,
-            model=trace.model,
-            tools=tuple(trace.tools),
-        )
-
-
 class GradeRequest(Record):
     """One finished rollout."""
 
-    trace: SentTrace
+    trace: FinishedTrace
     item: JsonObject
     trace_id: str
 
@@ -60,7 +38,7 @@ class GradeReply(ServiceReply):
 class RankRequest(Record):
     """The finished rollouts of a group."""
 
-    traces: tuple[SentTrace, ...]
+    traces: tuple[FinishedTrace, ...]
     item: JsonObject
     trace_ids: tuple[str, ...]
 

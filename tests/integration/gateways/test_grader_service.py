@@ -12,6 +12,7 @@ from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.failure import Fault as Blame
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import (
     EndpointGrader,
@@ -27,8 +28,8 @@ from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway.app import create_app
+from rft.grader_gateway.grader import Grader, GroupGrader
 from rft.grader_gateway.remote import RemoteGraderGateway
-from rft.rollouts.gateways import FinishedTrace, GraderGateway, GroupGrader
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import ScriptedJudge
@@ -88,7 +89,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_a_built_in_grader_needs_no_endpoint(bench: Bench) -> None:
-    grader: GraderGateway = await bench.open(EQUALS)
+    grader: Grader = await bench.open(EQUALS)
     right = await grader.grade(finished("4"), item=ITEM, trace_id="trace_a")
     wrong = await grader.grade(finished("5"), item=ITEM, trace_id="trace_b")
     assert isinstance(right, Grade)

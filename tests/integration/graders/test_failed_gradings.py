@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from rft.core.failure import Failure, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import (
     EndpointGrader,
@@ -30,7 +31,6 @@ from rft.grader_gateway.grader import close_grader
 from rft.platform.lifecycle.results import result_row
 from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.metrics_event import metrics_event
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.stats import rollout_stats
 from rft.testing.judge import ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint

@@ -8,6 +8,7 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, PythonGrader, RulerGrader, StringCheckGrader
 from rft.core.messages import Message, Role
@@ -16,9 +17,8 @@ from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.answer_format import AnswerFormat, RanksWhatFits
 from rft.grader_gateway.build import open_grader
-from rft.grader_gateway.contract import GradedTrace, answer_of
+from rft.grader_gateway.contract import answer_of
 from rft.grader_gateway.grader import close_grader
-from rft.rollouts.gateways import FinishedTrace
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.loopback import LoopbackEndpoint
 from tests.shared.finished import CALL, finished
@@ -79,7 +79,7 @@ def test_a_schema_that_is_none_is_told() -> None:
         AnswerFormat(ResponseFormat(type="json_schema", json_schema={"type": "nothing"}))
 
 
-async def judged(spec: GraderSpec, trace: GradedTrace, wanted: ResponseFormat = OF_SCHEMA) -> Grade | Failure:
+async def judged(spec: GraderSpec, trace: FinishedTrace, wanted: ResponseFormat = OF_SCHEMA) -> Grade | Failure:
     async with EndpointClient.open(retry=RetryBudget(max_retries=0)) as client:
         grader = open_grader(spec, client=client, secrets=RunSecrets(), judge=None, job_id="j", response_format=wanted)
         try:
@@ -146,7 +146,7 @@ class Ranks:
         self.shown: list[list[str]] = []
 
     async def rank(
-        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
     ) -> list[Grade] | Failure:
         self.shown.append([answer_of(trace) for trace in traces])
         if len(set(trace_ids)) != len(traces):

@@ -17,6 +17,7 @@ from pydantic import JsonValue, SecretStr
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
@@ -31,8 +32,8 @@ from rft.gateway_service.shared_egress import SharedEgress
 from rft.grader_gateway.app import create_app
 from rft.grader_gateway.contract import read_score, shorten_outputs, to_item, to_sample, to_wire
 from rft.grader_gateway.gateway import HttpGraderGateway
+from rft.grader_gateway.grader import Grader
 from rft.grader_gateway.remote import RemoteGraderGateway
-from rft.rollouts.gateways import FinishedTrace, GraderGateway
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
@@ -53,7 +54,7 @@ def finished(answer: str = "4", tool_output: str = "4") -> FinishedTrace:
 
 
 class Scene:
-    def __init__(self, endpoint: ScriptedEndpoint, gateway: GraderGateway) -> None:
+    def __init__(self, endpoint: ScriptedEndpoint, gateway: Grader) -> None:
         self.endpoint, self.gateway = endpoint, gateway
 
     async def grade(self, trace: FinishedTrace | None = None) -> Grade | Failure:
@@ -70,13 +71,13 @@ BUDGET = RetryBudget(max_retries=2, first_wait_s=0.001)
 SECRETS = RunSecrets(grader_headers={"X-Key": "sesame-open"}, gateway_token="gate-token")
 
 
-async def in_process(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> GraderGateway:
+async def in_process(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> Grader:
     client = EndpointClient(HttpClient(caps=caps), limits=Limits.fixed(8), retry=BUDGET)
     await stack.enter_async_context(client)
     return HttpGraderGateway(client, grader, headers=SECRETS.grader_headers)
 
 
-async def behind_a_service(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> GraderGateway:
+async def behind_a_service(stack: AsyncExitStack, grader: EndpointGrader, caps: SizeCaps | None) -> Grader:
     token = SecretStr("gate-token")
     settings = ServiceSettings(gateway_token=token, has_adaptive_limits=False, max_calls_in_flight=8)
     app = create_app(settings, shared=SharedEgress(settings, caps=caps))
@@ -106,13 +107,13 @@ async def set_scene(request: pytest.FixtureRequest) -> AsyncIterator[SetScene]:
 
 @pytest.mark.parametrize("form", [HttpGraderGateway, RemoteGraderGateway])
 def test_it_is_what_the_agent_loop_asks_for(form: type[HttpGraderGateway | RemoteGraderGateway]) -> None:
-    asked, offered = inspect.signature(GraderGateway.grade), inspect.signature(form.grade)
+    asked, offered = inspect.signature(Grader.grade), inspect.signature(form.grade)
     assert list(asked.parameters) == list(offered.parameters)
 
 
 async def test_a_grade(set_scene: SetScene) -> None:
     scene = await set_scene(score=0.75)
-    gateway: GraderGateway = scene.gateway
+    gateway: Grader = scene.gateway
     grade = await gateway.grade(finished(), item=ITEM, trace_id="trace_abc")
     assert isinstance(grade, Grade)
     assert (grade.reward, grade.scores, grade.grader, grade.attempts) == (0.75, {"judge": 0.75}, "judge", 1)

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from rft.core.finished_trace import FinishedTrace
 from rft.core.graders import JudgeServer
-from rft.core.messages import Message, Role, ToolSchema
+from rft.core.messages import Message, Role
 from rft.core.spec import RetryBudget
 from rft.egress.endpoint_client import EndpointClient
 from rft.testing.judge import ScriptedJudge
@@ -23,23 +24,17 @@ class Courtroom:
     server: JudgeServer
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A finished conversation."""
-
-    messages: tuple[Message, ...]
-    prompt_messages: int = 1
-    finish_reason: str = "stop"
-    model: str = "policy"
-    tools: tuple[ToolSchema, ...] = ()
-
-
 Court = Callable[[ScriptedJudge], AbstractAsyncContextManager[Courtroom]]
 
 
-def answered(text: str, *, question: str = "What is 6 x 7?") -> Trace:
+def finished(*messages: Message) -> FinishedTrace:
+    """A conversation about one question."""
+    return FinishedTrace(messages, prompt_messages=1, finish_reason="stop", model="policy")
+
+
+def answered(text: str, *, question: str = "What is 6 x 7?") -> FinishedTrace:
     """One question, one answer."""
-    return Trace((Message(role=Role.USER, content=question), Message(role=Role.ASSISTANT, content=text)))
+    return finished(Message(role=Role.USER, content=question), Message(role=Role.ASSISTANT, content=text))
 
 
 def sent(judge: ScriptedJudge) -> list[dict[str, Any]]:

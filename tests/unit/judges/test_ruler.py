@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import RulerGrader
 from rft.core.messages import Message, Role, ToolCall
@@ -16,7 +17,7 @@ from rft.grader_gateway.builtin.trajectories import MAX_CHARS, shared_prefix, to
 from rft.grader_gateway.judge import UNREADABLE, Unreadable
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
-from tests.unit.judges.conftest import Court, Trace, answered, sent
+from tests.unit.judges.conftest import Court, answered, finished, sent
 
 SPEC = RulerGrader(name="ruler", model="judge-1")
 
@@ -28,7 +29,7 @@ def scores(*pairs: tuple[str, object]) -> str:
 
 
 async def rank(
-    court: Court, judge: ScriptedJudge, traces: list[Trace], spec: RulerGrader = SPEC
+    court: Court, judge: ScriptedJudge, traces: list[FinishedTrace], spec: RulerGrader = SPEC
 ) -> list[Grade] | Failure:
     ids = [f"trace_{number}" for number in range(len(traces))]
     async with court(judge) as room:
@@ -134,7 +135,7 @@ def test_tool_outputs_are_cut_first_and_everything_else_when_that_is_not_enough(
     output = Message(role=Role.TOOL, content="o" * 150_000, tool_call_id="c", name="read")
     answer = Message(role=Role.ASSISTANT, content="a" * 3_000)
     traces = [
-        Trace((Message(role=Role.USER, content=question), call, output, answer)) for question in ("this?", "that?")
+        finished(Message(role=Role.USER, content=question), call, output, answer) for question in ("this?", "that?")
     ]
 
     text = told(traces, ["1", "2"])
@@ -154,8 +155,8 @@ messages = st.lists(
 ).map(tuple)
 
 
-@given(st.lists(messages.map(Trace), min_size=1, max_size=4))
-def test_every_attempt_is_told_and_the_prefix_is_really_shared(traces: list[Trace]) -> None:
+@given(st.lists(messages.map(lambda told: finished(*told)), min_size=1, max_size=4))
+def test_every_attempt_is_told_and_the_prefix_is_really_shared(traces: list[FinishedTrace]) -> None:
     shared = shared_prefix(traces)
     text = told(traces, [str(number) for number in range(len(traces))])
 

@@ -9,11 +9,13 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import Budgets
+from rft.grader_gateway.grader import Grader, GroupGrader
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.gateways import FinishedTrace, GraderGateway, GroupGrader, RolloutHost, ToolGateway
+from rft.rollouts.gateways import RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
 from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup, random_trace_id
@@ -73,7 +75,7 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
         turns: list[str] | Sampler,
         *,
         tools: ToolGateway | None = None,
-        grader: GraderGateway | None = None,
+        grader: Grader | None = None,
         budgets: Budgets | None = None,
         max_context_tokens: int = 8192,
         group_grader: GroupGrader | None = None,

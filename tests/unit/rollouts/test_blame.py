@@ -11,11 +11,11 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import SamplerError
 from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
 from rft.rollouts.conversation import check_sample
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup

@@ -7,14 +7,14 @@ from contextlib import suppress
 
 import pytest
 
+from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.failure import FAULTS, Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import Message, ToolCall, ToolSchema
 from rft.core.rollout import Rollout, Split, StopReason
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
-from rft.rollouts.hermes import HermesChatFormat
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.replacements import is_worth_replacing
 from rft.rollouts.setup import RolloutSetup

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import TokenUsage
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import HoldRule
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text

@@ -9,6 +9,7 @@ import pytest
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
@@ -16,7 +17,6 @@ from rft.core.spec import HoldRule
 from rft.egress.limits import BreakerChange
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.executor import StepRollouts, run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.hold import FailingEndpoint, Hold
 from rft.rollouts.setup import RolloutSetup

@@ -9,12 +9,12 @@ import pytest
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey
 from rft.core.spec import Budgets
 from rft.rollouts.executor import run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.setup import RolloutSetup

@@ -8,11 +8,11 @@ import pytest
 from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import UNREADABLE_CALL_OUTPUT, Role, ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text

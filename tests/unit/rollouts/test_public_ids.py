@@ -13,11 +13,11 @@ from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout, RolloutKey
 from rft.grader_gateway.contract import to_sample
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.loop import PendingGrade, run_and_grade, run_rollout
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools

@@ -11,6 +11,7 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
 from rft.core.messages import ToolCall
@@ -18,7 +19,6 @@ from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.spec import Hyperparameters, RunSpec, ToolServer, resolve
 from rft.rollouts.conversation import check_sample
 from rft.rollouts.executor import run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import FinishReason, Sampler, SampleRequest

@@ -9,10 +9,10 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.rollouts.executor import StepRollouts, run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers_gateways import FunctionTools

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.spec import Budgets
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup

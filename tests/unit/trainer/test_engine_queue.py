@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerBase
 from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.errors import SamplerError
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import Budgets
 from rft.rollouts.executor import run_step
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.group import StepRow
 from rft.rollouts.sampler import SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup

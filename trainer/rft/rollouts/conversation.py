@@ -6,7 +6,7 @@ starts with every token of the last prompt and the last sample.
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -14,13 +14,13 @@ from rft.chat.chat_format import ParsedTurn
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
@@ -210,7 +210,7 @@ class Conversation:
         """The verdict on the whole conversation; an empty answer is judged like any other."""
         if self.setup.grader is None:
             raise RftError("no grader judges single rollouts here")
-        finished = finished_trace(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
+        finished = FinishedTrace.of(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
         with self._held_by(Stage.GRADER):
             return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.trace_id)
 
@@ -256,20 +256,6 @@ class Conversation:
             attempts=attempts,
             elapsed_s=max(0.0, self.setup.clock() - self.held_since),
         )
-
-
-def finished_trace(
-    row: DatasetRow, messages: Sequence[Message], stop_reason: StopReason | None, *, model: str
-) -> FinishedTrace:
-    """A whole conversation as graders see it."""
-    is_cut = stop_reason in (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
-    return FinishedTrace(
-        messages=tuple(messages),
-        prompt_messages=len(row.messages),
-        finish_reason=FinishReason.LENGTH if is_cut else FinishReason.STOP,
-        model=model,
-        tools=row.tools,
-    )
 
 
 def check_sample(sample: Sample, request: SampleRequest) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
+from rft.core.messages import ToolSchema
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import ToolServer
 
@@ -19,9 +20,12 @@ class StepRow:
 def with_job_tools(rows: Sequence[DatasetRow], tools: Sequence[ToolServer]) -> list[DatasetRow]:
     """Rows that carry no tools of their own get those that the job describes; `"tools": []` means none at all."""
     described = tuple(tool.schema_of_job for tool in tools if tool.schema_of_job is not None)
-    if not described:
-        return list(rows)
-    return [row.model_copy(update={"tools": described}) if row.item.get("tools") is None else row for row in rows]
+    return [with_tools(row, described) for row in rows]
+
+
+def with_tools(row: DatasetRow, described: tuple[ToolSchema, ...]) -> DatasetRow:
+    """The row with these tools, where it says nothing of any."""
+    return row.model_copy(update={"tools": described}) if described and row.item.get("tools") is None else row
 
 
 def group_keys(

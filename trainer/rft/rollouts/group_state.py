@@ -12,12 +12,12 @@ from types import MappingProxyType
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey
-from rft.rollouts.conversation import finished_trace
+from rft.grader_gateway.grader import GroupGrader
 from rft.rollouts.failure_actions import FailureAction, action_for
-from rft.rollouts.gateways import FinishedTrace, GroupGrader
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import replacement_key
 from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
@@ -225,7 +225,7 @@ class RoundState:
         return grades.shared_by(len(ended)) if isinstance(grades, Failure) else grades[: len(ended)]
 
     def _trace_of(self, row: DatasetRow, rollout: Rollout) -> FinishedTrace:
-        return finished_trace(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
+        return FinishedTrace.of(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
 
     async def _until_usable(self, hold: Hold) -> None:
         """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are,

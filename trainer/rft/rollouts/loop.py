@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
-from rft.rollouts.conversation import Conversation, finished_trace
+from rft.rollouts.conversation import Conversation
 from rft.rollouts.failure_actions import FailureAction, action_for
-from rft.rollouts.gateways import FinishedTrace
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff
 
@@ -116,7 +116,7 @@ class PendingGrade:
     def trace(self) -> FinishedTrace:
         """What is to be judged."""
         conversation = self._begun.conversation
-        return finished_trace(
+        return FinishedTrace.of(
             conversation.row, conversation.messages, conversation.stop_reason, model=conversation.setup.model_name
         )
 

@@ -10,8 +10,9 @@ from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan, RoundRedone
 from rft.core.ids import trace_id
 from rft.core.spec import Budgets
+from rft.grader_gateway.grader import Grader, GroupGrader
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.gateways import GraderGateway, GroupGrader, RolloutHost, ToolGateway
+from rft.rollouts.gateways import RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
 from rft.rollouts.sampler import Sampler
 
@@ -52,7 +53,7 @@ class RolloutSetup:
     sampler: Sampler
     chat_format: ChatFormat
     tools: ToolGateway
-    grader: GraderGateway | None
+    grader: Grader | None
     """None where `group_grader` judges."""
     grader_name: str
     budgets: Budgets

@@ -21,7 +21,7 @@ from rft.egress.endpoint import endpoint_key, redact_secrets_of
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import BreakerChange, Limits
 from rft.egress.signing import Signer
-from rft.grader_gateway.build import open_grader, open_group_grader, refuse_bad_sources
+from rft.grader_gateway.build import open_any_grader, refuse_bad_sources
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
@@ -201,18 +201,8 @@ def _graders(
         )
         return (None, remote) if isinstance(spec.grader, RulerGrader) else (remote, None)
     try:
-        if isinstance(spec.grader, RulerGrader):
-            ruler = open_group_grader(
-                spec.grader,
-                client=client,
-                secrets=secrets,
-                judge=spec.judge,
-                job_id=spec.job_id,
-                response_format=spec.response_format,
-            )
-            return None, ruler
         refuse_bad_sources(spec.grader)
-        single = open_grader(
+        opened = open_any_grader(
             spec.grader,
             client=client,
             secrets=secrets,
@@ -220,9 +210,9 @@ def _graders(
             job_id=spec.job_id,
             response_format=spec.response_format,
         )
-        return single, None
     except ValueError as error:
         raise RunFailed("unusable_grader", str(error), "method.reinforcement.grader") from error
+    return opened.single, opened.group
 
 
 def open_hold(

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, SamplingParams
 from rft.grader_gateway.builtin.guarded import broke, unresolved
-from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
+from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
 from rft.grader_gateway.templates import Template, Unresolved, parse
 
@@ -43,14 +44,14 @@ class ModelJudge:
         self._judge, self._name, self._model, self._sampling, self._form = judge, name, model, sampling, form
         self._messages = [(message, parse(message.content)) for message in messages]
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The judge's verdict. Never raises but for cancellation."""
         try:
             return await self._grade(trace, item, trace_id)
         except Exception as error:
             return broke(self._name, trace_id, error)
 
-    async def _grade(self, trace: GradedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def _grade(self, trace: FinishedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
         rendered = _render(self._messages, to_sample(trace), to_item(item))
         if isinstance(rendered, Unresolved):
             score = unresolved(self._name, rendered)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import FORMULA_ERROR, SAMPLE_PARSE_ERROR, Grade, PartOutcome, score_problem, total_usage
 from rft.core.graders import MultiGrader
 from rft.grader_gateway.builtin.formula import FormulaError, FormulaTooLarge, parse_formula
 from rft.grader_gateway.builtin.guarded import broke, out_of_bounds
-from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.grader import Grader, close_grader
 
@@ -21,7 +21,7 @@ class Multi:
         self._spec, self._parts = spec, dict(parts)
         self._formula = parse_formula(spec.calculate_output, self._parts)
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The formula's value.
 
         A part whose code could not judge the answer makes the whole grade the contract's, whatever the formula and the
@@ -37,7 +37,7 @@ class Multi:
         spent = total_usage(part.usage for part in parts.values())
         return outcome.model_copy(update={"parts": parts, "usage": spent})
 
-    async def grade_misfit(self, trace: GradedTrace, problem: str, *, item: JsonObject, trace_id: str) -> Grade:
+    async def grade_misfit(self, trace: FinishedTrace, problem: str, *, item: JsonObject, trace_id: str) -> Grade:
         """The grade of an answer that does not fit `response_format`: endpoints are called, and none is heeded."""
         endpoints = {name: part for name, part in self._parts.items() if isinstance(part, HttpGraderGateway)}
         called = await asyncio.gather(

@@ -7,13 +7,14 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import RUNTIME_ERROR, Grade
 from rft.core.graders import PythonGrader
 from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, no_score
 from rft.grader_gateway.builtin.sandbox.pool import SandboxPool, Ticket
 from rft.grader_gateway.builtin.sandbox.process import SandboxSetup
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
-from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
+from rft.grader_gateway.contract import to_item, to_sample
 
 MAX_TIMEOUT_S = 120.0
 MEMORY_BYTES = 2 * 1024**3
@@ -41,7 +42,7 @@ class PythonCode:
             share=share or SlotShare(owner=""),
         )
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """What the code returned. Where it returned nothing that is a number, the grade is the contract's.
 
         A failure is what this machine did, a source that cannot be compiled, and a number that is no score.

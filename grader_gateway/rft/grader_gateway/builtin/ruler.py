@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, RulerGrader
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.builtin.trajectories import told
-from rft.grader_gateway.contract import GradedTrace
 from rft.grader_gateway.judge import Judge, Question, Unreadable, Verdict, as_number, objects_in, show
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Ruler:
         self._judge = Judge(client, judge, api_key=api_key, name=spec.name, job_id=job_id)
 
     async def rank(
-        self, traces: Sequence[GradedTrace], *, item: JsonObject, trace_ids: Sequence[str]
+        self, traces: Sequence[FinishedTrace], *, item: JsonObject, trace_ids: Sequence[str]
     ) -> list[Grade] | Failure:
         """One grade per trace, in order, or why the whole group has none. Raises only on cancellation."""
         if not traces:
@@ -86,7 +86,7 @@ class Ruler:
             usage={self._spec.model: verdict.usage if place == 0 else TokenUsage()},
         )
 
-    def _question(self, traces: Sequence[GradedTrace]) -> Question[list[float]]:
+    def _question(self, traces: Sequence[FinishedTrace]) -> Question[list[float]]:
         ids = [str(number) for number in range(1, len(traces) + 1)]
         instruction = _INSTRUCTION.format(rubric=self._spec.rubric or DEFAULT_RUBRIC, ids=", ".join(ids))
         return Question(

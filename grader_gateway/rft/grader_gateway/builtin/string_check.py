@@ -4,10 +4,11 @@ from typing import Literal, assert_never
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import StringCheckGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
-from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
+from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
 
 Operation = Literal["eq", "ne", "like", "ilike"]
@@ -35,7 +36,7 @@ class StringCheck:
         self._spec = spec
         self._templates = (parse(spec.input), parse(spec.reference))
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """1 where the comparison holds, else 0."""
 
         async def compare() -> Score | Failure:

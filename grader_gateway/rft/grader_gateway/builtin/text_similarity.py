@@ -4,11 +4,12 @@ import asyncio
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import TextSimilarityGrader
 from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
-from rft.grader_gateway.contract import GradedTrace, to_item, to_sample
+from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
 
 
@@ -21,7 +22,7 @@ class TextSimilarity:
         if reason := UNSUPPORTED_METRICS.get(spec.evaluation_metric):
             raise ValueError(f"{spec.evaluation_metric}: {reason}")
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The similarity of input and reference."""
 
         async def compare() -> Score | Failure:

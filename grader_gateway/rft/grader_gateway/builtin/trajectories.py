@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from xml.sax.saxutils import escape
 
+from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import Message, Role
-from rft.grader_gateway.contract import GradedTrace
 
 MAX_CHARS = 200_000
 """What a judge is given to read at most, where shortening can bring it there."""
@@ -13,7 +13,7 @@ _TOOL_OUTPUT_CHARS = (20_000, 2_000, 400)
 _ANY_TEXT_CHARS = (4_000, 800, 200)
 
 
-def told(traces: Sequence[GradedTrace], ids: Sequence[str], *, max_chars: int = MAX_CHARS) -> str:
+def told(traces: Sequence[FinishedTrace], ids: Sequence[str], *, max_chars: int = MAX_CHARS) -> str:
     """All attempts in one text. Tool outputs are shortened first, then every message."""
     text = _tell(traces, ids, tool_chars=None, any_chars=None)
     for limit in _TOOL_OUTPUT_CHARS:
@@ -27,14 +27,14 @@ def told(traces: Sequence[GradedTrace], ids: Sequence[str], *, max_chars: int = 
     return text
 
 
-def shared_prefix(traces: Sequence[GradedTrace]) -> int:
+def shared_prefix(traces: Sequence[FinishedTrace]) -> int:
     """How many messages all attempts begin with; never a whole attempt, so that each has something of its own."""
     shortest = min(len(trace.messages) for trace in traces)
     columns = (tuple(trace.messages[place] for trace in traces) for place in range(max(0, shortest - 1)))
     return sum(1 for _ in takewhile(lambda column: all(message == column[0] for message in column), columns))
 
 
-def _tell(traces: Sequence[GradedTrace], ids: Sequence[str], *, tool_chars: int | None, any_chars: int | None) -> str:
+def _tell(traces: Sequence[FinishedTrace], ids: Sequence[str], *, tool_chars: int | None, any_chars: int | None) -> str:
     shared = shared_prefix(traces)
     parts = ["<task>", *_lines(traces[0].messages[:shared], tool_chars, any_chars), "</task>"] if shared else []
     for known, trace in zip(ids, traces, strict=True):

@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure, FailureCode
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, LeafGrader, MultiGrader, PythonGrader, RulerGrader
 from rft.core.messages import CallMistake, Message, Role, ToolCall, ToolResult, ToolSchema
@@ -20,11 +20,9 @@ from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.signing import Signer
-from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.build import open_any_grader
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
-from rft.grader_gateway.contract import GradedTrace
-from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import ApiError, BadRequest
 from rft.platform.dry_runs.objects import (
@@ -58,17 +56,6 @@ MAX_TOTAL_S = 120.0
 """All attempts of one call of a dry run: somebody waits for the reply."""
 _PARAM = "grader"
 _DRY_RUN = "dry-run"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTrace:
-    """A finished conversation that was not held just now."""
-
-    messages: tuple[Message, ...]
-    prompt_messages: int
-    finish_reason: str
-    model: str
-    tools: tuple[ToolSchema, ...] = ()
 
 
 async def run_grader(services: Services, wanted: GraderRun, *, key_id: str) -> GraderRunObject:
@@ -172,7 +159,7 @@ async def open_client(
 
 async def grade_once(
     spec: GraderSpec,
-    trace: GradedTrace,
+    trace: FinishedTrace,
     *,
     item: JsonObject,
     trace_id: str,
@@ -186,28 +173,20 @@ async def grade_once(
 
     Code has a dry run's time, and one caller's code at most half of what this process runs at once.
     """
-    judge = to_judge(settings)
-    if isinstance(spec, RulerGrader):
-        ruler = open_group_grader(
-            spec, client=client, secrets=secrets, judge=judge, job_id=_DRY_RUN, response_format=response_format
-        )
-        ranked = await ruler.rank([trace], item=item, trace_ids=[trace_id])
-        return ranked if isinstance(ranked, Failure) else ranked[0]
-    spec = _in_dry_run_time(spec, settings.dry_run_grade_s)
-    share = SlotShare(key_id, most=AT_ONCE // 2)
-    grader = open_grader(
-        spec,
+    grader = open_any_grader(
+        _in_dry_run_time(spec, settings.dry_run_grade_s),
         client=client,
         secrets=secrets,
-        judge=judge,
+        judge=to_judge(settings),
         job_id=_DRY_RUN,
         response_format=response_format,
-        share=share,
+        share=SlotShare(key_id, most=AT_ONCE // 2),
     )
     try:
-        return await grader.grade(trace, item=item, trace_id=trace_id)
+        [outcome] = await grader.grade_group([trace], item=item, trace_ids=[trace_id])
+        return outcome
     finally:
-        await close_grader(grader)
+        await grader.aclose()
 
 
 def _in_dry_run_time(spec: GraderSpec, most_s: float) -> GraderSpec:
@@ -227,13 +206,13 @@ def _leaf_in_dry_run_time(spec: LeafGrader, most_s: float) -> LeafGrader:
     return spec.model_copy(update={"timeout_s": min(spec.timeout_s, most_s)}) if is_code else spec
 
 
-def trace_of(answer: str, item: JsonObject) -> StoredTrace:
+def trace_of(answer: str, item: JsonObject) -> FinishedTrace:
     """A conversation that ends in the answer; what comes before is the row's, where the item is a whole row."""
     row = parse_row(json.dumps(item), line_number=1, index=0)
     prompt = row.messages if isinstance(row, DatasetRow) else ()
     messages = (*prompt, Message(role=Role.ASSISTANT, content=answer))
     tools = row.tools if isinstance(row, DatasetRow) else ()
-    return StoredTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN, tools=tools)
+    return FinishedTrace(messages, prompt_messages=len(prompt), finish_reason="stop", model=_DRY_RUN, tools=tools)
 
 
 def _invented_name() -> str:

@@ -10,17 +10,17 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.errors import RftError
 from rft.core.events import RolloutDone
 from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
-from rft.core.graders import GraderSpec, RulerGrader
-from rft.core.rollout import Split, StopReason
+from rft.core.graders import GraderSpec
+from rft.core.rollout import Split
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
-from rft.grader_gateway.build import open_grader, open_group_grader
+from rft.grader_gateway.build import OpenGrader, open_any_grader
 from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
-from rft.grader_gateway.grader import close_grader
 from rft.platform.api.dependencies import Services
-from rft.platform.dry_runs.service import StoredTrace, open_client
+from rft.platform.dry_runs.service import open_client
 from rft.platform.files.repository import FileRepository
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import described_tools, ordered_format
@@ -31,6 +31,7 @@ from rft.platform.orders.grader_specification import to_judge
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
 from rft.platform.store.file_store import BytesMissing, read_lines
+from rft.rollouts.group import with_tools
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 64
@@ -38,10 +39,8 @@ _BATCH = 64
 LEASE_TTL_S = 60.0
 """A regrade whose process is not heard of for so long was interrupted."""
 _HEARTBEAT_S = 10.0
-_CUT_OFF = frozenset({StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL})
 
 Items = dict[tuple[Split, int], DatasetRow]
-GradeGroup = Callable[[Sequence[RolloutDone], DatasetRow], Awaitable[Sequence[Grade | Failure]]]
 
 
 class CannotRegrade(RftError):
@@ -98,14 +97,15 @@ async def _regrade(services: Services, work: Work) -> RegradeReport:
         raise CannotRegrade("no_rollouts", "This job has no finished rollouts that match.")
     items = await _items(services, work.job, stored)
     compared: list[list[Regraded]] = []
-    async with (
-        open_client(services, work.secrets, idempotency_scope=work.lease.id) as (client, secrets),
-        _Grading(services, work, client, secrets) as grading,
-    ):
-        for batch in _batches(stored):
-            compared += await _grade_batch(services, work, batch, items, grading.grade_group)
-            done = sum(map(len, compared))
-            await _write(services, lambda rows, done=done: rows.progress(work.lease, done))
+    async with open_client(services, work.secrets, idempotency_scope=work.lease.id) as (client, secrets):
+        grader = _open_grader(services, work, client, secrets)
+        try:
+            for batch in _batches(stored):
+                compared += await _grade_batch(services, work, batch, items, grader)
+                done = sum(map(len, compared))
+                await _write(services, lambda rows, done=done: rows.progress(work.lease, done))
+        finally:
+            await grader.aclose()
     return compare(compared)
 
 
@@ -122,7 +122,7 @@ def _batches(stored: Sequence[StoredRollout]) -> Iterator[list[list[StoredRollou
 
 
 async def _grade_batch(
-    services: Services, work: Work, batch: list[list[StoredRollout]], items: Items, grade_group: GradeGroup
+    services: Services, work: Work, batch: list[list[StoredRollout]], items: Items, grader: OpenGrader
 ) -> list[list[Regraded]]:
     trace_ids = [rollout.trace_id for group in batch for rollout in group]
     async with services.database.transaction() as connection:
@@ -134,7 +134,9 @@ async def _grade_batch(
         if not present:
             return []
         row = items[present[0].split, present[0].row_index]
-        outcomes = await grade_group([records[rollout.trace_id] for rollout in present], row)
+        trace_ids = [rollout.trace_id for rollout in present]
+        traces = [_trace(records[trace_id], row, model=work.job.model) for trace_id in trace_ids]
+        outcomes = await grader.grade_group(traces, item=row.item, trace_ids=trace_ids)
         return [_regraded(rollout, outcome) for rollout, outcome in zip(present, outcomes, strict=True)]
 
     return [group for group in await asyncio.gather(*map(one, batch)) if group]
@@ -153,70 +155,32 @@ def _regraded(rollout: StoredRollout, outcome: Grade | Failure) -> Regraded:
     )
 
 
-class _Grading:
-    """The open grader of one regrade, whatever its kind."""
+def _open_grader(services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> OpenGrader:
+    job_id = work.lease.id
+    return open_any_grader(
+        work.spec,
+        client=client,
+        secrets=secrets,
+        judge=to_judge(services.settings),
+        job_id=job_id,
+        response_format=ordered_format(work.job),
+        share=SlotShare(job_id, most=AT_ONCE // 2),  # somebody may wait for a dry run
+    )
 
-    def __init__(self, services: Services, work: Work, client: EndpointClient, secrets: RunSecrets) -> None:
-        judge, spec, job_id = to_judge(services.settings), work.spec, work.lease.id
-        self._model, self._described = work.job.model, described_tools(work.job, services.settings)
-        wanted = ordered_format(work.job)
-        self._ruler = self._grader = None
-        if isinstance(spec, RulerGrader):
-            self._ruler = open_group_grader(
-                spec, client=client, secrets=secrets, judge=judge, job_id=job_id, response_format=wanted
-            )
-        else:
-            self._grader = open_grader(
-                spec,
-                client=client,
-                secrets=secrets,
-                judge=judge,
-                job_id=job_id,
-                response_format=wanted,
-                share=SlotShare(job_id, most=AT_ONCE // 2),  # somebody may wait for a dry run
-            )
 
-    async def __aenter__(self) -> "_Grading":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._grader is not None:
-            await close_grader(self._grader)
-
-    async def grade_group(self, records: Sequence[RolloutDone], row: DatasetRow) -> Sequence[Grade | Failure]:
-        """One outcome per rollout, in order."""
-        traces = [self._trace(record, row) for record in records]
-        trace_ids = [record.trace_id for record in records]
-        if self._ruler is not None:
-            ranked = await self._ruler.rank(traces, item=row.item, trace_ids=trace_ids)
-            return ranked.shared_by(len(records)) if isinstance(ranked, Failure) else ranked
-        grader = self._grader
-        assert grader is not None, "one of both is open"
-        return await asyncio.gather(
-            *(
-                grader.grade(trace, item=row.item, trace_id=trace_id)
-                for trace, trace_id in zip(traces, trace_ids, strict=True)
-            )
-        )
-
-    def _trace(self, record: RolloutDone, row: DatasetRow) -> StoredTrace:
-        return StoredTrace(
-            messages=record.messages,
-            prompt_messages=len(row.messages),
-            finish_reason="length" if record.stop_reason in _CUT_OFF else "stop",
-            model=self._model,
-            tools=self._described if row.item.get("tools") is None else row.tools,
-        )
+def _trace(record: RolloutDone, row: DatasetRow, *, model: str) -> FinishedTrace:
+    return FinishedTrace.of(row, record.messages, record.stop_reason, model=model)
 
 
 async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout]) -> Items:
-    """The rows that the rollouts were attempts at."""
+    """The rows that the rollouts were attempts at, with the tools that the model was told of."""
     items: Items = {}
+    described = described_tools(job, services.settings)
     for split, file_id in ((Split.TRAIN, job.training_file), (Split.VALID, job.validation_file)):
         wanted = {rollout.row_index for rollout in stored if rollout.split is split}
         if wanted:
             found = {index: row async for index, row in _rows(services, split, file_id, wanted)}
-            items |= {(split, index): row for index, row in found.items()}
+            items |= {(split, index): with_tools(row, described) for index, row in found.items()}
             if len(found) < len(wanted):
                 raise _file_gone(split, "holds fewer rows than the job was trained on")
     return items

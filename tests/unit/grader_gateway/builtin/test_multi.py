@@ -7,11 +7,11 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, PartOutcome, TokenUsage
 from rft.core.graders import MultiGrader, StringCheckGrader
 from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
-from rft.grader_gateway.contract import GradedTrace
 from rft.rollouts.failure_actions import FailureAction, action_for
 from tests.shared.finished import finished
 
@@ -22,7 +22,7 @@ class Part:
     def __init__(self, verdict: Grade | Failure, all_asked: asyncio.Barrier | None = None) -> None:
         self.verdict, self.all_asked, self.is_closed = verdict, all_asked, False
 
-    async def grade(self, trace: GradedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
+    async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         if self.all_asked is not None:
             await self.all_asked.wait()
         return self.verdict

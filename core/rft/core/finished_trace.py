@@ -1,0 +1,39 @@
+"""A finished conversation as every grader sees it: in a trainer, behind a gateway service, graded again or tried."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rft.core.dataset import DatasetRow
+from rft.core.messages import Message, ToolSchema
+from rft.core.rollout import StopReason
+
+_CUT_OFF = (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTrace:
+    """What a grader may judge."""
+
+    messages: tuple[Message, ...]
+    """The whole conversation: the row's messages, then the rollout's turns and tool outputs."""
+    prompt_messages: int
+    """How many of them are the row's own."""
+    finish_reason: str
+    """`stop` or `length`."""
+    model: str
+    """Name of the model that answered."""
+    tools: tuple[ToolSchema, ...] = ()
+    """What it was told of its tools."""
+
+    @classmethod
+    def of(
+        cls, row: DatasetRow, messages: Sequence[Message], stop_reason: StopReason | None, *, model: str
+    ) -> "FinishedTrace":
+        """Of a rollout of this row, which carries the tools that the model was told of."""
+        return cls(
+            messages=tuple(messages),
+            prompt_messages=len(row.messages),
+            finish_reason="length" if stop_reason in _CUT_OFF else "stop",
+            model=model,
+            tools=row.tools,
+        )
