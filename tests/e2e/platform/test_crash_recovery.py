@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from rft.core import run_layout
+from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform, until
 
@@ -65,7 +65,7 @@ def ended(client: OpenAI, platform: RunningPlatform, job_id: str) -> Ended:
 
 
 def adapter(run_dir: Path, step: int) -> bytes:
-    return (run_dir / run_layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()
+    return (run_dir / layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
     kill: Callable[[RunningPlatform, str], None],
 ) -> None:
     job_id = start(client, server).id
-    events = platform.home / "runs" / job_id / run_layout.EVENTS
+    events = platform.home / "runs" / job_id / layout.EVENTS
     until(lambda: completed_steps(events) >= KILL_AFTER_STEP, "the second step")
     server.delay_s = 1.0  # From here on nothing is quick: the kill strikes in the middle of the next step.
     until(lambda: is_in_the_middle_of_a_step(events), "rollouts of the next step")

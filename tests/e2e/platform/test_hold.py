@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from rft.core import run_layout
+from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform, until
 
@@ -24,7 +24,7 @@ def test_a_job_is_held_while_its_endpoint_is_down_and_loses_nothing(
     job = launch(
         client, server, train=rows(4), hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5}
     )
-    events = platform.home / "runs" / job.id / run_layout.EVENTS
+    events = platform.home / "runs" / job.id / layout.EVENTS
     until(lambda: events.exists() and events.read_bytes().count(b'"type":"step_done"') > 1, "the first step")
     server.is_down = True
     held: Any = wait_for(client, job.id, ("paused",))
@@ -65,7 +65,7 @@ def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     assert f"{server.url}/tol answered 404 Not Found" in held.hold["reason"]
     assert [step["step"] for step in steps_of(client, job.id)] == [0]
     change(client, job.id, {"server_url": f"{server.url}/tool"})
-    events = platform.home / "runs" / job.id / run_layout.EVENTS
+    events = platform.home / "runs" / job.id / layout.EVENTS
     until(lambda: events.read_bytes().count(b'"type":"step_done"') > 1, "the first step")
     server.tool_key = "new"
     held = wait_for(client, job.id, ("paused",))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from rft.core import run_layout
+from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform, until
 
@@ -22,7 +22,7 @@ def start(client: OpenAI, server: CustomerServer) -> Any:
 
 def adapter(platform: RunningPlatform, job: Any) -> bytes:
     run_dir = platform.home / "runs" / job.id
-    return (run_dir / run_layout.checkpoint_dir(STEPS) / "adapter_model.safetensors").read_bytes()
+    return (run_dir / layout.checkpoint_dir(STEPS) / "adapter_model.safetensors").read_bytes()
 
 
 def completed_steps(events: Path) -> int:
@@ -45,7 +45,7 @@ def test_a_paused_job_frees_the_machine_and_ends_bit_equal_once_resumed(
 ) -> None:
     jobs = client.fine_tuning.jobs
     job = start(client, server)
-    events = platform.home / "runs" / job.id / run_layout.EVENTS
+    events = platform.home / "runs" / job.id / layout.EVENTS
     until(lambda: completed_steps(events) >= 2, "the second step")
     server.delay_s = 0.5  # From here on nothing is quick: the pause comes in the middle of a step.
     assert jobs.pause(job.id).status in ("running", "paused")
@@ -56,7 +56,7 @@ def test_a_paused_job_frees_the_machine_and_ends_bit_equal_once_resumed(
     assert checkpoint.step_number == paused.current_step
     assert client.models.retrieve(checkpoint.fine_tuned_model_checkpoint).id == checkpoint.fine_tuned_model_checkpoint
     assert (
-        platform.home / "runs" / job.id / run_layout.checkpoint_dir(checkpoint.step_number) / "adapter_config.json"
+        platform.home / "runs" / job.id / layout.checkpoint_dir(checkpoint.step_number) / "adapter_config.json"
     ).exists()
     assert jobs.pause(job.id).status == "paused"
     server.delay_s = 0.0

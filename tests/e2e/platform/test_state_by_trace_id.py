@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from rft.core import run_layout
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
+from rft.run_directory import layout
 from rft.testing.samplers_oracle import PLANS, OraclePlanLine
 from rft.testing.stateful import TOOLS, BoxOffice, order_of_seat, perfect_plan
 from rft.tool_gateway import app as tool_gateway
@@ -124,7 +124,7 @@ class Scene:
 
     @property
     def events(self) -> Path:
-        return self.platform.home / "runs" / self.job_id / run_layout.EVENTS
+        return self.platform.home / "runs" / self.job_id / layout.EVENTS
 
     def at_some_moment(self) -> None:
         heard = self.server.office.calls

@@ -16,10 +16,10 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from rft.core import run_layout
 from rft.core.events import EventLine
 from rft.core.graders import EndpointGrader
 from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer
+from rft.run_directory import layout
 from tests.e2e.trainer.trainer_process import ForkedProcess, TrainerProcess, start_process
 
 Score = Callable[[str], Any]
@@ -205,10 +205,10 @@ def write_run(
         engine=engine,
         torch_threads=1,
     ).model_copy(update=changes)  # fmt: skip
-    (run_dir / run_layout.SPEC).write_text(spec.model_dump_json())
-    (run_dir / run_layout.TRAIN_ROWS).write_text("\n".join(row(i) for i in range(5)))
+    (run_dir / layout.SPEC).write_text(spec.model_dump_json())
+    (run_dir / layout.TRAIN_ROWS).write_text("\n".join(row(i) for i in range(5)))
     if valid_rows:
-        (run_dir / run_layout.VALID_ROWS).write_text("\n".join(row(100 + i) for i in range(valid_rows)))
+        (run_dir / layout.VALID_ROWS).write_text("\n".join(row(100 + i) for i in range(valid_rows)))
     return run_dir
 
 
@@ -235,7 +235,7 @@ class Trainer:
     def wait_for_events(self, count: int, timeout_s: float = 400) -> None:
         """Until the log has that many whole lines, or the process is gone."""
         deadline = time.monotonic() + timeout_s
-        path = self.run_dir / run_layout.EVENTS
+        path = self.run_dir / layout.EVENTS
         while self.process.poll() is None and time.monotonic() < deadline:
             if path.exists() and path.read_bytes().count(b"\n") >= count:
                 return
@@ -244,9 +244,9 @@ class Trainer:
     def wait_for(self, kind: str, timeout_s: float = 400) -> None:
         """Until the log has an event of that kind. Raises AssertionError when the process goes first."""
         deadline = time.monotonic() + timeout_s
-        path = self.run_dir / run_layout.EVENTS
+        path = self.run_dir / layout.EVENTS
         while not (path.exists() and f'"type":"{kind}"'.encode() in path.read_bytes()):
-            assert self.process.poll() is None, (self.run_dir / run_layout.LOG).read_text()[-2000:]
+            assert self.process.poll() is None, (self.run_dir / layout.LOG).read_text()[-2000:]
             assert time.monotonic() < deadline, f"no {kind} in time"
             time.sleep(0.02)
 
@@ -255,9 +255,9 @@ class Trainer:
 
 
 def events(run_dir: Path) -> list[EventLine]:
-    lines = (run_dir / run_layout.EVENTS).read_bytes().splitlines()
+    lines = (run_dir / layout.EVENTS).read_bytes().splitlines()
     return [EventLine.model_validate_json(line) for line in lines]
 
 
 def adapter_bytes(run_dir: Path, step: int) -> bytes:
-    return (run_dir / run_layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()
+    return (run_dir / layout.checkpoint_dir(step) / "adapter_model.safetensors").read_bytes()

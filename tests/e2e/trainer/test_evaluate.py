@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rft.core import run_layout
 from rft.core.errors import RftError
 from rft.core.spec import RunSecrets
+from rft.run_directory import layout
 from rft.trainer.evaluate import Wanted, evaluate
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, row, write_run
@@ -23,7 +23,7 @@ def test_a_checkpoint_is_evaluated_again_under_trace_ids_of_its_own(
 ) -> None:
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1)
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
-    log = (run_dir / run_layout.EVENTS).read_bytes()
+    log = (run_dir / layout.EVENTS).read_bytes()
     calls = len(customer.received)
     (done,) = evaluate(run_dir, RunSecrets(), Wanted(steps=(1,)))
     assert (done.step, done.temperature, done.samples) == (1, 0.0, 1)
@@ -31,7 +31,7 @@ def test_a_checkpoint_is_evaluated_again_under_trace_ids_of_its_own(
     assert len(customer.received) > calls, "tools and grader were asked again"
     in_training = {received.trace_id for received in customer.received[:calls]}
     assert not in_training & {received.trace_id for received in customer.received[calls:]}
-    assert (run_dir / run_layout.EVENTS).read_bytes() == log
+    assert (run_dir / layout.EVENTS).read_bytes() == log
 
 
 @pytest.mark.slow

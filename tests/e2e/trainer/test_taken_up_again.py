@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rft.core import run_layout
 from rft.core.spec import ToolServer
+from rft.run_directory import layout
 from tests.e2e.trainer.harness import Customer, Trainer, write_run
 
 pytestmark = pytest.mark.timeout(900)
@@ -24,7 +24,7 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
     first.signal(signal.SIGKILL)
     customer.hear_the_last_of(first)
     made_by_first = len(customer.received)
-    left = (run_dir / run_layout.OPEN_ROLLOUTS).read_text()
+    left = (run_dir / layout.OPEN_ROLLOUTS).read_text()
     assert Trainer.start(run_dir).wait() == 0
     hosted = [(one.body["trace_id"], one.body["type"]) for one in customer.received if one.path == "/host"]
     open_now: Counter[str] = Counter()
@@ -45,4 +45,4 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
     again = [one.headers["idempotency-key"] for one in second if one.trace_id not in known]
     assert again
     assert {one.headers["idempotency-key"] for one in customer.received[:made_by_first]}.isdisjoint(again)
-    assert (run_dir / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
+    assert (run_dir / layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"

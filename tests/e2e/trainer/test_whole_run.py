@@ -11,11 +11,11 @@ import pytest
 import torch
 from peft import PeftModel
 
-from rft.core import run_layout
 from rft.core.events import Notice, RolloutDone, RunEnded, RunStarted, StepDone
 from rft.core.failure import Failure, FailureCode
 from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.run_directory import layout
 from rft.trainer.policy import load_base_model
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
@@ -57,7 +57,7 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     best = told[-1].best_step
     assert best in (0, 2, 3)
     assert steps[-1].checkpoint.kept_steps[0] == best
-    on_disk = {path.name for path in (run_dir / run_layout.CHECKPOINTS).iterdir()}
+    on_disk = {path.name for path in (run_dir / layout.CHECKPOINTS).iterdir()}
     assert on_disk == {f"checkpoint-{step}" for step in steps[-1].checkpoint.kept_steps}
     model = PeftModel.from_pretrained(load_base_model(str(base_model)), str(run_dir / steps[-1].checkpoint.path))
     assert torch.isfinite(model(input_ids=torch.tensor([[5, 6, 7]])).logits).all()
@@ -114,7 +114,7 @@ def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_oth
 
 
 def events_without_torn_end(run_dir: Path) -> list[bytes]:
-    path = run_dir / run_layout.EVENTS
+    path = run_dir / layout.EVENTS
     return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
@@ -177,9 +177,9 @@ def test_equal_rewards_everywhere_are_told_as_no_signal_and_change_no_weight(
 @pytest.mark.parametrize(
     ("file", "content", "code"),
     [
-        (run_layout.SPEC, "{}", "invalid_spec"),
-        (run_layout.TRAIN_ROWS, '{"messages": []}', "invalid_file"),
-        (run_layout.TRAIN_ROWS, "", "invalid_file"),
+        (layout.SPEC, "{}", "invalid_spec"),
+        (layout.TRAIN_ROWS, '{"messages": []}', "invalid_file"),
+        (layout.TRAIN_ROWS, "", "invalid_file"),
     ],
 )
 def test_bad_input_fails_with_words_for_the_customer(

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from rft.core import run_layout
 from rft.core.egress_settings import EgressSettings
 from rft.core.events import HoldBegan, RolloutDone, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode
@@ -22,6 +21,7 @@ from rft.core.messages import Role
 from rft.core.spec import HoldRule, RunSecrets, RunSpec, ToolServer
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
+from rft.run_directory import layout
 from rft.tool_gateway import app as tool_gateway
 from tests.e2e.trainer.harness import Customer, Trainer, events, letter_share, write_run
 from tests.shared.running_service import RunningService
@@ -56,8 +56,8 @@ def new_run(folder: Path, base_model: Path, url: str, gateways: dict[str, str]) 
 
 
 def rewrite(run_dir: Path, changes: dict[str, Any]) -> None:
-    spec = RunSpec.model_validate_json((run_dir / run_layout.SPEC).read_text()).model_copy(update=changes)
-    (run_dir / run_layout.SPEC).write_text(spec.model_dump_json())
+    spec = RunSpec.model_validate_json((run_dir / layout.SPEC).read_text()).model_copy(update=changes)
+    (run_dir / layout.SPEC).write_text(spec.model_dump_json())
 
 
 def tool_at(url: str) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def stop(trainer: Trainer) -> None:
 def wait_for_step(trainer: Trainer, step: int, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     trainer.wait_for("step_done", timeout_s)
-    while f'"type":"step_done","step":{step},' not in (trainer.run_dir / run_layout.EVENTS).read_text():
-        assert trainer.process.poll() is None, (trainer.run_dir / run_layout.LOG).read_text()[-2000:]
+    while f'"type":"step_done","step":{step},' not in (trainer.run_dir / layout.EVENTS).read_text():
+        assert trainer.process.poll() is None, (trainer.run_dir / layout.LOG).read_text()[-2000:]
         assert time.monotonic() < deadline, f"step {step} is not done in time"
         time.sleep(0.005)
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from rft.core import run_layout
 from rft.core.spec import RunSecrets
+from rft.run_directory import layout
 
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(["tests.e2e.trainer.imported_trainer"])
@@ -68,7 +68,7 @@ def _train(run_dir: Path, secrets: str) -> None:
     """In the fork: `python -m rft.trainer RUN_DIR`, secrets on its standard input, what it says in the log."""
     from rft.trainer.__main__ import main
 
-    with (run_dir / run_layout.LOG).open("ab") as log:
+    with (run_dir / layout.LOG).open("ab") as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
     sys.stdin = io.StringIO(secrets)
@@ -77,7 +77,7 @@ def _train(run_dir: Path, secrets: str) -> None:
 
 def start_process(run_dir: Path, secrets: RunSecrets | None) -> TrainerProcess:
     """As the platform starts it."""
-    with (run_dir / run_layout.LOG).open("ab") as log:
+    with (run_dir / layout.LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "rft.trainer", str(run_dir)], stdin=subprocess.PIPE, stdout=log, stderr=log,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import IO
 
-from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.events import EventLine, RunEnded, RunStarted, TrainEvent
 from rft.core.spec import RunSecrets, RunSpec
+from rft.run_directory import layout
 from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
 from tests.shared.train_events import (
     ENDPOINT_DOWN,
@@ -69,15 +69,15 @@ class Log:
 
 def main(control: Path, folder: Path) -> None:
     """Run the plan."""
-    lock = (folder / run_layout.LOCK).open("ab")
+    lock = (folder / layout.LOCK).open("ab")
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     plan = Plan.model_validate_json((control / "plan.json").read_text())
-    spec = RunSpec.model_validate_json((folder / run_layout.SPEC).read_text())
+    spec = RunSpec.model_validate_json((folder / layout.SPEC).read_text())
     (control / "secrets.json").write_text(RunSecrets.model_validate_json(sys.stdin.read()).model_dump_json())
     with (control / "launches").open("a") as launches:
         launches.write(f"{os.getpid()}\n")
     launch = len((control / "launches").read_text().split())
-    log = Log(folder / run_layout.EVENTS)
+    log = Log(folder / layout.EVENTS)
 
     def on_sigterm(number: int, frame: object) -> None:
         stop(log)
@@ -85,7 +85,7 @@ def main(control: Path, folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if plan.is_deaf else on_sigterm)
     resumed = last_checkpoint(folder)
     log.append(RunStarted(resumed_from_step=resumed, total_steps=plan.steps, pid=os.getpid()))
-    print(f"launch {launch}, {len((folder / run_layout.TRAIN_ROWS).read_text().splitlines())} rows", flush=True)
+    print(f"launch {launch}, {len((folder / layout.TRAIN_ROWS).read_text().splitlines())} rows", flush=True)
     for step in range(0 if resumed is None else resumed + 1, plan.steps + 1):
         time.sleep(plan.step_s)
         fault = next((f for f in plan.faults if f.launch in (0, launch) and f.step == step), None)
@@ -164,14 +164,14 @@ def stop(log: Log) -> None:
 
 def save_checkpoint(folder: Path, step: int) -> None:
     """An empty adapter."""
-    checkpoint = folder / run_layout.checkpoint_dir(step)
+    checkpoint = folder / layout.checkpoint_dir(step)
     checkpoint.mkdir(parents=True, exist_ok=True)
-    (checkpoint / run_layout.COMPLETE).touch()
+    (checkpoint / layout.COMPLETE).touch()
 
 
 def last_checkpoint(folder: Path) -> int | None:
     """The step to go on from."""
-    marked = (folder / run_layout.CHECKPOINTS).glob(f"checkpoint-*/{run_layout.COMPLETE}")
+    marked = (folder / layout.CHECKPOINTS).glob(f"checkpoint-*/{layout.COMPLETE}")
     return max((int(path.parent.name.removeprefix("checkpoint-")) for path in marked), default=None)
 
 

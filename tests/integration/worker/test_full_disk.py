@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rft.core import run_layout
 from rft.core.events import RunEnded
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from rft.run_directory import layout
 from rft.scratch.disk import EXIT_DISK_FULL, free_bytes
 from rft.scratch.folder import ScratchFolder
 from tests.integration.worker.scripted_trainer import Fault, Plan
@@ -125,7 +125,7 @@ async def test_a_job_that_waits_for_room_can_be_cancelled_and_paused(
 
 def test_the_real_trainer_says_that_the_disk_is_full(tmp_path: Path) -> None:
     with small_disk(tmp_path / "run", megabytes=4) as folder:
-        (folder / run_layout.SPEC).write_text("{}")
+        (folder / layout.SPEC).write_text("{}")
         fill(folder, but_bytes=0)
         command = [sys.executable, "-m", "rft.trainer", str(folder)]
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -133,7 +133,7 @@ def test_the_real_trainer_says_that_the_disk_is_full(tmp_path: Path) -> None:
         assert "the disk that holds the run is full" in ended.stderr
         (folder / "ballast").unlink()
         assert subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 1
-        assert b'"error_code":"invalid_spec"' in (folder / run_layout.EVENTS).read_bytes()
+        assert b'"error_code":"invalid_spec"' in (folder / layout.EVENTS).read_bytes()
 
 
 async def test_what_a_killed_trainer_leaves_in_the_temporary_folder_is_swept(
@@ -184,7 +184,7 @@ def test_a_log_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path: Path) -
     from rft.trainer.events import EventWriter
 
     with small_disk(tmp_path / "disk", megabytes=1) as folder:
-        events = EventWriter(folder / run_layout.EVENTS)
+        events = EventWriter(folder / layout.EVENTS)
         events.append(RunEnded(outcome="stopped", best_step=None))
         ballast = fill(folder, but_bytes=0)
         long = RunEnded(outcome="stopped", best_step=None, error_message="x" * 5_000)
@@ -192,6 +192,6 @@ def test_a_log_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path: Path) -
             events.append(long)
         os.unlink(ballast)
         events.append(long)
-        lines = (folder / run_layout.EVENTS).read_bytes().splitlines()
+        lines = (folder / layout.EVENTS).read_bytes().splitlines()
         assert [line[:8] for line in lines] == [b'{"seq":1', b'{"seq":2']
         events.close()

@@ -10,8 +10,9 @@ from rft.core.events import RunEnded, RunStarted, TrainEvent
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease, LeaseLost
 from rft.platform.worker.ingest import Ingest, Ingested, LogGap
-from rft.platform.worker.log_line import CorruptLog, LogLine, read_line
+from rft.platform.worker.log_line import LogLine, read_line
 from rft.platform.worker.metrics_event import GraderLabel
+from rft.run_directory.event_log import CorruptLog
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import (
     START,

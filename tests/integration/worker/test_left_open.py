@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from rft.core import run_layout
 from rft.core.ids import trace_id
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from rft.run_directory import layout
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault as HttpFault
 from rft.testing.faults import HttpAnswer, ReceivedCall
@@ -56,7 +56,7 @@ def heard(host: LoopbackEndpoint) -> list[dict[str, Any]]:
 
 def leave_open(bench: Workbench, job_id: str) -> None:
     """As a trainer does that was killed after it had told their beginnings."""
-    journal = bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS
+    journal = bench.run_dir(job_id) / layout.OPEN_ROLLOUTS
     journal.write_text("".join(f"+{one}\n" for one in LEFT))
 
 
@@ -65,7 +65,7 @@ def assert_told(bench: Workbench, job_id: str, host: LoopbackEndpoint) -> None:
     assert sorted(heard(host), key=lambda body: LEFT.index(body["trace_id"])) == [
         {**ends, "trace_id": one, "job_id": job_id} for one in LEFT
     ]
-    assert (bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
+    assert (bench.run_dir(job_id) / layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
 
 
 async def test_after_a_cancelled_job_whose_trainer_had_to_be_killed(bench: Workbench, host: LoopbackEndpoint) -> None:
@@ -117,18 +117,18 @@ async def test_a_teller_that_fails_changes_nothing_of_the_ending(
     task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     leave_open(bench, job_id)
-    (bench.run_dir(job_id) / run_layout.SPEC).write_text("no specification")
+    (bench.run_dir(job_id) / layout.SPEC).write_text("no specification")
     await cancel(bench, job_id)
     assert await task == "cancelled"
     assert (await bench.job(job_id))["status"] == "cancelled"
     assert heard(host) == []
     assert "not every end of a rollout was told: their teller exited with status 2" in caplog.text
-    left = (bench.run_dir(job_id) / run_layout.OPEN_ROLLOUTS).read_text()
+    left = (bench.run_dir(job_id) / layout.OPEN_ROLLOUTS).read_text()
     assert all(one in left for one in LEFT)
 
 
 async def test_a_job_without_open_rollouts_starts_nobody(bench: Workbench, host: LoopbackEndpoint) -> None:
     job_id = await job_with_host(bench, host)
     assert await run_job(job_id, bench.context()) == "over"
-    assert "tell_left_open" not in (bench.run_dir(job_id) / run_layout.LOG).read_text()
+    assert "tell_left_open" not in (bench.run_dir(job_id) / layout.LOG).read_text()
     assert heard(host) == []

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rft.core import run_layout
 from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.files.service import delete_file
@@ -24,6 +23,7 @@ from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from rft.run_directory import layout
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import SECRETS, Workbench
 from tests.shared.waiting import until
@@ -103,10 +103,10 @@ async def test_the_trainer_is_handed_spec_and_rows(bench: Workbench) -> None:
     job_id = await bench.queued_job()
     await run_job(job_id, bench.context())
     folder = bench.run_dir(job_id)
-    spec = RunSpec.model_validate_json((folder / run_layout.SPEC).read_text())
+    spec = RunSpec.model_validate_json((folder / layout.SPEC).read_text())
     assert (spec.job_id, spec.hyperparameters.group_size, spec.hyperparameters.steps) == (job_id, 4, 3)
-    assert len((folder / run_layout.TRAIN_ROWS).read_text().splitlines()) == 6
-    assert not (folder / run_layout.VALID_ROWS).exists()
+    assert len((folder / layout.TRAIN_ROWS).read_text().splitlines()) == 6
+    assert not (folder / layout.VALID_ROWS).exists()
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -118,7 +118,7 @@ async def test_secrets_reach_the_trainer_and_nothing_else(bench: Workbench) -> N
         (bench.control / "go-on").touch()
         await task
     assert RunSecrets.model_validate_json((bench.control / "secrets.json").read_text()) == SECRETS
-    assert {"cmdline", "environ", run_layout.SPEC, run_layout.EVENTS, run_layout.TRAIN_ROWS} <= seen.keys()
+    assert {"cmdline", "environ", layout.SPEC, layout.EVENTS, layout.TRAIN_ROWS} <= seen.keys()
     for name, content in seen.items():
         assert b"grader-secret-value" not in content, name
         assert b"tool-secret-value" not in content, name
@@ -128,7 +128,7 @@ async def test_secrets_reach_the_trainer_and_nothing_else(bench: Workbench) -> N
 def everything_readable(pid: int, folder: Path) -> dict[str, bytes]:
     """What anybody who can look at the process or its directory sees, but for what it prints itself."""
     seen = {name: Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != run_layout.LOG]
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != layout.LOG]
     return seen | {path.name: path.read_bytes() for path in files}
 
 
@@ -204,7 +204,7 @@ async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workb
     assert await task == "cancelled"
     assert await counted(bench, job_id) == counts
     assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
-    beyond, _ = EventLog(bench.run_dir(job_id) / run_layout.EVENTS).read(after_seq=cancelled["last_event_seq"], start=0)
+    beyond, _ = EventLog(bench.run_dir(job_id) / layout.EVENTS).read(after_seq=cancelled["last_event_seq"], start=0)
     assert beyond, "it wrote on for a while"
 
 
@@ -333,7 +333,7 @@ async def test_a_log_that_lost_its_tail_is_made_good(bench: Workbench) -> None:
     async with hanging_run(bench, job_id) as task:
         await until(lambda: has_step(bench, job_id, 1), "step 1 to be stored")
         os.kill(bench.launches[-1], signal.SIGSTOP)
-        path = bench.run_dir(job_id) / run_layout.EVENTS
+        path = bench.run_dir(job_id) / layout.EVENTS
         lines = path.read_bytes().splitlines(keepends=True)
         os.truncate(path, len(b"".join(lines[:3])) + 10)
         os.kill(bench.launches[-1], signal.SIGKILL)

@@ -16,10 +16,10 @@ from rft.core.spec import RunSpec
 from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
-from rft.platform.worker.run_directory import redact_specs
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.platform.worker.validate_job import validate_job
+from rft.run_directory.files import redact_specs
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint

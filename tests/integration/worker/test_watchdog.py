@@ -3,10 +3,10 @@
 import asyncio
 import time
 
-from rft.core import run_layout
 from rft.core.events import TrainEvent
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.worker.run_job import run_job
+from rft.run_directory import layout
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import hold_began, hold_ended, numbered, whole_run
@@ -66,7 +66,7 @@ async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(bench
     first, *rest = whole_run(job_id, steps=2)
     plan(bench, SILENT_IN_A_HOLD, [first, hold_began(0), hold_ended(0), *rest])
     task = asyncio.create_task(run_job(job_id, bench.context()))
-    log = bench.run_dir(job_id) / run_layout.EVENTS
+    log = bench.run_dir(job_id) / layout.EVENTS
     await until(log.exists, "the trainer to be held")
     held_at = time.monotonic()
     await until(lambda: time.monotonic() > held_at + 4.0, "more silence than a run that is not held may keep")

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from rft.core import run_layout
 from rft.core.checkpoint import Checkpoint
 from rft.core.events import CheckpointInfo, EventLine, StepDone, Timing
 from rft.rollouts.stats import rollout_stats
+from rft.run_directory import layout
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.events import EventWriter
 from rft.trainer.run_health import RunHealth
@@ -21,12 +21,12 @@ def record(checkpoints: Checkpoints, step: int, valid: float | None) -> StepReco
     (folder / "adapter_model.safetensors").write_text(str(step))
     stats = None if valid is None else rollout_stats([group_of([trace_of([1], ("sampled", [2]))], [valid])])
     kept = checkpoints.kept_with(
-        Checkpoint(step=step, path=run_layout.checkpoint_dir(step), train_reward=0.5, valid_reward=valid)
+        Checkpoint(step=step, path=layout.checkpoint_dir(step), train_reward=0.5, valid_reward=valid)
     )
     done = StepDone(
         step=step, total_steps=9, epoch=0, train=None, valid=stats, optimization=None,
         timing=Timing(sampling_s=0, tools_s=0, grading_s=0, training_s=0, eval_s=0, full_step_s=0),
-        checkpoint=CheckpointInfo(path=run_layout.checkpoint_dir(step), kept_steps=kept),
+        checkpoint=CheckpointInfo(path=layout.checkpoint_dir(step), kept_steps=kept),
     )  # fmt: skip
     return StepRecord(step_done=done, health=RunHealth(without_signal=step))
 
@@ -71,10 +71,10 @@ def test_a_step_whose_event_was_lost_in_a_crash_is_told_once_and_then_gone_on_fr
     for step in range(5):
         checkpoints.complete(record(checkpoints, step, step / 10))
     for told in (1, 1):
-        events = EventWriter(tmp_path / run_layout.EVENTS)
+        events = EventWriter(tmp_path / layout.EVENTS)
         assert take_over(events, Checkpoints(tmp_path)) == 4
         events.close()
-        lines = (tmp_path / run_layout.EVENTS).read_bytes().splitlines()
+        lines = (tmp_path / layout.EVENTS).read_bytes().splitlines()
         assert len(lines) == told
     event = EventLine.model_validate_json(lines[0]).event
     assert isinstance(event, StepDone)
@@ -83,7 +83,7 @@ def test_a_step_whose_event_was_lost_in_a_crash_is_told_once_and_then_gone_on_fr
 
 
 def test_an_empty_directory_is_a_fresh_start(tmp_path: Path) -> None:
-    events = EventWriter(tmp_path / run_layout.EVENTS)
+    events = EventWriter(tmp_path / layout.EVENTS)
     assert take_over(events, Checkpoints(tmp_path)) is None
     events.close()
 

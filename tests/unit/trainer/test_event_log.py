@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.events import CheckpointInfo, EventLine, Notice, StepDone, Timing
-from rft.trainer.events import CorruptLog, EventWriter
+from rft.run_directory.event_log import CorruptLog
+from rft.trainer.events import EventWriter
 
 
 def notice(text: str) -> Notice:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from rft.core import run_layout
 from rft.core.ids import trace_id
+from rft.run_directory import layout
 from rft.trainer.tell_left_open import main
 
 
@@ -40,8 +40,8 @@ def test_secrets_that_cannot_be_read_are_not_quoted(
 
 def test_a_run_without_a_specification_keeps_its_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    journal = tmp_path / run_layout.OPEN_ROLLOUTS
+    journal = tmp_path / layout.OPEN_ROLLOUTS
     journal.write_text(f"+{trace_id(UUID(int=1))}\n")
     assert main([str(tmp_path)]) == 2
-    assert run_layout.SPEC in caplog.text
+    assert layout.SPEC in caplog.text
     assert journal.read_text() == f"+{trace_id(UUID(int=1))}\n"

@@ -21,9 +21,10 @@ def main(arguments: list[str]) -> int:
         return 2
     from pydantic import ValidationError
 
+    from rft.run_directory.lock import RunDirectoryBusy
     from rft.scratch.disk import EXIT_DISK_FULL, is_disk_full
     from rft.trainer.given_secrets import read_secrets
-    from rft.trainer.run import DiskFull, RunDirectoryBusy, run
+    from rft.trainer.run import DiskFull, run
 
     try:
         secrets = read_secrets()

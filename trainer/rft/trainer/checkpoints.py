@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
-from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
 from rft.core.events import RolloutStats, StepDone
+from rft.run_directory import layout
 from rft.scratch.disk import require_room
 from rft.trainer.run_health import RunHealth
 
@@ -36,7 +36,7 @@ def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None)
     """What the core ranks a step's checkpoint by."""
     return Checkpoint(
         step=step,
-        path=run_layout.checkpoint_dir(step),
+        path=layout.checkpoint_dir(step),
         train_reward=train.reward_mean if train else None,
         valid_reward=valid.reward_mean if valid else None,
         graded_share=_graded_share(valid) if valid else 1.0,
@@ -58,7 +58,7 @@ class Checkpoints:
         self._records: dict[int, StepRecord] = {}
         for folder in sorted(self.folder.iterdir()):
             match = _NAME.fullmatch(folder.name)
-            if match and (folder / run_layout.COMPLETE).exists():
+            if match and (folder / layout.COMPLETE).exists():
                 record = StepRecord.model_validate_json((folder / _RECORD).read_bytes())
                 self._records[int(match[1])] = record
             else:  # Left behind by a crash in the middle of a step.
@@ -67,7 +67,7 @@ class Checkpoints:
     @property
     def folder(self) -> Path:
         """Where they all lie."""
-        return self._run_dir / run_layout.CHECKPOINTS
+        return self._run_dir / layout.CHECKPOINTS
 
     @property
     def latest(self) -> StepRecord | None:
@@ -82,7 +82,7 @@ class Checkpoints:
 
     def path_of(self, step: int) -> Path:
         """The directory of a step's checkpoint."""
-        return self._run_dir / run_layout.checkpoint_dir(step)
+        return self._run_dir / layout.checkpoint_dir(step)
 
     def kept_with(self, newest: Checkpoint) -> tuple[int, ...]:
         """Steps that stay once `newest` is complete: the three best, best first, then the newest for resuming."""
@@ -96,7 +96,7 @@ class Checkpoints:
         (folder / _RECORD).write_text(record.model_dump_json())
         for file in folder.iterdir():
             _sync(file)
-        (folder / run_layout.COMPLETE).touch()
+        (folder / layout.COMPLETE).touch()
         _sync(folder)
         _sync(self.folder)
         self._records[record.step_done.step] = record
@@ -107,14 +107,14 @@ class Checkpoints:
             return
         kept = self.latest.step_done.checkpoint.kept_steps
         for step in [step for step in self._records if step not in kept]:
-            (self.path_of(step) / run_layout.COMPLETE).unlink()
+            (self.path_of(step) / layout.COMPLETE).unlink()
             shutil.rmtree(self.path_of(step))
             del self._records[step]
 
 
 def require_room_for_next(folder: Path) -> None:
     """Raises OSError (ENOSPC) where the disk has no room for another checkpoint like the newest in `folder`."""
-    newest = max(folder.glob(f"*/{run_layout.COMPLETE}"), key=lambda marker: marker.stat().st_mtime, default=None)
+    newest = max(folder.glob(f"*/{layout.COMPLETE}"), key=lambda marker: marker.stat().st_mtime, default=None)
     if newest is not None:
         size = sum(file.stat().st_size for file in newest.parent.iterdir())
         require_room(folder, size, "a checkpoint")

@@ -17,7 +17,6 @@ if __name__ == "__main__":
     prepare_imports()
 
 from rft.chat.hermes import HermesChatFormat
-from rft.core import run_layout
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
@@ -31,12 +30,14 @@ from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import CustomerConnections, open_connections, rollout_setup
+from rft.run_directory import layout
+from rft.run_directory.files import read_spec
 from rft.trainer.data import read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.loop_thread import LoopThread
-from rft.trainer.run import read_spec, valid_rows
+from rft.trainer.run import valid_rows
 from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
 
 
@@ -72,7 +73,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
     tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
     spec = spec.model_copy(update={"tools": tools, "grader": grader})
     for step in wanted.steps:
-        if step and not (run_dir / run_layout.checkpoint_dir(step) / run_layout.COMPLETE).exists():
+        if step and not (run_dir / layout.checkpoint_dir(step) / layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
@@ -88,7 +89,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
             done: list[Evaluation] = []
             for step in sorted(set(wanted.steps)):
                 if step:  # An untrained adapter changes nothing, so that step 0 is the base model as it was loaded.
-                    loop_thread.call(engine.publish(step, run_dir / run_layout.checkpoint_dir(step)))
+                    loop_thread.call(engine.publish(step, run_dir / layout.checkpoint_dir(step)))
                 done += loop_thread.call(
                     _at_every_temperature(rows, spec, connections, engine, chat_format, step, wanted)
                 )

@@ -1,22 +1,16 @@
 """The trainer's side of the event log: numbered lines, appended, never changed."""
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rft.core.errors import RftError
 from rft.core.events import EventLine, TrainEvent
+from rft.run_directory.event_log import repair
 
-_SEQ = re.compile(rb'^\{"seq":(\d+),.*\}\n$', re.DOTALL)
 _STEP_DONE = b'"event":{"type":"step_done",'
 _RUN_STARTED = b'"event":{"type":"run_started",'
-
-
-class CorruptLog(RftError):
-    """A complete line in the middle of the log is no event."""
 
 
 class EventWriter:
@@ -31,11 +25,8 @@ class EventWriter:
         """Steps whose `StepDone` is in the log."""
         self.launches = 0
         """Processes that took the run over so far, this one included once it said so."""
-        self._seq = 0
-        path.touch()
-        good_bytes = self._read_through(path)
+        self._seq = repair(path, self._note_step, is_corrupt_end_cut=False)
         self._file = path.open("ab", buffering=0)
-        self._file.truncate(good_bytes)
 
     def append(self, event: TrainEvent) -> None:
         """One more line. It survives the death of this process at once, that of the machine after `sync`."""
@@ -66,21 +57,6 @@ class EventWriter:
         if not self._file.closed:
             self.sync()
             self._file.close()
-
-    def _read_through(self, path: Path) -> int:
-        """Learn numbers and steps; the length of the log without its torn end."""
-        good_bytes = 0
-        with path.open("rb") as log:
-            for line in log:
-                match = _SEQ.match(line)
-                if match is None and not line.endswith(b"\n"):
-                    break
-                if match is None or int(match[1]) != self._seq + 1:
-                    raise CorruptLog(f"line {self._seq + 1} of the event log is not event {self._seq + 1}")
-                self._seq += 1
-                good_bytes += len(line)
-                self._note_step(line)
-        return good_bytes
 
     def _note_step(self, line: bytes) -> None:
         if _RUN_STARTED in line[:200]:

@@ -3,25 +3,22 @@
 Imports nothing that takes long, so that a run is known to have begun, and can be stopped, within a second.
 """
 
-import fcntl
 import logging
 import os
 import signal
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from rft.chat.hermes import ChatTemplateError
-from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
 from rft.core.events import RunEnded, RunStarted
 from rft.core.secret_urls import put_secret_urls
-from rft.core.spec import RunSecrets, RunSpec
+from rft.core.spec import RunSecrets
 from rft.rollouts.group import with_job_tools
+from rft.run_directory import layout
+from rft.run_directory.files import read_spec
+from rft.run_directory.lock import locked
 from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows
@@ -31,11 +28,7 @@ from rft.trainer.run_context import RunContext
 from rft.trainer.steps import take_over
 
 log = logging.getLogger(__name__)
-_LOCK_PATIENCE_S = 20.0
-
-
-class RunDirectoryBusy(RftError):
-    """Another trainer holds the run directory."""
+LOCK_PATIENCE_S = 20.0
 
 
 class DiskFull(RftError):
@@ -48,8 +41,8 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
     Raises DiskFull and OSError where the disk has no room: the run goes on from its last checkpoint once there is some.
     `on_loaded` is called once everything that trains is imported.
     """
-    with only_process(run_dir):
-        events = EventWriter(run_dir / run_layout.EVENTS)
+    with locked(run_dir, patience_s=LOCK_PATIENCE_S):
+        events = EventWriter(run_dir / layout.EVENTS)
         loop_thread = LoopThread()
         previous = signal.signal(signal.SIGTERM, lambda number, frame: loop_thread.stop())
         try:
@@ -131,10 +124,10 @@ def _train(
     )
     if resumed == spec.hyperparameters.steps:
         return
-    train = with_job_tools(read_rows(run_dir / run_layout.TRAIN_ROWS), spec.tools)
+    train = with_job_tools(read_rows(run_dir / layout.TRAIN_ROWS), spec.tools)
     valid = with_job_tools(valid_rows(run_dir), spec.tools)
     if not train:
-        raise BadDataset(f"{run_layout.TRAIN_ROWS} holds no rows", "training_file")
+        raise BadDataset(f"{layout.TRAIN_ROWS} holds no rows", "training_file")
     loop_thread.check()
     do_train = _imported(loop_thread)
     on_loaded()
@@ -159,30 +152,7 @@ def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:
     return train
 
 
-def read_spec(run_dir: Path) -> RunSpec:
-    try:
-        return RunSpec.model_validate_json((run_dir / run_layout.SPEC).read_bytes())
-    except (OSError, ValidationError) as error:
-        raise RunFailed("invalid_spec", f"{run_layout.SPEC} cannot be read: {error}") from error
-
-
 def valid_rows(run_dir: Path) -> list[DatasetRow]:
     """None where the order has no validation file. Raises BadDataset."""
-    path = run_dir / run_layout.VALID_ROWS
+    path = run_dir / layout.VALID_ROWS
     return read_rows(path, param="validation_file") if path.exists() else []
-
-
-@contextmanager
-def only_process(run_dir: Path) -> Generator[None]:
-    """Hold the directory's lock; a predecessor that is dying gets some time. Raises RunDirectoryBusy."""
-    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
-    with (run_dir / run_layout.LOCK).open("ab") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline_s:
-                    raise RunDirectoryBusy(f"another trainer holds {run_dir}") from None
-                time.sleep(0.1)
-        yield

@@ -11,15 +11,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rft.core import run_layout
 from rft.core.errors import RftError
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.wiring import open_tool_connections
+from rft.run_directory import layout
+from rft.run_directory.files import read_spec
+from rft.run_directory.lock import locked
 from rft.trainer.events import EventWriter
 from rft.trainer.given_secrets import read_secrets
 from rft.trainer.open_rollouts import OpenRolloutsFile
-from rft.trainer.run import only_process, read_spec
+from rft.trainer.run import LOCK_PATIENCE_S
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> int:
         log.error("standard input is not the JSON of the run's secrets")  # Never quoted: it may hold them.
         return 2
     try:
-        with only_process(run_dir):
+        with locked(run_dir, patience_s=LOCK_PATIENCE_S):
             return _tell(run_dir, secrets)
     except RftError as error:
         log.error("%s", error)
@@ -46,19 +48,19 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell(run_dir: Path, secrets: RunSecrets) -> int:
-    open_rollouts = OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS)
+    open_rollouts = OpenRolloutsFile(run_dir / layout.OPEN_ROLLOUTS)
     if not open_rollouts.left:
         return 0
     spec = read_spec(run_dir)
     tools, _ = put_secret_urls(spec.tools, spec.grader, secrets)
-    events = EventWriter(run_dir / run_layout.EVENTS)
+    events = EventWriter(run_dir / layout.EVENTS)
     launch = events.launches + 1
     events.close()
     try:
         asyncio.run(_ends_told(spec.model_copy(update={"tools": tools}), secrets, open_rollouts, launch))
     finally:
         open_rollouts.shut()
-    return 1 if OpenRolloutsFile(run_dir / run_layout.OPEN_ROLLOUTS).left else 0
+    return 1 if OpenRolloutsFile(run_dir / layout.OPEN_ROLLOUTS).left else 0
 
 
 async def _ends_told(spec: RunSpec, secrets: RunSecrets, open_rollouts: OpenRolloutsFile, launch: int) -> None:

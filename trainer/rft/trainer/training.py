@@ -6,13 +6,13 @@ from functools import partial
 import torch
 
 from rft.chat.hermes import HermesChatFormat
-from rft.core import run_layout
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.wiring import open_connections, open_hold, rollout_setup
+from rft.run_directory import layout
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
@@ -45,7 +45,7 @@ def _train(context: RunContext) -> None:
     loop_thread.check()
     engine = open_engine(spec, chat_format)
     ledger, deadlines = Ledger(events), Deadlines()
-    open_rollouts = OpenRolloutsFile(context.folder / run_layout.OPEN_ROLLOUTS)
+    open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose]
     try:
         train = _fitting(context.train, "training_file", chat_format, engine, events)

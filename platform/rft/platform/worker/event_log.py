@@ -1,14 +1,13 @@
 """The trainer's event log as a file: read as it grows, repaired before a trainer takes it over."""
 
-import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rft.platform.worker.log_line import CorruptLog, LogLine, UnreadRollout, read_line
+from rft.platform.worker.log_line import LogLine, UnreadRollout, read_line
+from rft.run_directory import layout
+from rft.run_directory.event_log import repair, seq_of
+from rft.run_directory.lock import locked
 
-_SEQ = re.compile(rb'^\{"seq":\s*(\d+)\s*,')
 _BUFFER_BYTES = 256 << 10
 
 
@@ -37,7 +36,7 @@ class EventLog:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                is_new = is_new or (_seq(line) or after_seq + 1) > after_seq
+                is_new = is_new or (seq_of(line) or after_seq + 1) > after_seq
                 if is_new:
                     lines.append(read_line(line))
                 offset += len(line)
@@ -50,37 +49,16 @@ class EventLog:
         self.offset = min(self.offset, self.path.stat().st_size if self.path.exists() else 0)
 
 
-def repair(path: Path) -> int:
-    """Cut the log after its last good line and return that line's number (0 for none).
+def take_over_log(folder: Path, *, patience_s: float = 10.0) -> int:
+    """Wait until no trainer holds the run directory, cut its log behind the last good event, return that one's number.
 
-    Only while no trainer runs. Good means: complete, an event, numbered one more than the line before.
+    Raises RunDirectoryBusy.
     """
-    if not path.exists():
-        return 0
-    good_bytes = last_seq = 0
-    with path.open("rb") as file:
-        for line, seq in _numbered(file):
-            if seq != last_seq + 1:
-                break
-            last_seq, good_bytes = seq, good_bytes + len(line)
-    if path.stat().st_size > good_bytes:
-        os.truncate(path, good_bytes)
-    return last_seq
+    with locked(folder, patience_s=patience_s):
+        return repair(folder / layout.EVENTS, _check, is_corrupt_end_cut=True)
 
 
-def _numbered(file: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-    for line in file:
-        if not line.endswith(b"\n"):
-            return
-        try:
-            read = read_line(line)
-            if isinstance(read.event, UnreadRollout):
-                read.event.read()
-            yield line, read.seq
-        except CorruptLog:
-            return
-
-
-def _seq(line: bytes) -> int | None:
-    match = _SEQ.match(line)
-    return int(match[1]) if match else None
+def _check(line: bytes) -> None:
+    event = read_line(line).event
+    if isinstance(event, UnreadRollout):
+        event.read()

@@ -19,12 +19,13 @@ from rft.platform.lifecycle.job_lease import free_slot, release
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
-from rft.platform.worker import run_directory
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, go_on, hold_for_room, tell_lost_for_room
+from rft.platform.worker.event_log import take_over_log
 from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
 from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
+from rft.run_directory.files import has_open_rollouts
 from rft.scratch.disk import is_disk_full
 
 _LOG = logging.getLogger(__name__)
@@ -169,7 +170,7 @@ class JobRun:
 
     async def _take_over_log(self, run: TrainerRun) -> int:
         """The number of the last stored event that is still in the log, which then ends with a whole line."""
-        logged = await asyncio.to_thread(run_directory.take_over_log, run.folder)
+        logged = await asyncio.to_thread(take_over_log, run.folder)
         run.log.forget_beyond_end()
         return await self.beat.write(lambda connection: self._rewind_to_log(connection, logged))
 
@@ -257,7 +258,7 @@ class JobRun:
 
     async def _prepare_to_tell(self) -> None:
         """While the lease stands: what is needed to tell which rollouts the trainer of a lost worker left open."""
-        if self.run is not None or not run_directory.has_open_rollouts(self.context.settings.runs_dir / self.lease.id):
+        if self.run is not None or not has_open_rollouts(self.context.settings.runs_dir / self.lease.id):
             return
         try:
             self.run = await Preparation(self.context, self.lease, self.beat).trainer_run()

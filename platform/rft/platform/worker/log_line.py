@@ -7,7 +7,6 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from rft.core.errors import RftError
 from rft.core.events import (
     AttemptsMade,
     EventLine,
@@ -22,14 +21,11 @@ from rft.core.events import (
     StepDone,
 )
 from rft.core.failure import Failure
+from rft.run_directory.event_log import CorruptLog
 
 _ROLLOUT = re.compile(rb'\{"seq":([1-9]\d*),"at":([1-9]\d*(?:\.\d+)?),"event":(?=\{"type":"rollout_done",)')
 """How a trainer's line begins that tells of a rollout: what follows is the event and a brace."""
 _LINE_END = b"}\n"
-
-
-class CorruptLog(RftError):
-    """A complete line of the log is not an event: the rest of the file cannot be trusted."""
 
 
 @dataclass(slots=True)

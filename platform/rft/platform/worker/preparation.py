@@ -6,7 +6,6 @@ from pathlib import Path
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core import run_layout
 from rft.core.errors import RftError
 from rft.core.secret_urls import take_secret_urls
 from rft.core.spec import RunSecrets
@@ -20,12 +19,13 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
-from rft.platform.worker import run_directory
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.grader_metrics import grader_labels
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.trainer_run import TrainerRun
+from rft.run_directory import layout
+from rft.run_directory.files import has_rows, make_folder, write_rows, write_spec
 
 
 class CannotRun(RftError):
@@ -56,9 +56,9 @@ class Preparation:
         tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
         spec = ordered.model_copy(update={"tools": tools, "grader": grader})
         folder = settings.runs_dir / job.id
-        run_directory.make(folder)
-        run_directory.write_spec(folder, spec)
-        if not run_directory.has_rows(folder):
+        make_folder(folder)
+        write_spec(folder, spec)
+        if not has_rows(folder):
             await self._write_rows(folder, loaded)
         name = final_model_name(
             base_model=job.model, organization=settings.organization, suffix=job.suffix, job_id=job.id
@@ -70,7 +70,7 @@ class Preparation:
             secrets=secrets,
             beat=self.beat,
             ingest=Ingest(self.lease, grader_labels(spec.grader), name, tuple(tool.name for tool in spec.tools)),
-            log=EventLog(folder / run_layout.EVENTS),
+            log=EventLog(folder / layout.EVENTS),
             is_stopping=self.context.is_stopping,
             endpoints_version=job.endpoints_version,
             highest_step=-1 if job.current_step is None else job.current_step,
@@ -95,7 +95,7 @@ class Preparation:
         assert loaded.training is not None
         validation = None if loaded.validation is None else read_lines(loaded.validation.storage_key, store)
         try:
-            await run_directory.write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
+            await write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
         except BytesMissing as error:
             raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
 

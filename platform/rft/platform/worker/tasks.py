@@ -15,10 +15,10 @@ from rft.platform.store.file_store import default_store
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.per_process_limits import limits_warning
-from rft.platform.worker.run_directory import redact_specs
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.platform.worker.validate_job import validate_job
+from rft.run_directory.files import redact_specs
 
 _LOG = logging.getLogger(__name__)
 _CONTROL_SLOTS = 2

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from rft.core import run_layout
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint import secrets_of
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import Settings
-from rft.platform.worker import run_directory
 from rft.platform.worker.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.log_line import LogLine
+from rft.run_directory import layout
+from rft.run_directory.files import has_open_rollouts
 from rft.scratch.disk import EXIT_DISK_FULL
 from rft.scratch.folder import ScratchFolder, sweep
 
@@ -72,7 +72,7 @@ class TrainerRun:
     child: ChildProcess | None = None
     is_held: bool = False
     """Whether the run waits for an endpoint."""
-    child_log: str = run_layout.LOG
+    child_log: str = layout.LOG
     """Where the last process wrote."""
     _silence_s: float | None = None
     """How long the last process had written nothing when it was killed for that."""
@@ -111,13 +111,13 @@ class TrainerRun:
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # `RunEnded` was written but not yet stored when the worker before this one died.
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
-        self.child_log, self.is_held = run_layout.LOG, False
+        self.child_log, self.is_held = layout.LOG, False
         sweep(_TEMPORARY)
         temporary = ScratchFolder(_TEMPORARY)
         try:
             self.child = await launch(
                 [*command, str(self.folder)],
-                log=self.folder / run_layout.LOG,
+                log=self.folder / layout.LOG,
                 stdin=self.secrets.model_dump_json().encode(),
                 temporary=temporary.path,
             )
@@ -138,11 +138,11 @@ class TrainerRun:
 
     async def tell_left_open(self) -> None:
         """The run is over: tell customers' servers the ends of what its killed trainer left open. Raises OSError."""
-        if not run_directory.has_open_rollouts(self.folder):
+        if not has_open_rollouts(self.folder):
             return
         child = await launch(
             [sys.executable, "-m", "rft.trainer.tell_left_open", str(self.folder)],
-            log=self.folder / run_layout.LOG,
+            log=self.folder / layout.LOG,
             stdin=self.secrets.model_dump_json().encode(),
         )
         give_up_at = time.monotonic() + _TELLING_S

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.platform.worker.event_log import EventLog, repair
-from rft.platform.worker.log_line import CorruptLog, LogLine
+from rft.platform.worker.event_log import EventLog, take_over_log
+from rft.platform.worker.log_line import LogLine
+from rft.run_directory.event_log import CorruptLog
 from tests.shared.train_events import numbered, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=2))]
@@ -26,7 +27,7 @@ def read_all(log: EventLog, after_seq: int = 0, **limits: int) -> list[LogLine]:
 
 def test_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert EventLog(tmp_path / "events.jsonl").read(after_seq=0) == ([], 0)
-    assert repair(tmp_path / "events.jsonl") == 0
+    assert take_over_log(tmp_path) == 0
 
 
 @given(cuts=st.lists(st.integers(0, len(WHOLE)), max_size=12).map(sorted))
@@ -61,10 +62,10 @@ def test_a_line_that_is_no_event_stops_the_reader(tmp_path: Path) -> None:
 def test_a_torn_tail_is_cut_off(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
     path.write_bytes(WHOLE[:cut])
-    last = repair(path)
+    last = take_over_log(path.parent)
     assert path.read_bytes() == b"".join(LINES[:last])
     assert last == WHOLE[:cut].count(b"\n")
-    assert repair(path) == last
+    assert take_over_log(path.parent) == last
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_everything_behind_a_bad_line_is_cut_off(tmp_path: Path, bad: bytes) -> 
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(LINES[:3]) + bad + b"".join(LINES[3:]))
     log = EventLog(path, offset=len(WHOLE))
-    assert repair(path) == 3
+    assert take_over_log(path.parent) == 3
     assert path.read_bytes() == b"".join(LINES[:3])
     log.forget_beyond_end()
     assert log.offset == path.stat().st_size

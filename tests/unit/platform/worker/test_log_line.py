@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rft.core.events import EventLine, RolloutDone
-from rft.platform.worker.log_line import CorruptLog, LoggedRollout, UnreadRollout, read_line
+from rft.platform.worker.log_line import LoggedRollout, UnreadRollout, read_line
+from rft.run_directory.event_log import CorruptLog
 from tests.shared.train_events import numbered, rollout_done, whole_run
 
 LINES = [line.model_dump_json().encode() + b"\n" for line in numbered(whole_run("ftjob-a", steps=1))]

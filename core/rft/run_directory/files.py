@@ -1,8 +1,6 @@
-"""The run directory: what the trainer is handed, and the state its predecessor left in it."""
+"""What the trainer is handed: the specification and the rows, written whole or not at all."""
 
-import fcntl
 import os
-import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,26 +8,29 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from rft.core import run_layout
-from rft.core.errors import RftError
+from rft.core.errors import RunFailed
 from rft.core.secret_urls import take_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
-from rft.platform.worker.event_log import repair
+from rft.run_directory import layout
 
 
-class RunDirectoryBusy(RftError):
-    """Another trainer still holds the run directory."""
-
-
-def make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """The directory, for our eyes only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def write_spec(folder: Path, spec: RunSpec) -> None:
     """`spec.json`, whole or not at all."""
-    with _replacing(folder / run_layout.SPEC) as file:
+    with _replacing(folder / layout.SPEC) as file:
         file.write(spec.model_dump_json(indent=2).encode() + b"\n")
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """Raises RunFailed."""
+    try:
+        return RunSpec.model_validate_json((folder / layout.SPEC).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise RunFailed("invalid_spec", f"{layout.SPEC} cannot be read: {error}") from error
 
 
 def redact_specs(runs: Path) -> int:
@@ -38,7 +39,7 @@ def redact_specs(runs: Path) -> int:
     To be done before this host's worker runs anything: a job that goes on gets another `spec.json`.
     """
     redacted = 0
-    for path in runs.glob(f"*/{run_layout.SPEC}"):
+    for path in runs.glob(f"*/{layout.SPEC}"):
         try:
             spec = RunSpec.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
@@ -53,38 +54,20 @@ def redact_specs(runs: Path) -> int:
 
 def has_rows(folder: Path) -> bool:
     """Whether the rows of this job were written before; they never change, and the files may be gone by now."""
-    return (folder / run_layout.TRAIN_ROWS).exists()
+    return (folder / layout.TRAIN_ROWS).exists()
 
 
 def has_open_rollouts(folder: Path) -> bool:
     """Whether customers' servers may wait for the end of a rollout. Raises OSError."""
-    path = folder / run_layout.OPEN_ROLLOUTS
+    path = folder / layout.OPEN_ROLLOUTS
     return path.exists() and path.stat().st_size > 0
 
 
 async def write_rows(folder: Path, train: AsyncIterator[bytes], valid: AsyncIterator[bytes] | None) -> None:
     """Both files of rows, the training rows last: they stand for both."""
     if valid is not None:
-        await _copy(folder / run_layout.VALID_ROWS, valid)
-    await _copy(folder / run_layout.TRAIN_ROWS, train)
-
-
-def take_over_log(folder: Path, *, patience_s: float = 10.0) -> int:
-    """Wait until no trainer holds the directory, cut a torn tail off the event log, return its last number.
-
-    Raises RunDirectoryBusy.
-    """
-    deadline = time.monotonic() + patience_s
-    with (folder / run_layout.LOCK).open("ab") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise RunDirectoryBusy("another training process still holds the run directory") from None
-                time.sleep(0.1)
-        return repair(folder / run_layout.EVENTS)
+        await _copy(folder / layout.VALID_ROWS, valid)
+    await _copy(folder / layout.TRAIN_ROWS, train)
 
 
 async def _copy(path: Path, lines: AsyncIterator[bytes]) -> None:
