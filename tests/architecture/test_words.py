@@ -92,7 +92,6 @@ ANOTHER_SENSE = {
     "Table": {
         "bulk_repository.py",
         "pages.py",
-        "rehearsal_report.py",
         "demo_report.py",
         "stored_url_repository.py",
         "stored_urls.py",

@@ -1,7 +1,6 @@
 """Which platform the command line talks to, and with which key."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from rft.core.errors import RftError
@@ -19,8 +18,7 @@ class NoAddress(RftError):
     """Nobody said where the platform is, or with which key to call it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A platform and a key to it."""
 
     base_url: str
@@ -28,12 +26,32 @@ class Address:
     api_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """One place that may name a platform: the command line, a pair of variables, the embedded platform's record."""
 
     base_url: str | None
     api_key: str | None
+
+
+def find_address(base_url: str | None, api_key: str | None) -> Address:
+    """The platform that options, environment or the embedded platform's record name. Raises NoAddress."""
+    # Imported late, as most of a command's start is waiting for imports.
+    from pydantic import ValidationError
+
+    from rft.platform.settings import client_settings, settings
+
+    try:
+        given = client_settings()
+        said, ours = Place(base_url, api_key), Place(given.base_url, given.api_key)
+        embedded = None
+        if not ((said.base_url or ours.base_url) and (said.api_key or ours.api_key)):
+            from rft.platform.embedded.connection import read_connection
+
+            embedded = read_connection(settings().home)
+    except ValidationError as problem:
+        where = ".".join(map(str, problem.errors()[0]["loc"]))
+        raise NoAddress(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}") from problem
+    return choose(said, ours, Place(given.openai_base_url, given.openai_api_key), embedded)
 
 
 def choose(said: Place, ours: Place, sdk: Place, embedded: "Connection | None") -> Address:

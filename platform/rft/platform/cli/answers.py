@@ -1,31 +1,42 @@
-"""Reading what the API answered, and how its values are shown. Nothing here knows a terminal.
+"""Reading what the API answered, and which of it is shown, as data. Nothing here knows a terminal.
 
 There are no models of the API's objects here: loading the server's takes longer than a command, and a platform that is
 newer than this command line may say more than they know. Values are looked up by path instead, and a test holds
 every path that is used against the API's document.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from rft.core.errors import RftError
-from rft.platform.cli.formats import date, duration, number, share, size
+from rft.platform.cli.formats import NOTHING, counted, date, duration, number, share, size
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
 
-T = TypeVar("T", str, int, float, bool)
+T = TypeVar("T")
 Styled: TypeAlias = tuple[tuple[str, str], ...]
 """Pieces of text with the style of each."""
-Show: TypeAlias = "Callable[[Answer], str | Styled | None]"
-"""What is shown of an object; None for nothing."""
+Shown: TypeAlias = str | Styled | None
+"""What is shown of a value; None for nothing."""
+_PLACE = re.compile(r"{([\w.]+)(?::([^}]*))?}")
 _STATES = {
     **dict.fromkeys(("succeeded", "completed", "healthy", "active", "processed"), "green"),
     **dict.fromkeys(("failed", "failing", "error"), "red"),
     **dict.fromkeys(("cancelled", "retired", "revoked"), "dim"),
     "running": "cyan",
 }
+_UNITS: tuple[tuple[tuple[str, ...], Callable[[Any], str | None]], ...] = (
+    (("_at", "created", "last_seen", "estimated_finish", "since"), lambda unix_s: date(unix_s) if unix_s else None),
+    (("_share",), share),
+    (("_ms",), "{:.0f} ms".format),
+    (("_s", "_seconds", "execution_time"), duration),
+    (("bytes",), size),
+    (("tokens", "token_usage", "rows", "line"), "{:,}".format),
+)
+"""How numbers are shown, by the end of their names."""
 
 
 class NotUnderstood(RftError):
@@ -40,185 +51,162 @@ class Answer:
     """An object of the API's. Every method raises NotUnderstood where a value has another type than asked for."""
 
     raw: "JsonObject"
-    where: str = ""
 
     def get(self, path: str, kind: type[T]) -> T | None:
         """The value at a dotted path; None where it, or what it is in, is null or missing."""
-        return self._as(kind, self._value(path), path)
+        value: object = self.raw
+        for name in path.split("."):
+            value = None if value is None else _checked(value, dict, path).get(name)
+        return None if value is None else _checked(value, kind, path)
 
     def need(self, path: str, kind: type[T]) -> T:
         """The value at a path that every such object has."""
         value = self.get(path, kind)
         if value is None:
-            raise NotUnderstood(self.where + path)
+            raise NotUnderstood(path)
         return value
 
     def part(self, path: str) -> "Answer | None":
         """The object at a path; None where there is none."""
-        value = self._value(path)
-        if value is not None and not isinstance(value, dict):
-            raise NotUnderstood(self.where + path)
-        return None if value is None else Answer(value, f"{self.where}{path}.")
+        raw = self.get(path, dict)
+        return None if raw is None else Answer(raw)
 
     def parts(self, path: str) -> "list[Answer]":
         """The objects of the list at a path."""
-        found: list[Answer] = []
-        for number_, entry in enumerate(self._list(path)):
-            if not isinstance(entry, dict):
-                raise NotUnderstood(f"{self.where}{path}.{number_}")
-            found.append(Answer(entry, f"{self.where}{path}.{number_}."))
-        return found
+        return [Answer(entry) for entry in self.listed(path, dict)]
 
     def children(self, path: str) -> "dict[str, Answer]":
         """The objects in the object at a path, whatever their names are."""
-        found: dict[str, Answer] = {}
-        for name, child in ((self.part(path) or Answer({})).raw).items():
-            if not isinstance(child, dict):
-                raise NotUnderstood(f"{self.where}{path}.{name}")
-            found[name] = Answer(child, f"{self.where}{path}.{name}.")
-        return found
+        return {name: Answer(raw or {}) for name, raw in self.named(path, dict).items()}
 
-    def texts(self, path: str) -> list[str]:
-        """The texts of the list at a path."""
-        return [text for entry in self._list(path) if (text := self._as(str, entry, path)) is not None]
+    def listed(self, path: str, kind: type[T]) -> list[T]:
+        """What the list at a path holds."""
+        return [_checked(entry, kind, path) for entry in self.get(path, list) or []]
 
     def named(self, path: str, kind: type[T]) -> dict[str, T | None]:
         """Names and values of the object at a path, whatever its names are."""
-        part = self.part(path)
-        return {} if part is None else {name: self._as(kind, value, path) for name, value in part.raw.items()}
-
-    def _list(self, path: str) -> Sequence[object]:
-        value = self._value(path)
-        if value is not None and not isinstance(value, list):
-            raise NotUnderstood(self.where + path)
-        return value or []
-
-    def _value(self, path: str) -> object:
-        value: object = self.raw
-        for name in path.split("."):
-            if value is None:
-                return None
-            if not isinstance(value, dict):
-                raise NotUnderstood(self.where + path)
-            value = value.get(name)
-        return value
-
-    def _as(self, kind: type[T], value: object, path: str) -> T | None:
-        try:
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                return kind(value)
-        except OverflowError as problem:
-            raise NotUnderstood(self.where + path) from problem
-        if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
-            return value
-        raise NotUnderstood(self.where + path)
+        given = (self.get(path, dict) or {}).items()
+        return {name: None if value is None else _checked(value, kind, path) for name, value in given}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table."""
+def _checked(value: Any, kind: type[T], path: str) -> T:
+    try:
+        value = float(value) if kind is float and type(value) is int else value
+    except OverflowError as problem:
+        raise NotUnderstood(path) from problem
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
+        raise NotUnderstood(path)
+    return value
+
+
+Special: TypeAlias = Callable[[Answer], Shown]
+"""A field that is no single value."""
+
+
+class Field(NamedTuple):
+    """One value of an object: a column of a table, or a fact of a page."""
 
     title: str
-    show: Show
-    kind: Literal["text", "id", "figure"] = "text"
-    """An id is copied by people, so others give way first; figures stand right."""
-
-
-Fact: TypeAlias = "tuple[str, Show] | Callable[[Answer], list[tuple[str, str]]]"
-"""A name and a value, left out where there is none; or a function that gives any number of such pairs."""
+    show: Special
+    is_id: bool
+    """Copied by people, so others give way first."""
+    is_figure: bool
+    """Stands right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """How objects of one kind are shown: many in a table, one as facts."""
+    """How objects of one kind are shown: many in a table, one as facts.
 
+    Fields are written `title=path` or `title=text with {path} and {path:format}`, with semicolons between. A title
+    alone is shown by its function in `special`, or is the path. `!` before it: in red; `>`: figures, on the right.
+    """
+
+    fields: str
+    """The facts, those left out that have no value."""
     none: str = ""
     """What is said of an empty list."""
-    columns: tuple[Column, ...] = ()
-    spare: tuple[str, ...] = ()
+    columns: str = ""
+    """Fields of a table, those that are facts, too, by their titles. Empty: the facts."""
+    spare: str = ""
     """Columns that a narrow terminal goes without, first to last."""
-    facts: tuple[Fact, ...] = ()
+    special: Mapping[str, Special] = field(default_factory=dict[str, Special])
+    more: Callable[[Answer], Mapping[str, Shown]] | None = None
+    """Facts that hang together, below the others."""
     below: "tuple[str, Resource] | None" = None
     """Path of a list that is shown as a table below the facts."""
     output: str | None = None
     """Path of a text that is shown as it is, last."""
 
-    def named(self, answer: Answer) -> Iterator[tuple[str, str | Styled]]:
-        """The facts of one object."""
-        for fact in self.facts:
-            if callable(fact):
-                yield from fact(answer)
-            elif (value := fact[1](answer)) is not None:
-                yield fact[0], value
+    def facts(self, answer: Answer) -> Iterator[tuple[str, str | Styled]]:
+        """Titles and values of one object."""
+        shown = [(one.title, one.show(answer)) for one in map(self._field, split(self.fields))]
+        for title, value in (*shown, *(() if self.more is None else self.more(answer).items())):
+            if value is not None:
+                yield title, value
+
+    def table(self) -> list[Field]:
+        """The columns."""
+        facts = {spec.lstrip("!>").partition("=")[0]: spec for spec in split(self.fields)}
+        wanted = split(self.columns or self.fields)
+        return [self._field(facts.get(spec.lstrip(">"), spec), is_figure=spec.startswith(">")) for spec in wanted]
+
+    def _field(self, spec: str, *, is_figure: bool = False) -> Field:
+        title, _, path = spec.lstrip("!>").partition("=")
+        special = None if path else self.special.get(title)
+        path = path or title.replace(" ", "_")
+
+        def show(answer: Answer) -> Shown:
+            value = _filled(path, answer) if special is None else special(answer)
+            if not isinstance(value, str):
+                return value
+            return styled(value, "red") if spec.startswith("!") else state(value) if path.endswith("status") else value
+
+        return Field(title, show, path == "id" or path.endswith(("_id", "_checkpoint")), is_figure)
 
 
-def at(path: str, kind: type[T], say: Callable[[T], str]) -> Show:
-    """The value at a path, as `say` puts it. A path that ends in `?` may be null or missing."""
-    if path.endswith("?"):
-        return lambda answer: None if (value := answer.get(path[:-1], kind)) is None else say(value)
-    return lambda answer: say(answer.need(path, kind))
+def split(specs: str) -> list[str]:
+    """The parts of a text with semicolons between them."""
+    return [spec.strip() for spec in specs.split(";") if spec.strip()]
 
 
-def text(path: str) -> Show:
-    """A text as it is."""
-    return at(path, str, str)
+def _filled(path: str, answer: Answer) -> str | None:
+    """A path's value; or a text with the values of the paths in it, None where there is none of them."""
+    template = path if "{" in path else f"{{{path}}}"
+    values = {place[0]: _said(place[1], answer.get(place[1], object), place[2]) for place in _PLACE.finditer(template)}
+    if not any(value is not None for value in values.values()):
+        return None
+    return _PLACE.sub(lambda place: values[place[0]] or NOTHING, template)
 
 
-def count(path: str) -> Show:
-    """A whole number."""
-    return at(path, int, str)
+def _said(path: str, value: object, form: str | None) -> str | None:
+    """A value as `form` has it: Python's, or the word of what is counted; else as its path's end and its type do."""
+    try:
+        match value:
+            case None:
+                return None
+            case int() if form and form.isalpha():
+                return counted(value, form)
+            case _ if form:
+                return format(value, form)
+            case list():
+                return ", ".join(map(str, value)) or None
+            case dict():
+                return ", ".join(f"{name}={inner}" for name, inner in value.items()) or None
+            case int() | float() if not isinstance(value, bool):
+                plain = number if isinstance(value, float) else str
+                return next((say for ends, say in _UNITS if path.endswith(ends)), plain)(value)
+            case _:
+                return str(value)
+    except (TypeError, ValueError, OverflowError) as problem:  # A text where a figure is to be; a number beyond all.
+        raise NotUnderstood(path) from problem
 
 
-def thousands(path: str) -> Show:
-    """A whole number in groups of three digits."""
-    return at(path, int, "{:,}".format)
+def state(name: str) -> Styled:
+    """A status, or a text that begins with one, in its colour."""
+    return styled(name, _STATES.get(name.partition(" ")[0].rstrip(","), "yellow"))
 
 
-def figure(path: str, digits: int = 3) -> Show:
-    """A measured number."""
-    return at(path, float, lambda value: number(value, digits))
-
-
-def percent(path: str) -> Show:
-    """A share."""
-    return at(path, float, share)
-
-
-def when(path: str) -> Show:
-    """A date."""
-    return at(path, float, date)
-
-
-def seconds(path: str) -> Show:
-    """A duration."""
-    return at(path, float, duration)
-
-
-def milliseconds(path: str) -> Show:
-    """A latency."""
-    return at(path, float, "{:.0f} ms".format)
-
-
-def file_size(path: str) -> Show:
-    """Bytes."""
-    return at(path, int, size)
-
-
-def status(path: str) -> Show:
-    """A status in its colour."""
-    return lambda answer: state(answer.need(path, str))
-
-
-def state(said: str) -> Styled:
-    """A status, or the words of one, in its colour."""
-    return styled(said, _STATES.get(said.partition(" ")[0].rstrip(","), "yellow"))
-
-
-def styled(said: str, style: str) -> Styled:
+def styled(text: str, style: str) -> Styled:
     """One text in one style."""
-    return ((said, style),)
-
-
-def red(said: str | None) -> Styled | None:
-    """What went wrong."""
-    return None if said is None else styled(said, "red")
+    return ((text, style),)

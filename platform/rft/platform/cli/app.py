@@ -3,44 +3,34 @@
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from rft.platform.cli.access_commands import models_app, permissions_app, print_link, rehearsals_app, signing_app
+from rft.platform.cli import resource_commands as resources
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
 from rft.platform.cli.command import command
-from rft.platform.cli.file_commands import files_app
 from rft.platform.cli.host_commands import keys_app, secrets_app
-from rft.platform.cli.job_commands import jobs_app, regrade
-from rft.platform.cli.options import ApiKey, BaseUrl, HomeOption
-from rft.platform.cli.registry_commands import graders_app, tools_app
-from rft.platform.cli.rollout_commands import rollouts_app
-
-if TYPE_CHECKING:
-    from rft.platform.cli.rehearse import Wanted
-    from rft.rollouts.rehearsal_report import RehearsalReport
+from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"
 _HOST = "On the platform's host"
 
 # Tracebacks of ours never show local values: among them are keys.
-app = typer.Typer(
-    name="rft",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-)
-app.add_typer(files_app, name="files", rich_help_panel=_WORK)
+app = typer.Typer(name="rft", no_args_is_help=True, pretty_exceptions_show_locals=False)
+app.add_typer(resources.files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
 command(app, "regrade", panel=_WORK)(regrade)
-command(app, "dashboard", panel=_WORK)(print_link)
-app.add_typer(tools_app, name="tools", rich_help_panel=_WORK)
-app.add_typer(graders_app, name="graders", rich_help_panel=_WORK)
-app.add_typer(models_app, name="models", rich_help_panel=_WORK)
-app.add_typer(permissions_app, name="permissions", rich_help_panel=_WORK)
-app.add_typer(rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
-app.add_typer(signing_app, name="signing-secrets", rich_help_panel=_WORK)
+command(app, "dashboard", panel=_WORK)(resources.print_link)
+app.add_typer(resources.tools_app, name="tools", rich_help_panel=_WORK)
+app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)
+app.add_typer(resources.models_app, name="models", rich_help_panel=_WORK)
+app.add_typer(resources.permissions_app, name="permissions", rich_help_panel=_WORK)
+app.add_typer(resources.rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
+app.add_typer(resources.signing_app, name="signing-secrets", rich_help_panel=_WORK)
 app.add_typer(keys_app, name="keys", rich_help_panel=_HOST)
 app.add_typer(keys_app, name="key", hidden=True)  # What it was called when it could only create.
 app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
@@ -62,14 +52,14 @@ def main() -> None:
 @app.command()
 def version() -> None:
     """Which version this is."""
-    from importlib.metadata import version as version_of
-
-    typer.echo(version_of("agent-rft"))
+    _tell_version(True)
 
 
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
-        version()
+        from importlib.metadata import version
+
+        typer.echo(version("agent-rft"))
         raise typer.Exit
 
 
@@ -85,14 +75,14 @@ def rft(
 @app.command(rich_help_panel=_HOST)
 def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
     """Start the platform on this machine; Ctrl-C stops it."""
-    from rft.platform.cli.session import chosen_settings
+    from rft.platform.cli.session import chosen_settings, give_up
     from rft.platform.embedded.faults import StartFailed
     from rft.platform.embedded.supervisor import run_platform
 
     try:
         run_platform(chosen_settings(home, host, port), say=typer.echo)
     except StartFailed as problem:
-        _give_up(problem)
+        give_up(str(problem))
 
 
 @app.command(rich_help_panel=_HOST)
@@ -129,27 +119,19 @@ def rehearse(
     api_key: ApiKey = None,
 ) -> None:
     """Play the burst of a job's step at its tools and grader, without a model; 1 when a job would fail."""
-    from rich.console import Console
-
-    from rft.platform.cli.rehearsal_report import show
-    from rft.platform.cli.rehearse import CannotRehearse, Wanted, run_rehearsal
+    from rft.platform.cli.rehearsals import Wanted, conclude, rehearse_there
+    from rft.platform.cli.session import session
 
     wanted = Wanted(job, file, calls_per_rollout, max_rollouts)
     if remote:
-        report = _rehearsed_there(wanted, base_url, api_key, as_json=as_json)
+        with session(base_url, api_key, as_json=as_json) as here:
+            raw = rehearse_there(here, wanted)
+            conclude(Answer(raw).need("report", dict), raw, as_json=as_json)
     else:
-        from rft.platform.cli.session import chosen_settings
+        from rft.platform.cli.rehearse import rehearse_here
 
-        try:
-            report = run_rehearsal(wanted, chosen_settings(as_json=as_json), is_quiet=as_json)
-        except CannotRehearse as problem:
-            _give_up(problem, as_json=as_json)
-        if as_json:
-            typer.echo(report.model_dump_json(indent=2))
-    if not as_json:
-        show(report, Console())
-    if report.excluded_rollouts or report.unfinished_rollouts or report.missing_tools:
-        raise typer.Exit(1)
+        report = rehearse_here(wanted, as_json=as_json)
+        conclude(report, report, as_json=as_json)
 
 
 @app.command(rich_help_panel=_BEFORE)
@@ -164,38 +146,13 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
 ) -> None:
     """Check a dataset as a job would; exit status 1 when a job would refuse it."""
+    from rft.platform.cli.session import give_up
     from rft.platform.cli.validate import report_lines, validate_files
 
     try:
         validated = validate_files(data, validation, context_tokens=context_tokens)
     except OSError as problem:
-        _give_up(problem, as_json=as_json)
-    if as_json:
-        typer.echo(validated.model_dump_json(indent=2))
-    else:
-        for line in report_lines(validated):
-            typer.echo(line)
+        give_up(str(problem), as_json=as_json)
+    typer.echo(validated.model_dump_json(indent=2) if as_json else "\n".join(report_lines(validated)))
     if not validated.is_usable:
         raise typer.Exit(1)
-
-
-def _rehearsed_there(
-    wanted: "Wanted", base_url: str | None, api_key: str | None, *, as_json: bool
-) -> "RehearsalReport":
-    from rft.platform.cli.rehearsal_report import to_report
-    from rft.platform.cli.remote_rehearsal import rehearse_there
-    from rft.platform.cli.session import session
-
-    with session(base_url, api_key, as_json=as_json) as here:
-        raw = rehearse_there(here, wanted)
-        if as_json:
-            here.print_json(raw)
-        report = to_report(raw)
-        assert report is not None, "only then is it finished"
-        return report
-
-
-def _give_up(problem: Exception, *, as_json: bool = False) -> NoReturn:
-    from rft.platform.cli.session import give_up
-
-    give_up(str(problem), as_json=as_json)

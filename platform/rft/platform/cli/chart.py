@@ -1,20 +1,27 @@
-"""The reward curve in characters: training as a braille line, validations as dots on it. Pure."""
+"""The reward curve in characters: training as a braille line, validations as dots on it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
+from typing import NamedTuple
 
 from plotille import Canvas
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rft.platform.cli.answers import Answer
+from rft.platform.cli.formats import number, share
+from rft.platform.cli.pages import facts
 
 DOT = "●"
 _EMPTY_CELL = "\u2800"
 _LEAST_WIDTH, _LEAST_HEIGHT = 16, 4
+_LINES, _WIDEST = 16, 120
+"""Of a page, whose height nobody knows, and sometimes not its width."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """Rewards at one step; None where there is none."""
 
     step: int
@@ -22,27 +29,26 @@ class Point:
     valid: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """Values from `low` to `high`, laid over `count` places."""
+class _Range(NamedTuple):
+    """Values from `low` to `high`, over so many places."""
 
     low: float
     high: float
-    count: int
+    places: int
 
     def place(self, value: float) -> int:
         """Nearest place, from 0."""
         # Halves: the whole span of two huge numbers would not be a number any more. That of two tiny ones is none.
         half_span = self.high / 2 - self.low / 2
         if half_span == 0.0:
-            return (self.count - 1) // 2
+            return (self.places - 1) // 2
         # Cut first: a mean of huge numbers may be beyond all numbers.
         along = min(1.0, max(0.0, (value / 2 - self.low / 2) / half_span))
-        return round(along * (self.count - 1))
+        return round(along * (self.places - 1))
 
     def value(self, place: int) -> float:
         """What stands at a place."""
-        along = place / max(1, self.count - 1)
+        along = place / max(1, self.places - 1)
         return self.low * (1 - along) + self.high * along
 
 
@@ -50,11 +56,10 @@ def draw(points: Sequence[Point], width: int, height: int) -> str:
     """`height` lines of up to `width` characters, axes included; empty where there is nothing to draw, or no room."""
     train = [(point.step, point.train) for point in points if point.train is not None and isfinite(point.train)]
     valid = [(point.step, point.valid) for point in points if point.valid is not None and isfinite(point.valid)]
-    both = [*train, *valid]
-    if not both or width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
+    if not (train or valid) or width < _LEAST_WIDTH or height < _LEAST_HEIGHT:
         return ""
     rows = height - 2
-    (first, last), (low, high) = ((min(these), max(these)) for these in zip(*both, strict=True))
+    (first, last), (low, high) = ((min(these), max(these)) for these in zip(*train, *valid, strict=True))
     labels = _labels(low, high, rows)
     columns = width - len(labels[0]) - 2
     if columns < 2:
@@ -69,7 +74,9 @@ def draw(points: Sequence[Point], width: int, height: int) -> str:
     cells = canvas.plot(linesep="\n").replace(_EMPTY_CELL, " ").split("\n")
     lines = [f"{label} ┤{row}".rstrip() for label, row in zip(labels, cells, strict=True)]
     indent = " " * len(labels[0])
-    return "\n".join([*lines, f"{indent} └{'─' * columns}", f"{indent}  {_feet(first, last, columns)}".rstrip()])
+    left, right = f"step {first}", "" if last == first else str(last)
+    steps = left + right.rjust(columns - len(left)) if len(left) + len(right) < columns else (right or left)[-columns:]
+    return "\n".join([*lines, f"{indent} └{'─' * columns}", f"{indent}  {steps}".rstrip()])
 
 
 def _placed(series: Iterable[tuple[int, float]], across: _Range, up: _Range) -> list[tuple[int, int]]:
@@ -81,22 +88,51 @@ def _placed(series: Iterable[tuple[int, float]], across: _Range, up: _Range) -> 
 
 
 def _labels(low: float, high: float, rows: int) -> list[str]:
-    """A number at every other line, all of one length."""
-    down = _Range(low, high, rows)
-    named = [_short(down.value(rows - 1 - row)) if row % 2 == 0 or row == rows - 1 else "" for row in range(rows)]
-    if low == high:
-        named = ["" if row != rows - 1 - down.place(low) else _short(low) for row in range(rows)]
-    longest = max(map(len, named))
-    return [name.rjust(longest) for name in named]
+    """A number at every other line, from the top, all of one length; where all are equal, one."""
+    heights = _Range(low, high, rows)
+    named = {heights.place(low)} if low == high else {0, *range(rows - 1, 0, -2)}
+    values = [heights.value(row) if row in named else None for row in reversed(range(rows))]
+    texts = ["" if value is None else f"{value:.2f}" if abs(value) < 1000 else f"{value:.2e}" for value in values]
+    return [text.rjust(max(map(len, texts))) for text in texts]
 
 
-def _short(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.2e}"
+def reward_curve(points: Sequence[Point], width: int, lines: int) -> RenderableType:
+    """The curve and its legend."""
+    curve = draw(points, width, lines)
+    if not curve:
+        has_rewards = any(point.train is not None or point.valid is not None for point in points)
+        return Text("too narrow for the reward curve" if has_rewards else "no rewards yet", style="dim")
+    chart = Text(curve, style="cyan", no_wrap=True)
+    chart.highlight_words([DOT], "bold magenta")
+    return Group(
+        chart, Text.assemble(("⣀⠤⠒⠉", "cyan"), " training  ", (DOT, "bold magenta"), " validation", style="dim")
+    )
 
 
-def _feet(first: int, last: int, columns: int) -> str:
-    """The first and the last step below the axis."""
-    left, right = f"step {first}", "" if last == first else str(last)
-    if len(left) + len(right) + 1 > columns:
-        return (right or left)[-columns:]
-    return left + right.rjust(columns - len(left))
+def to_point(step: Answer) -> Point:
+    """Of a step as the API has it."""
+    rewards = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
+    return Point(step.need("step", int), *rewards)
+
+
+def curves_page(curves: Answer, width: int) -> RenderableType:
+    """A job's reward curve, as wide as the page, and its sums."""
+    points = [to_point(point) for point in curves.parts("data")]
+    steps, rollouts = curves.need("steps", int), curves.need("rollouts", int)
+    left_out = curves.need("excluded", int) / rollouts if rollouts else None
+    sums = {
+        "steps": f"{steps:,}" + (f", drawn: {len(points)}" if len(points) < steps else ""),
+        "training reward": _range([(point.step, point.train) for point in points if point.train is not None]),
+        "validation reward": _range([(point.step, point.valid) for point in points if point.valid is not None]),
+        "rollouts": f"{rollouts:,}, left out: {share(left_out)}",
+    }
+    named = facts((name, value) for name, value in sums.items() if value is not None)
+    return Group(reward_curve(points, min(width, _WIDEST), _LINES), Text(), named)
+
+
+def _range(series: Sequence[tuple[int, float]]) -> str | None:
+    """From where to where, and the best on the way; None where there is nothing."""
+    if not series:
+        return None
+    best = max(series, key=lambda at: at[1])
+    return f"{number(series[0][1])} -> {number(series[-1][1])}, best {number(best[1])} at step {best[0]}"

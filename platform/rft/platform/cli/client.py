@@ -6,11 +6,9 @@ The only module of the command line that knows the HTTP client.
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
-from urllib.parse import quote
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import httpx
 from httpx_sse import EventSource, SSEError
@@ -53,8 +51,7 @@ class ReaderGone(RftError):
     """The reader of our output has closed it, e.g. `head`: not an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """One message of a stream."""
 
     event: str
@@ -63,27 +60,19 @@ class Sent:
     """The id to go on after: this message's, or the last one before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """What a list held."""
 
     found: list[JsonObject]
-    next_after: str | None
+    next_after: str | None = None
     """Where the rest begins; None when this is all."""
 
 
-def to_listing(page: JsonObject) -> Listing:
-    """A page that is the whole list."""
-    data = page.get("data")
-    return Listing([entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else [], None)
-
-
-class Client:
+class Client(AbstractContextManager["Client"]):
     """Calls one platform with one key. Every method raises PlatformProblem."""
 
     def __init__(self, address: Address, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.address = address
-        self._timeout_s = timeout_s
         try:
             self._http = httpx.Client(
                 headers={
@@ -91,6 +80,7 @@ class Client:
                     "Authorization": f"Bearer {address.api_key}",
                     "Accept-Encoding": "identity",  # The length of a download is compared with the bytes that came.
                 },
+                timeout=timeout_s,
                 # A redirect is an answer we do not follow: the key would go along.
                 follow_redirects=False,
                 # A proxy is for the world; this machine's own platform is nothing it could reach.
@@ -101,22 +91,18 @@ class Client:
         except (ValueError, ImportError, httpx.InvalidURL) as problem:  # A key that no header holds, a proxy's scheme.
             raise PlatformProblem(f"{address.base_url} cannot be called: {problem}") from problem
 
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Close its connections."""
         self._http.close()
 
     def get(self, path: str, query: Query | None = None) -> JsonObject:
         """The object at a path."""
-        return self._object("GET", path, params=_given(query))
+        return self._object("GET", path, params={k: v for k, v in (query or {}).items() if v is not None})
 
     def post(self, path: str, body: JsonValue = None, *, is_patient: bool = False) -> JsonObject:
         """What came of a POST; without a body where there is none."""
-        sent = {} if body is None else {"json": body}
-        return self._object("POST", path, timeout_s=_PATIENT_S if is_patient else None, **sent)
+        patience: dict[str, Any] = {"timeout": _PATIENT_S} if is_patient else {}
+        return self._object("POST", path, **patience, **({} if body is None else {"json": body}))
 
     def delete(self, path: str) -> JsonObject:
         """What came of a DELETE."""
@@ -140,17 +126,19 @@ class Client:
         with file.open("rb") as source:
             content = cast("BinaryIO", _Announced(source, on_bytes))
             files = {"file": (file.name, content, "application/octet-stream")}
-            return self._object("POST", "/files", timeout_s=_PATIENT_S, data=fields, files=files)
+            return self._object("POST", "/files", timeout=_PATIENT_S, data=fields, files=files)
 
     def download(self, path: str, into: BinaryIO, on_bytes: Callable[[int], None]) -> None:
-        """Write the bytes at a path in pieces; a cut-off reply is a problem."""
+        """Write the bytes at a path in pieces; a cut-off reply is a problem, a reader that went away ReaderGone."""
         with self._reply("GET", path) as reply:
             received = 0
             try:
                 for chunk in reply.iter_raw():
-                    _write(into, chunk)
+                    into.write(chunk)
                     received += len(chunk)
                     on_bytes(len(chunk))
+            except BrokenPipeError as problem:
+                raise ReaderGone from problem
             except httpx.RemoteProtocolError as problem:
                 wanted = reply.headers.get("content-length", "unknown")
                 raise ConnectionLost(f"the connection broke after {received} of {wanted} bytes") from problem
@@ -164,24 +152,17 @@ class Client:
                 if sent.data:
                     yield Sent(sent.event, sent.data, last_id)
 
-    def _object(self, method: str, path: str, *, timeout_s: float | None = None, **sent: Any) -> JsonObject:
-        with self._reply(method, path, timeout_s=timeout_s, **sent) as reply:
-            content = reply.read()
-        try:
-            document = cast("JsonValue", json.loads(content))
-        except (ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
+    def _object(self, method: str, path: str, **sent: Any) -> JsonObject:
+        with self._reply(method, path, **sent) as reply:
+            document = _to_object(reply.read())
+        if document is None:
             raise self._stranger()
         return document
 
     @contextmanager
-    def _reply(
-        self, method: str, path: str, *, timeout_s: float | None = None, **sent: Any
-    ) -> Generator[httpx.Response]:
-        timeout = timeout_s or self._timeout_s
+    def _reply(self, method: str, path: str, **sent: Any) -> Generator[httpx.Response]:
         try:
-            with self._http.stream(method, self.address.base_url + path, timeout=timeout, **sent) as reply:
+            with self._http.stream(method, self.address.base_url + path, **sent) as reply:
                 if not reply.is_success:
                     status = reply.status_code
                     kind = ConnectionLost if status >= 500 else NotFound if status == 404 else PlatformProblem
@@ -208,9 +189,10 @@ class Client:
         return f"the connection to {where} broke ({type(problem).__name__})"
 
 
-def part(text: str) -> str:
-    """An id as one part of a path."""
-    return quote(text, safe="")
+def to_listing(page: JsonObject) -> Listing:
+    """A page that is the whole list."""
+    data = page.get("data")
+    return Listing([entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else [])
 
 
 class _Announced:
@@ -219,10 +201,7 @@ class _Announced:
     def __init__(self, source: BinaryIO, on_bytes: Callable[[int], None]) -> None:
         self._source, self._on_bytes = source, on_bytes
         self._left = os.fstat(source.fileno()).st_size
-
-    def fileno(self) -> int:
-        """Where the HTTP client looks for the length."""
-        return self._source.fileno()
+        self.fileno = source.fileno  # Where the HTTP client looks for the length.
 
     def read(self, count: int) -> bytes:
         """The next piece. Raises PlatformProblem when the file has become too short."""
@@ -234,30 +213,23 @@ class _Announced:
         return chunk
 
 
-def _given(query: Query | None) -> dict[str, str | int]:
-    return {name: value for name, value in (query or {}).items() if value is not None}
-
-
-def _write(into: BinaryIO, chunk: bytes) -> None:
-    try:
-        into.write(chunk)
-    except BrokenPipeError as problem:
-        raise ReaderGone from problem
-
-
 def _causes(problem: BaseException | None) -> Iterator[BaseException]:
     while problem is not None:
         yield problem
         problem = problem.__cause__ or problem.__context__
 
 
-def _error_of(status: int, content: bytes) -> tuple[str, JsonObject | None]:
-    """What an error says, and the error as it came."""
+def _to_object(content: bytes) -> JsonObject | None:
     try:
         document = cast("JsonValue", json.loads(content))
     except (ValueError, RecursionError):
-        document = None
-    error = document.get("error") if isinstance(document, dict) else None
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _error_of(status: int, content: bytes) -> tuple[str, JsonObject | None]:
+    """What an error says, and the error as it came."""
+    error = (_to_object(content) or {}).get("error")
     message = error.get("message") if isinstance(error, dict) else None
     if not isinstance(error, dict) or not isinstance(message, str):
         return f"the platform answered with HTTP status {status}", None

@@ -2,28 +2,41 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import typer
 
-from rft.platform.cli.answers import Answer, Resource
-from rft.platform.cli.options import PATH_ARGUMENTS, After, ApiKey, AsJson, BaseUrl, Limit
+from rft.platform.cli.answers import Resource
+from rft.platform.cli.arguments import IN_PATHS, After, ApiKey, AsJson, BaseUrl, Body, GraderBody, Limit
+from rft.platform.cli.inputs import part, read_body, read_grader
 
 if TYPE_CHECKING:
-    from rft.platform.cli.session import Session
+    from rft.core.base import JsonObject
+    from rft.platform.cli.session import Page, Session
 
 Work = Callable[..., None]
 """What a command does: a Session comes first, then its own arguments and options by name."""
 
 
-def option(name: str, annotation: object, default: object = None) -> Parameter:
-    """One option of a command."""
+class Input(NamedTuple):
+    """An argument that names the body of a request."""
+
+    name: str
+    annotation: object
+    read: "Callable[[str], JsonObject]"
+
+
+def _grader_request(source: str) -> "JsonObject":
+    return {"grader": read_grader(source)}
+
+
+BODY, GRADER_BODY = Input("body", Body, read_body), Input("grader", GraderBody, _grader_request)
+
+
+def _option(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-_CONNECTION = (option("base_url", BaseUrl), option("api_key", ApiKey))
-_AS_JSON = option("as_json", AsJson, False)
 
 
 def command(app: typer.Typer, name: str, *, panel: str | None = None, has_json: bool = True) -> Callable[[Work], Work]:
@@ -46,40 +59,39 @@ def list_command(
     *,
     limit: int = 20,
     filters: Mapping[str, object] | None = None,
-    has_after: bool = True,
 ) -> None:
     """Show a list. Names in the path become arguments, filters options that the query takes under the same name."""
 
-    def work(here: "Session", *, limit: int, after: str | None = None, **said: Any) -> None:
+    def work(here: "Session", *, limit: int, after: str | None, **said: Any) -> None:
         query = {name: said[name] for name in filters or ()}
         here.show_all(here.client.listed(_filled(path, said), query, limit=limit, after=after), resource)
 
-    options = [option(name, annotation) for name, annotation in (filters or {}).items()]
-    options.append(option("limit", Limit, limit))
-    _register(app, name, about, [*_arguments(path), *options, *([option("after", After)] if has_after else [])], work)
+    options = [_option(name, annotation, None) for name, annotation in (filters or {}).items()]
+    options += [_option("limit", Limit, limit), _option("after", After, None)]
+    _register(app, name, about, [*_arguments(path), *options], work)
 
 
 def get_command(
-    app: typer.Typer, name: str, about: str, path: str, page: "Resource | Callable[[Answer], str]", method: str = "get"
+    app: typer.Typer,
+    name: str,
+    about: str,
+    path: str,
+    page: "Page",
+    method: Literal["get", "post", "delete"] = "get",
+    body: Input | None = None,
 ) -> None:
-    """Show the object at a path; or, with the method `post`, what came of a POST there."""
+    """Show the object at a path, or what came of another method there."""
 
     def work(here: "Session", **said: Any) -> None:
-        raw = (here.client.post if method == "post" else here.client.get)(_filled(path, said))
-        here.show(raw, page)
+        given = () if body is None else (body.read(said[body.name]),)
+        here.show(getattr(here.client, method)(_filled(path, said), *given), page)
 
-    _register(app, name, about, _arguments(path), work)
+    own = _arguments(path) + ([] if body is None else [_option(body.name, body.annotation)])
+    _register(app, name, about, own, work)
 
 
-def delete_command(
-    app: typer.Typer, name: str, about: str, path: str, say: Callable[[Answer], str] | None = None
-) -> None:
-    """Delete what is at a path."""
-
-    def work(here: "Session", **said: Any) -> None:
-        here.show(here.client.delete(_filled(path, said)), say or (lambda gone: f"{gone.need('id', str)} is deleted"))
-
-    _register(app, name, about, _arguments(path), work)
+post_command = partial(get_command, method="post")
+delete_command = partial(get_command, page=lambda gone: f"{gone.need('id', str)} is deleted", method="delete")
 
 
 def _register(
@@ -98,7 +110,8 @@ def _register(
         with session(base_url, api_key, as_json=as_json) as here:
             work(here, **said)
 
-    parameters = [*own, *_CONNECTION, *([_AS_JSON] if has_json else [])]
+    parameters = [*own, _option("base_url", BaseUrl, None), _option("api_key", ApiKey, None)]
+    parameters += [_option("as_json", AsJson, False)] if has_json else []
     # What Typer reads: the names, types and defaults of what it is to parse.
     cast("Any", run).__signature__ = Signature(parameters)
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -106,14 +119,9 @@ def _register(
 
 
 def _arguments(path: str) -> list[Parameter]:
-    return [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=PATH_ARGUMENTS[name])
-        for name in re.findall(r"{(\w+)}", path)
-    ]
+    return [_option(name, IN_PATHS[name]) for name in re.findall(r"{(\w+)}", path)]
 
 
 def _filled(path: str, said: Mapping[str, str]) -> str:
     """The path with each name in it replaced by what was said, escaped."""
-    from rft.platform.cli.client import part
-
     return re.sub(r"{(\w+)}", lambda name: part(said[name[1]]), path)

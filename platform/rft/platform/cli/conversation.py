@@ -7,37 +7,27 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from rft.platform.cli.answers import Answer
-from rft.platform.cli.formats import counted, duration, one_line, printable
-from rft.platform.cli.job_resources import spelled
+from rft.platform.cli.answers import Answer, Resource
+from rft.platform.cli.formats import one_line, printable
 from rft.platform.cli.pages import facts
+from rft.platform.cli.resources import spelled
 
 _ROLES = {"system": "dim", "developer": "dim", "user": "bold green", "assistant": "bold cyan", "tool": "bold magenta"}
+_PLACE = "trace=id; place={split}, step {step}, row {row_index}, #{group_index}; policy version"
+_UNDER_WAY, _ENDED = Resource(_PLACE), Resource(f"{_PLACE}; took={{duration_s}}, {{completion_tokens:token}} sampled")
 
 
 def rollout_page(rollout: Answer) -> RenderableType:
     """The conversation, then how it was judged."""
     record = rollout.part("record")
-    split, step = rollout.need("split", str), rollout.need("step", int)
-    named = {
-        "trace": rollout.need("id", str),
-        "place": f"{split}, step {step}, row {rollout.need('row_index', int)}, #{rollout.need('group_index', int)}",
-        "policy version": str(rollout.need("policy_version", int)),
-    }
-    if record is not None:
-        tokens = counted(rollout.need("completion_tokens", int), "token")
-        named["took"] = f"{duration(rollout.need('duration_s', float))}, {tokens} sampled"
-    parts: list[RenderableType] = [facts(named.items())]
+    parts: list[RenderableType] = [facts((_UNDER_WAY if record is None else _ENDED).facts(rollout))]
     if (rollout.get("status", str) or "ended") != "ended":
         parts += [Text(), _unused(rollout)]
     if record is None:
         return Group(*parts)
     messages = record.parts("messages")
-    names = {
-        call.need("call_id", str): call.need("name", str)
-        for message in messages
-        for call in message.parts("tool_calls")
-    }
+    calls = [call for message in messages for call in message.parts("tool_calls")]
+    names = {call.need("call_id", str): call.need("name", str) for call in calls}
     for message in messages:
         parts += _spoken(message, names)
     return Group(*parts, Text(), _verdict(rollout, record))
@@ -50,15 +40,11 @@ def _spoken(message: Answer, names: Mapping[str, str]) -> Iterable[RenderableTyp
         who = f"tool {message.get('name', str) or names.get(message.get('tool_call_id', str) or '', '')}".rstrip()
     yield Text()
     yield Text(one_line(who), style=_ROLES.get(role, "bold"))
-    if content.strip() or not calls:
-        yield _indented(Text(printable(content.strip("\n"))))
+    said = [Text(printable(content.strip("\n")))] if content.strip() or not calls else []
     for call in calls:
         name = (one_line(call.need("name", str)), "magenta")
-        yield _indented(Text.assemble(("-> ", "dim"), name, f" {_arguments(call.need('arguments', str))}"))
-
-
-def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 2), expand=False)
+        said.append(Text.assemble(("-> ", "dim"), name, f" {_arguments(call.need('arguments', str))}"))
+    yield from (Padding(text, (0, 0, 0, 2), expand=False) for text in said)
 
 
 def _arguments(text: str) -> str:
@@ -85,6 +71,6 @@ def _verdict(rollout: Answer, record: Answer) -> Text:
         return Text(f"left out of training, no reward ({printable(why)})", style="red")
     scores = record.named("outcome.scores", float).items()
     told = ", ".join(f"{one_line(name)} {score:.3f}" for name, score in scores if score is not None)
-    line = Text.assemble(("reward ", "dim"), (f"{reward:.3f}", "bold"))
     end = one_line(spelled(rollout.get("stop_reason", str)))
-    return line.append(f"  ({told})" if told else "").append(f"  {end}", style="dim")
+    by = f"  ({told})" if told else ""
+    return Text.assemble(("reward ", "dim"), (f"{reward:.3f}", "bold"), by, (f"  {end}", "dim"))

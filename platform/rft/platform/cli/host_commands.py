@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rft.platform.cli.answers import Column, Resource, status, text, when
-from rft.platform.cli.options import HomeOption
+from rft.platform.cli.answers import Answer, Resource
+from rft.platform.cli.arguments import HomeOption
 
 if TYPE_CHECKING:
-    from rft.platform.settings import Settings
+    from rft.platform.cli.host import Host
 
 keys_app = typer.Typer(help="API keys.", no_args_is_help=True)
 secrets_app = typer.Typer(
     help="Secrets that calls are signed with, and the key that secrets are sealed with.", no_args_is_help=True
 )
-_KEY = Resource(
-    columns=(
-        Column("key", text("id"), "id"),
-        Column("name", text("name")),
-        Column("state", status("status")),
-        Column("created", when("created_at")),
-        Column("last used", when("last_used_at?")),
-    ),
-    spare=("created", "state"),
-)
+_KEY = Resource("key=id; name; state=status; created=created_at; last used=last_used_at", spare="created; state")
+
+
+@contextmanager
+def _host(home: Path | None, *, as_json: bool = False) -> Generator["Host"]:
+    """This call's platform; a problem with the database ends the command with status 1 and one line."""
+    from rft.platform.cli.host import Host
+    from rft.platform.cli.session import chosen_settings, give_up
+    from rft.platform.embedded.faults import StartFailed
+
+    try:
+        yield Host(chosen_settings(home, as_json=as_json))
+    except StartFailed as problem:
+        give_up(str(problem), as_json=as_json)
 
 
 @keys_app.command("create")
@@ -36,10 +40,8 @@ def create_key(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")], home: HomeOption = None
 ) -> None:
     """Make an API key in the running platform's database and print it, this once."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import new_key
-
-        typer.echo(new_key(settings, name))
+    with _host(home) as host:
+        typer.echo(host.new_key(name))
 
 
 @keys_app.command("list")
@@ -49,16 +51,13 @@ def list_keys(
     as_json: Annotated[bool, typer.Option("--json", help="Print them for programs.")] = False,
 ) -> None:
     """API keys, newest first, without their values; when each was last used."""
-    with _settings(home, as_json=as_json) as settings:
-        from rft.platform.cli.host import all_keys
-
-        found = [key for key in all_keys(settings) if show_all or key.revoked_at is None]
+    with _host(home, as_json=as_json) as host:
+        found = [key for key in host.api_keys() if show_all or key.revoked_at is None]
     if as_json:
         typer.echo(json.dumps([key.model_dump(mode="json") for key in found], indent=2, ensure_ascii=False))
     elif not found:
         typer.echo("no keys", err=True)
     else:
-        from rft.platform.cli.answers import Answer
         from rft.platform.cli.pages import table
         from rft.platform.cli.session import console
 
@@ -74,7 +73,7 @@ def list_keys(
             )
             for key in found
         ]
-        console().print(table(_KEY, keys))
+        console().print(table(_KEY, keys, console()))
 
 
 @keys_app.command("revoke")
@@ -84,12 +83,10 @@ def revoke_key(
     home: HomeOption = None,
 ) -> None:
     """Make a key worthless at once; the sessions made with it end, and so do open streams, within seconds."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import revoke
-
-        revoked = revoke(settings, key, may_be_last=may_be_last)
-    typer.echo(f"{revoked.key_id} is revoked")
-    if revoked.is_own:
+    with _host(home) as host:
+        key_id, is_own = host.revoke(key, may_be_last=may_be_last)
+    typer.echo(f"{key_id} is revoked")
+    if is_own:
         typer.echo(
             "It was this host's own: commands here need RFT_API_KEY until `rft up` starts again and makes a new one.",
             err=True,
@@ -99,10 +96,8 @@ def revoke_key(
 @secrets_app.command("show")
 def show_secrets(home: HomeOption = None) -> None:
     """Print the active signing secrets, newest first: id, when it was made, value."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import signing_secrets
-
-        for secret in signing_secrets(settings):
+    with _host(home) as host:
+        for secret in host.signing_secrets():
             made = datetime.fromtimestamp(secret.created_at, UTC).isoformat(sep=" ", timespec="seconds")
             typer.echo(f"{secret.id}  {made}  {secret.secret}")
 
@@ -110,10 +105,8 @@ def show_secrets(home: HomeOption = None) -> None:
 @secrets_app.command("rotate")
 def rotate_secret(home: HomeOption = None) -> None:
     """Make a new signing secret and print it. The old one stays valid until you retire it."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import new_signing_secret
-
-        made = new_signing_secret(settings)
+    with _host(home) as host:
+        made = host.new_signing_secret()
     typer.echo(f"{made.id}  {made.secret}")
 
 
@@ -122,32 +115,16 @@ def retire_secret(
     secret_id: Annotated[str, typer.Argument(metavar="ID", help="Which one: sigsec_...")], home: HomeOption = None
 ) -> None:
     """Sign nothing with this secret any more."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import retire_signing_secret
-
-        retire_signing_secret(settings, secret_id)
+    with _host(home) as host:
+        host.retire_signing_secret(secret_id)
     typer.echo(f"{secret_id} is retired")
 
 
 @secrets_app.command("rotate-key")
 def rotate_key(home: HomeOption = None) -> None:
     """Seal everything at rest with a new key and drop the old one. The platform may go on running."""
-    with _settings(home) as settings:
-        from rft.platform.cli.host import rotate_sealing_key
-
-        done = rotate_sealing_key(settings)
+    with _host(home) as host:
+        done = host.rotate_sealing_key()
     typer.echo(f"a new key is in place; {done.resealed} secrets were sealed with it")
     if done.unreadable:
         typer.echo(f"{done.unreadable} secrets could not be opened with any key; they are as unreadable as before")
-
-
-@contextmanager
-def _settings(home: Path | None, *, as_json: bool = False) -> Generator["Settings"]:
-    """This call's settings; a problem with the database ends the command with status 1 and one line."""
-    from rft.platform.cli.session import chosen_settings, give_up
-    from rft.platform.embedded.faults import StartFailed
-
-    try:
-        yield chosen_settings(home, as_json=as_json)
-    except StartFailed as problem:
-        give_up(str(problem), as_json=as_json)

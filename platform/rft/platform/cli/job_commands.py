@@ -1,4 +1,4 @@
-"""`rft jobs ...` and `rft regrade`."""
+"""`rft jobs ...`, `rft rollouts ...` and `rft regrade`."""
 
 import time
 from pathlib import Path
@@ -6,22 +6,32 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rft.core.errors import RftError
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.command import command, get_command, list_command
-from rft.platform.cli.job_resources import CHECKPOINT, ENDPOINT, JOB, REGRADE, STEP, job_state
-from rft.platform.cli.options import After, Body, Force, FromStep, JobId, Limit, Output, ToStep
+from rft.platform.cli.arguments import After, Body, Force, FromStep, GraderBody, JobId, Limit, Output, ToStep, of_jobs
+from rft.platform.cli.command import command, get_command, list_command, post_command
+from rft.platform.cli.inputs import CannotDo, pairs, part, read_body, read_grader
+from rft.platform.cli.resources import ATTEMPT, CHECKPOINT, ENDPOINT, JOB, REGRADE, ROLLOUT, STEP, job_state
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
+    from rft.platform.cli.client import Client
     from rft.platform.cli.session import Session
 
 jobs_app = typer.Typer(help="Fine-tuning jobs.", no_args_is_help=True)
+rollouts_app = typer.Typer(help="What the model did: rollouts and their conversations.", no_args_is_help=True)
 _JOBS = "/fine_tuning/jobs"
+_JOB = f"{_JOBS}/{{job_id}}"
 _POLL_S = 0.5
+_JOBS_SEARCHED = 200
 
 
 def _moved(job: Answer) -> str:
     return f"{job.need('id', str)}: {job_state(job)}"
+
+
+def _path(job_id: str, *more: str) -> str:
+    return "/".join((_JOBS, *map(part, (job_id, *more))))
 
 
 @command(jobs_app, "create")
@@ -38,9 +48,7 @@ def create_job(
     watch: Annotated[bool, typer.Option("--watch", help="Go on as `rft jobs watch`.")] = False,
 ) -> None:
     """Order a job: BODY.json holds what POST /v1/fine_tuning/jobs takes."""
-    from rft.platform.cli.session import read_body
     from rft.platform.cli.transfer import uploading_for_order
-    from rft.platform.cli.watch import watch_job
 
     order = read_body(body)
     if model is not None:
@@ -55,7 +63,17 @@ def create_job(
     for warning in _warnings(here, job_id):
         here.warn(warning)
     if watch:
-        watch_job(here, job_id, _path(job_id, "stream"))
+        watch_job(here, job_id)
+
+
+def _warnings(here: "Session", job_id: str) -> list[str]:
+    """What the platform finds doubtful in an order that it took, such as fields that nobody knows."""
+    try:
+        found = here.client.listed(_path(job_id, "events"), limit=100).found
+    except RftError:
+        return []  # The order is placed; its events can be read later.
+    events = map(Answer, reversed(found))
+    return [event.need("message", str) for event in events if event.need("level", str) == "warn"]
 
 
 @command(jobs_app, "list")
@@ -68,13 +86,11 @@ def list_jobs(
     after: After = None,
 ) -> None:
     """Jobs, newest first."""
-    from rft.platform.cli.session import pairs
-
     wanted = {f"metadata[{key}]": value for key, value in pairs(metadata or [], "--metadata").items()}
     here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), JOB)
 
 
-get_command(jobs_app, "get", "One job: where it stands, what it runs with, what it made.", f"{_JOBS}/{{job_id}}", JOB)
+get_command(jobs_app, "get", "One job: where it stands, what it runs with, what it made.", _JOB, JOB)
 
 
 @command(jobs_app, "events")
@@ -82,8 +98,7 @@ def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After 
     """A job's newest events, the latest at the bottom (with --json newest first, as the API has them)."""
     from rft.platform.cli.watch import event_lines
 
-    listing = here.client.listed(_path(job_id, "events"), limit=limit, after=after)
-    here.show_list(listing, event_lines, "no events")
+    here.show_list(here.client.listed(_path(job_id, "events"), limit=limit, after=after), event_lines, "no events")
 
 
 for _move, _about in (
@@ -91,13 +106,9 @@ for _move, _about in (
     ("pause", "Stop a job within seconds; `resume` goes on at the same step."),
     ("resume", "Let a paused job go on."),
 ):
-    get_command(jobs_app, _move, _about, f"{_JOBS}/{{job_id}}/{_move}", _moved, method="post")
+    post_command(jobs_app, _move, _about, f"{_JOB}/{_move}", _moved)
 list_command(
-    jobs_app,
-    "checkpoints",
-    "The checkpoints that are kept, and what they reached.",
-    f"{_JOBS}/{{job_id}}/checkpoints",
-    CHECKPOINT,
+    jobs_app, "checkpoints", "The checkpoints that are kept, and what they reached.", f"{_JOB}/checkpoints", CHECKPOINT
 )
 
 
@@ -118,8 +129,6 @@ def list_endpoints(
     ] = None,
 ) -> None:
     """How the job's tools and graders fare (default: over the latest ten steps); or other URLs and headers for them."""
-    from rft.platform.cli.session import read_body
-
     path = _path(job_id, "endpoints")
     if changes is not None:
         here.show(here.client.post(path, read_body(changes)), _moved)
@@ -147,34 +156,31 @@ def show_regrades(
 @command(jobs_app, "result", has_json=False)
 def get_result(here: "Session", job_id: JobId, output: Output = None, force: Force = False) -> None:
     """The result file, a CSV with a line per step; to standard output unless told otherwise."""
-    from rft.platform.cli.client import part
-    from rft.platform.cli.session import CannotDo
     from rft.platform.cli.transfer import STANDARD_OUTPUT, download
 
     job = Answer(here.client.get(_path(job_id)))
-    files = job.texts("result_files")
+    files = job.listed("result_files", str)
     if not files:
         raise CannotDo(f"{job.need('id', str)} is {job_state(job)} and has no result file yet")
-    file = Answer(here.client.get(f"/files/{part(files[0])}"))
-    download(here, file, output or STANDARD_OUTPUT, may_overwrite=force)
+    download(here, files[0], output or STANDARD_OUTPUT, may_overwrite=force)
 
 
 @command(jobs_app, "watch")
-def watch(here: "Session", job_id: JobId) -> None:
+def watch_job(here: "Session", job_id: JobId) -> None:
     """Follow a job to its end: reward curve, state, events. Exit status 0 succeeded, 1 failed, 2 cancelled.
 
     Ctrl-C ends the watching, never the job. With --json: the stream's messages, one a line.
     """
-    from rft.platform.cli.watch import watch_job
+    from rft.platform.cli.watch import watch
 
-    watch_job(here, job_id, _path(job_id, "stream"))
+    watch(here, job_id, _path(job_id, "stream"))
 
 
 list_command(
     jobs_app,
     "steps",
     "A job's steps, oldest first; step 0 is the model before training. --after takes a step's number.",
-    f"{_JOBS}/{{job_id}}/steps",
+    f"{_JOB}/steps",
     STEP,
     limit=100,
 )
@@ -191,24 +197,22 @@ def show_curves(
     ] = 500,
 ) -> None:
     """A job's reward curve up to now; `rft jobs watch` draws it as it grows."""
-    from rft.platform.cli.curves import CurvesPage
+    from rft.platform.cli.chart import curves_page
 
     window = {"from_step": from_step, "to_step": to_step, "points": points}
-    here.show(here.client.get(_path(job_id, "curves"), window), CurvesPage)
+    here.show(here.client.get(_path(job_id, "curves"), window), lambda curves: curves_page(curves, here.out.width))
 
 
 def regrade(
     here: "Session",
     job_id: JobId,
-    grader: Annotated[str, typer.Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")],
+    grader: GraderBody,
     split: Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")] = None,
     step: Annotated[list[int] | None, typer.Option("--step", min=0, help="Only of this step; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report.")] = True,
 ) -> None:
     """Run another grader over a job's stored rollouts and tell what changes. The policy is not touched."""
-    from rft.platform.cli.session import read_grader
-
     order: JsonObject = {"grader": read_grader(grader), "split": split, "steps": [*step] if step else None}
     if limit is not None:
         order["limit"] = limit
@@ -234,19 +238,60 @@ def _finished(here: "Session", job_id: str, raw: "JsonObject") -> "JsonObject":
     return raw
 
 
-def _path(job_id: str, *more: str) -> str:
-    from rft.platform.cli.client import part
+TraceId = Annotated[str, typer.Argument(metavar="TRACE", help="trace_...")]
+OfJob = Annotated[
+    str | None,
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        help="Whose rollout it is (default: the newest jobs are searched).",
+        autocompletion=of_jobs,
+    ),
+]
+list_command(
+    rollouts_app,
+    "list",
+    "A job's rollouts, newest step first.",
+    f"{_JOB}/rollouts",
+    ROLLOUT,
+    limit=50,
+    filters={
+        "step": Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")],
+        "row_index": Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")],
+        "split": Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")],
+        "outcome": Annotated[
+            Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
+        ],
+    },
+)
 
-    return "/".join((_JOBS, *map(part, (job_id, *more))))
+
+@command(rollouts_app, "show")
+def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
+    """One rollout's whole conversation, and how it was judged."""
+    from rft.platform.cli.conversation import rollout_page
+
+    here.show(_rollout(here.client, trace_id, job)[1], rollout_page)
 
 
-def _warnings(here: "Session", job_id: str) -> list[str]:
-    """What the platform finds doubtful in an order that it took, such as fields that nobody knows."""
-    from rft.platform.cli.client import PlatformProblem
+@command(rollouts_app, "attempts")
+def list_attempts(here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100) -> None:
+    """Every call a rollout made to your endpoints, each attempt of it."""
+    path = _rollout(here.client, trace_id, job)[0]
+    here.show_all(here.client.listed(f"{path}/attempts", limit=limit), ATTEMPT)
 
-    try:
-        found = here.client.listed(_path(job_id, "events"), limit=100).found
-    except PlatformProblem:
-        return []  # The order is placed; its events can be read later.
-    events = map(Answer, reversed(found))
-    return [event.need("message", str) for event in events if event.need("level", str) == "warn"]
+
+def _rollout(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "JsonObject"]:
+    """Path and object of a rollout. Raises CannotDo when no searched job has it."""
+    from rft.platform.cli.client import NotFound
+
+    if job_id is not None:
+        path = _path(job_id, "rollouts", trace_id)
+        return path, client.get(path)
+    for job in client.listed(_JOBS, limit=_JOBS_SEARCHED).found:
+        path = _path(str(job.get("id")), "rollouts", trace_id)
+        try:
+            return path, client.get(path)
+        except NotFound:
+            continue
+    raise CannotDo(f"none of the newest {_JOBS_SEARCHED} jobs has a rollout '{trace_id}'; --job names an older one")

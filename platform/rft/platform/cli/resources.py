@@ -1,43 +1,23 @@
-"""How files, models, tools, graders and what belongs to an organization are shown: columns and facts, as data."""
+"""How objects of the API are shown: their fields, as data."""
 
-from rft.platform.cli.answers import (
-    Answer,
-    Column,
-    Fact,
-    Resource,
-    Styled,
-    at,
-    count,
-    file_size,
-    milliseconds,
-    percent,
-    red,
-    seconds,
-    state,
-    status,
-    styled,
-    text,
-    thousands,
-    when,
-)
-from rft.platform.cli.formats import NOTHING, counted, date, duration, number, share
+from collections.abc import Callable
 
-_MODEL_CREATED = at("created", int, lambda created: date(created) if created else NOTHING)
+from rft.platform.cli.answers import Answer, Resource, Shown, Styled, state, styled
+from rft.platform.cli.formats import NOTHING, clock, counted, number, share
+
 MODEL = Resource(
+    fields="model=id; owner=owned_by; created; job=fine_tuning_job_id",
     none="no models",
-    columns=(
-        Column("model", text("id"), "id"),
-        Column("owner", text("owned_by")),
-        Column("created", _MODEL_CREATED),
-        Column("job", text("fine_tuning_job_id?"), "id"),
-    ),
-    spare=("created", "owner", "job"),
-    facts=(
-        ("model", text("id")),
-        ("owner", text("owned_by")),
-        ("created", lambda model: None if _MODEL_CREATED(model) == NOTHING else _MODEL_CREATED(model)),
-        ("job", text("fine_tuning_job_id?")),
-    ),
+    spare="created; owner; job",
+)
+BAD_LINE = Resource(fields=">line; where=path; problem=reason", none="no problems", spare="where")
+PERMISSION = Resource(
+    fields="permission=id; project=project_id; created=created_at", none="no permissions", spare="created"
+)
+SIGNING_SECRET = Resource(
+    fields="secret=id; state=status; created=created_at; retired=retired_at",
+    none="no signing secrets",
+    spare="retired; created",
 )
 
 
@@ -46,172 +26,73 @@ def _file_state(file: Answer) -> Styled:
     return styled(f"unusable: {counted(problems, 'problem')}", "red") if problems else state(file.need("status", str))
 
 
-def _described(file: Answer) -> str | None:
+def _dataset(file: Answer) -> dict[str, Shown]:
     dataset = file.part("dataset")
-    return None if dataset is None else ", ".join(dataset.texts("tools")) or "none"
-
-
-def _repeated(file: Answer) -> str | None:
-    repeated = file.get("dataset.duplicates", int)
-    return f"{repeated:,}" if repeated else None
-
-
-def _problems(file: Answer) -> Styled | None:
-    pieces = [piece for said in file.texts("dataset.first_problems") for piece in (("\n", ""), (said, "red"))]
-    return tuple(pieces[1:]) or None
-
-
-def _unread(file: Answer) -> str | None:
-    line, problems = file.get("dataset.stopped_at_line", int), file.get("dataset.problems", int) or 0
-    return None if line is None else f"from line {line:,} on, for {counted(problems, 'problem')} before it"
+    if dataset is None:
+        return {}
+    repeated, line = dataset.get("duplicates", int), dataset.get("stopped_at_line", int)
+    pieces = [piece for text in dataset.listed("first_problems", str) for piece in (("\n", ""), (text, "red"))]
+    before = counted(dataset.get("problems", int) or 0, "problem")
+    return {
+        "tools described": ", ".join(dataset.listed("tools", str)) or "none",
+        "repeated rows": f"{repeated:,}" if repeated else None,
+        "problems": tuple(pieces[1:]) or None,
+        "not read": None if line is None else f"from line {line:,} on, for {before} before it",
+    }
 
 
 FILE = Resource(
+    fields="file=id; name=filename; purpose; size=bytes; state; created=created_at; expires=expires_at;"
+    " rows=dataset.rows",
     none="no files",
-    columns=(
-        Column("file", text("id"), "id"),
-        Column("name", text("filename")),
-        Column("purpose", text("purpose")),
-        Column("size", file_size("bytes"), "figure"),
-        Column("rows", thousands("dataset.rows?"), "figure"),
-        Column("state", _file_state),
-        Column("created", when("created_at")),
-    ),
-    spare=("purpose", "rows", "created", "size"),
-    facts=(
-        ("file", text("id")),
-        ("name", text("filename")),
-        ("purpose", text("purpose")),
-        ("size", file_size("bytes")),
-        ("state", _file_state),
-        ("created", when("created_at")),
-        ("expires", when("expires_at?")),
-        ("rows", thousands("dataset.rows?")),
-        ("tools described", _described),
-        ("repeated rows", _repeated),
-        ("problems", _problems),
-        ("not read", _unread),
-    ),
-)
-
-BAD_LINE = Resource(
-    none="no problems",
-    columns=(
-        Column("line", thousands("line"), "figure"),
-        Column("where", text("path")),
-        Column("problem", text("reason")),
-    ),
-    spare=("where",),
-)
-
-PERMISSION = Resource(
-    none="no permissions",
-    columns=(
-        Column("permission", text("id"), "id"),
-        Column("project", text("project_id")),
-        Column("created", when("created_at")),
-    ),
-    spare=("created",),
-)
-
-SIGNING_SECRET = Resource(
-    none="no signing secrets",
-    columns=(
-        Column("secret", text("id"), "id"),
-        Column("state", status("status")),
-        Column("created", when("created_at")),
-        Column("retired", when("retired_at?")),
-    ),
-    spare=("retired", "created"),
+    columns="file; name; purpose; >size; >rows; state; created",
+    spare="purpose; rows; created; size",
+    special={"state": _file_state},
+    more=_dataset,
 )
 
 
 def rehearsal_state(rehearsal: Answer) -> str:
     """A rehearsal's status with what it hides."""
-    said = rehearsal.need("status", str)
-    is_stopping = said in ("queued", "running") and rehearsal.get("is_cancel_requested", bool)
-    return f"{said}, being cancelled" if is_stopping else said
+    status = rehearsal.need("status", str)
+    is_stopping = status in ("queued", "running") and rehearsal.get("is_cancel_requested", bool)
+    return f"{status}, being cancelled" if is_stopping else status
 
 
 REHEARSAL = Resource(
+    fields="rehearsal=id; state; error=error.message; dataset=training_file;"
+    " rollouts={plan.rollouts} of the step's burst of {plan.burst}; created=created_at; started=started_at;"
+    " finished=finished_at",
     none="no rehearsals",
-    columns=(
-        Column("rehearsal", text("id"), "id"),
-        Column("state", lambda it: state(rehearsal_state(it))),
-        Column("played", count("plan.rollouts"), "figure"),
-        Column("burst", count("plan.burst"), "figure"),
-        Column("excluded", percent("report.excluded_share?"), "figure"),
-        Column("created", when("created_at")),
-    ),
-    spare=("burst", "created", "played"),
-    facts=(
-        ("rehearsal", text("id")),
-        ("state", lambda it: state(rehearsal_state(it))),
-        ("error", text("error.message?")),
-        ("dataset", text("training_file")),
-        ("rollouts", lambda it: f"{it.need('plan.rollouts', int)} of the step's burst of {it.need('plan.burst', int)}"),
-        ("created", when("created_at")),
-        ("started", when("started_at?")),
-        ("finished", when("finished_at?")),
-    ),
+    columns="rehearsal; state; >played=plan.rollouts; >burst=plan.burst; >excluded=report.excluded_share; created",
+    spare="burst; created; played",
+    special={"state": lambda it: state(rehearsal_state(it))},
 )
 
 
 def _health(it: Answer) -> Styled:
     failed, refused = it.get("health.error_share", float), it.get("health.client_error_share", float)
-    calls = it.get("health.attempts", int) or 0
-    of = "" if failed is None else f", {share(failed)} of {calls} calls failed"
+    of = "" if failed is None else f", {share(failed)} of {it.get('health.attempts', int) or 0} calls failed"
     of += f", {share(refused)} were answered 4xx" if refused else ""
     return (*state(it.need("health.status", str)), (of, "default"))
 
 
-_HEALTH: tuple[Fact, ...] = (
-    ("health", _health),
-    ("last called", when("health.last_seen?")),
-    ("last failure", text("health.last_failure?")),
-)
+_HEALTH = "health; last called=health.last_seen; last failure=health.last_failure"
 TOOL = Resource(
+    fields="tool=id; name; URL=server_url; headers; description; timeout=timeout_s;"
+    " calls at once={max_concurrency} at most; calls per second={rate_limit:g} at most; retry;"
+    f" callbacks=callback_url; created=created_at; {_HEALTH}",
     none="no registered tools",
-    columns=(
-        Column("tool", text("id"), "id"),
-        Column("name", text("name")),
-        Column("URL", text("server_url")),
-        Column("health", status("health.status")),
-        Column("failed", percent("health.error_share?"), "figure"),
-    ),
-    spare=("URL", "failed"),
-    facts=(
-        ("tool", text("id")),
-        ("name", text("name")),
-        ("URL", text("server_url")),
-        ("headers", lambda tool: ", ".join(tool.named("headers", str)) or None),
-        ("description", text("description?")),
-        ("timeout", seconds("timeout_s?")),
-        ("calls at once", at("max_concurrency?", int, "{} at most".format)),
-        ("calls per second", at("rate_limit?", float, "{:g} at most".format)),
-        ("retry", text("retry?")),
-        ("callbacks", text("callback_url?")),
-        ("created", when("created_at")),
-        *_HEALTH,
-    ),
+    columns="tool; name; URL; health=health.status; >failed=health.error_share",
+    spare="URL; failed",
+    special={"headers": lambda tool: ", ".join(tool.named("headers", str)) or None, "health": _health},
 )
 GRADER = Resource(
+    fields=f"grader=id; name; type; created=created_at; {_HEALTH}",
     none="no registered graders",
-    columns=(
-        Column("grader", text("id"), "id"),
-        Column("name", text("name")),
-        Column("type", text("type")),
-        Column("health", status("health.status")),
-        Column("failed", percent("health.error_share?"), "figure"),
-    ),
-    spare=("failed", "type"),
-    facts=(
-        ("grader", text("id")),
-        ("name", text("name")),
-        ("type", text("type")),
-        ("created", when("created_at")),
-        *_HEALTH,
-    ),
+    columns="grader; name; type; health=health.status; >failed=health.error_share",
+    spare="failed; type",
+    special={"health": _health},
 )
 
 
@@ -219,68 +100,213 @@ def _works(tried: Answer) -> Styled:
     return styled("works", "green") if tried.need("is_ok", bool) else styled("does not work", "red")
 
 
-def _failure(it: Answer) -> Styled | None:
-    failed = it.part("failure")
-    return None if failed is None else red(f"{failed.need('code', str)}: {failed.need('message', str)}")
+def _scores(it: Answer, *paths: str) -> dict[str, Shown]:
+    found = {f"  {name}": number(score) for path in paths for name, score in it.named(path, float).items()}
+    return {"reward": number(it.get("reward", float)), **found}
 
 
-def _scores(it: Answer, *paths: str) -> list[tuple[str, str]]:
-    found = {name: score for path in paths for name, score in it.named(path, float).items()}
-    return [("reward", number(it.get("reward", float))), *((f"  {name}", number(it)) for name, it in found.items())]
-
-
-def _not_graded(it: Answer) -> Styled | None:
-    return red(it.get("error_details", str) or None)
-
-
-def _told(tried: Answer) -> str | None:
-    code = tried.get("error_code", str)
-    return None if code is None else f"a mistake ({code})"
-
-
-_TRIED: tuple[Fact, ...] = (("result", _works), ("failure", _failure), ("took", seconds("latency_s")))
-_HTTP_ATTEMPT = Resource(
-    columns=(
-        Column("try", count("attempt"), "figure"),
-        Column("status", count("status?"), "figure"),
-        Column("result", lambda attempt: attempt.get("code", str) or "ok"),
-        Column("took", milliseconds("latency_ms"), "figure"),
-    ),
+_FAILURE = "!failure={failure.code}: {failure.message}"
+_TRIES = Resource(
+    fields=">try=attempt; >status={status}; result; >took=latency_ms",
+    special={"result": lambda attempt: attempt.get("code", str) or "ok"},
 )
 TRIED_TOOL = Resource(
-    facts=(*_TRIED, ("the model is told of", _told)), below=("attempts", _HTTP_ATTEMPT), output="output"
-)
-TRIED_GRADER = Resource(
-    facts=(*_TRIED, lambda it: _scores(it, "scores"), ("not judged", _not_graded)), below=("attempts", _HTTP_ATTEMPT)
-)
-RUN_TOOL = Resource(
-    facts=(
-        ("took", lambda it: f"{duration(it.need('latency_s', float))}, {counted(it.need('attempts', int), 'attempt')}"),
-    ),
+    fields=f"result; {_FAILURE}; took=latency_s; the model is told of=a mistake ({{error_code}})",
+    special={"result": _works},
+    below=("attempts", _TRIES),
     output="output",
 )
-
-
-def _named(it: Answer, path: str) -> str:
-    return f"{it.get(f'{path}.name', str) or ''} ({it.need(f'{path}.type', str)})"
-
-
-def _run_scores(it: Answer) -> list[tuple[str, str]]:
-    return [] if it.part("failure") is not None else _scores(it, "metadata.scores", "sub_rewards")
-
-
+TRIED_GRADER = Resource(
+    fields=f"result; {_FAILURE}; took=latency_s; !not judged=error_details",
+    special={"result": _works},
+    more=lambda it: _scores(it, "scores"),
+    below=("attempts", _TRIES),
+)
+RUN_TOOL = Resource(fields="took={latency_s}, {attempts:attempt}", output="output")
 RUN_GRADER = Resource(
-    facts=(
-        ("grader", lambda it: _named(it, "metadata")),
-        ("failure", _failure),
-        _run_scores,
-        ("not judged", _not_graded),
-        ("took", seconds("metadata.execution_time")),
-        ("judge's tokens", thousands("metadata.token_usage?")),
-    )
+    fields=f"grader={{metadata.name}} ({{metadata.type}}); {_FAILURE}; !not judged=error_details;"
+    " took=metadata.execution_time; judge's tokens=metadata.token_usage",
+    more=lambda it: {} if it.part("failure") is not None else _scores(it, "metadata.scores", "sub_rewards"),
 )
 
 
 def valid_grader(it: Answer) -> str:
     """Shown when a job would accept this grader."""
-    return f"a job would take this grader: {_named(it, 'grader')}"
+    return f"a job would take this grader: {it.get('grader.name', str) or ''} ({it.need('grader.type', str)})"
+
+
+def job_state(job: Answer) -> str:
+    """A job's status with what it hides: a move under way, or a hold."""
+    held, status = job.get("hold.endpoint", str), job.need("status", str)
+    if held is not None:
+        return f"held ({held})"
+    for move, done in (("is_cancel_requested", "cancelled"), ("is_pause_requested", "paused")):
+        if status == "running" and job.get(move, bool):
+            return f"running, being {done}"
+    return status
+
+
+def job_progress(job: Answer) -> str | None:
+    """Steps done of all."""
+    total = job.get("total_steps", int)
+    return None if total is None else f"{job.get('current_step', int) or 0}/{total}"
+
+
+def wanted_slot(job: Answer) -> str | None:
+    """What a queued job waits for."""
+    taken = [
+        one.need("job", str) + ("" if (hold := one.get("hold", str)) is None else f" (held: {hold})")
+        for one in job.parts("waits_for")
+    ]
+    return f"{'the slot' if len(taken) == 1 else 'one of the slots'} of {', '.join(taken)}" if taken else None
+
+
+def _error(job: Answer) -> Styled | None:
+    error = job.part("error")
+    if error is None:
+        return None
+    named = ", ".join(f"{name}: {value}" for name in ("code", "param") if (value := error.get(name, str)))
+    return styled(error.need("message", str) + (f" ({named})" if named else ""), "red")
+
+
+def _name(part: Answer) -> str:
+    return next((name for key in ("name", "id", "type") if (name := part.get(key, str))), NOTHING)
+
+
+def _tools(job: Answer) -> str | None:
+    order = job.part("method.reinforcement")
+    return None if order is None else ", ".join(map(_name, order.parts("tools"))) or "none"
+
+
+def _grader(job: Answer) -> str | None:
+    grader = job.part("method.reinforcement.grader")
+    return None if grader is None else _name(grader)
+
+
+JOB = Resource(
+    fields="job=id; state; waits because={hold.reason} (step {hold.step}, since {hold.since});"
+    " !paused because=pause_reason.message; waits for; error; base model=model; fine-tuned model=fine_tuned_model;"
+    " step; best step; created=created_at; started=started_at; finished=finished_at;"
+    " expected to finish=estimated_finish; training file; validation file; result files; tools; grader;"
+    " burst={resolved_hyperparameters.burst} rollouts at once"
+    " ({resolved_hyperparameters.batch_size} rows x {resolved_hyperparameters.group_size});"
+    " epochs=resolved_hyperparameters.n_epochs; seed; metadata;"
+    " used={usage_metrics.training_seconds}, {usage_metrics.rollouts:rollout}; trained tokens",
+    none="no jobs",
+    columns="job; state; >step; base model; suffix=user_provided_suffix; created",
+    spare="suffix; base model; created",
+    special={
+        "state": lambda job: state(job_state(job)),
+        "waits for": wanted_slot,
+        "error": _error,
+        "step": job_progress,
+        "tools": _tools,
+        "grader": _grader,
+    },
+)
+CHECKPOINT = Resource(
+    fields=">step=step_number; model=fine_tuned_model_checkpoint; >train reward=metrics.train_mean_reward;"
+    " >validation reward=metrics.full_valid_mean_reward; created=created_at; id",
+    none="no checkpoints",
+    spare="id; created; train reward",
+)
+
+
+def _loud(path: str, above: float, nothing: float | None = 0.0) -> Callable[[Answer], Shown]:
+    """A share that is red above a bound."""
+
+    def show(it: Answer) -> Shown:
+        value = it.get(path, float)
+        value = nothing if value is None else value
+        return None if value is None else styled(share(value), "red" if value > above else "")
+
+    return show
+
+
+def _failures(endpoint: Answer) -> str | None:
+    by_code = endpoint.children("errors_by_code") | endpoint.children("client_errors_by_status")
+    return ", ".join(f"{code} {one.need('count', int)}" for code, one in by_code.items()) or None
+
+
+ENDPOINT = Resource(
+    fields="endpoint={stage} {endpoint}; steps={from_step}-{to_step}; >calls=attempts; >failed; >4xx;"
+    " >p50=latency_p50_ms; >p95=latency_p95_ms; >queued p95=queued_p95_ms; failures and 4xx",
+    none="no calls yet",
+    spare="queued p95; p50; steps",
+    special={
+        "failed": _loud("error_share", 0.05),
+        "4xx": _loud("client_error_share", 0.9),
+        "failures and 4xx": _failures,
+    },
+)
+
+
+def _end(rollout: Answer) -> Shown:
+    if rollout.get("reward", float) is not None:
+        return spelled(rollout.get("stop_reason", str))
+    stage, code = rollout.get("failure_stage", str) or "", rollout.get("failure_code", str) or "failed"
+    return styled(f"{stage} {code}".strip(), "red")
+
+
+def spelled(code: str | None) -> str:
+    """A code as words."""
+    return (code or NOTHING).replace("_", " ")
+
+
+ROLLOUT = Resource(
+    fields="trace=id; >step; >row=row_index; >place=group_index; split; >reward; end; >tool calls;"
+    " >tokens=completion_tokens; >took=duration_s",
+    none="no such rollouts",
+    spare="took; tokens; place; split; row; tool calls",
+    special={"end": _end},
+)
+
+
+def _result(attempt: Answer) -> Styled:
+    code, answered = attempt.get("code", str), attempt.get("status", int)
+    return styled((code or "ok") + ("" if answered is None else f" ({answered})"), "red" if code else "green")
+
+
+ATTEMPT = Resource(
+    fields="time; endpoint={stage} {endpoint}; call=call_id; >try=attempt; result; >took=latency_ms; >queued=queued_ms",
+    none="no calls",
+    spare="queued; call; time",
+    special={"time": lambda it: clock(it.need("at", float)), "result": _result},
+)
+STEP = Resource(
+    fields=">step; >train reward=record.train.reward_mean; >validation reward=record.valid.reward_mean;"
+    " >rollouts=record.train.rollouts; >left out; >tool calls={record.train.tool_calls_mean:.1f};"
+    " >tokens={record.train.completion_tokens_mean:.0f}; >took=record.timing.full_step_s",
+    none="no steps",
+    spare="tokens; rollouts; took; tool calls; left out",
+    special={"left out": _loud("record.train.excluded_share", 0.0, None)},
+)
+
+
+def _without_score(regrade: Answer) -> str | None:
+    codes = ", ".join(f"{code} {times}" for code, times in regrade.named("report.failures_by_code", int).items())
+    failures = regrade.get("report.failures", int)
+    return f"{failures:,} ({codes})" if failures else None
+
+
+def _judge_tokens(regrade: Answer) -> str | None:
+    kinds = ("prompt_tokens", "completion_tokens")
+    used = regrade.children("report.judge_usage").items()
+    return ", ".join(f"{name} {sum(it.get(kind, int) or 0 for kind in kinds):,}" for name, it in used) or None
+
+
+REGRADE = Resource(
+    fields="regrade=id; state=status; error=error.message; rollouts={report.n:,} in {report.groups:group};"
+    " without a score; mean reward={report.reward_mean_before} -> {report.reward_mean_after};"
+    " rank correlation={report.rank_correlation:.2f} (over {report.groups_ranked:group} that both tell apart);"
+    " another best rollout=in {report.best_changed_share} of groups;"
+    " groups with signal={report.signal_share_before:.1%} -> {report.signal_share_after:.1%}; judge tokens",
+    none="no regrades",
+    columns="regrade; state; >graded; created=created_at",
+    spare="created",
+    special={
+        "without a score": _without_score,
+        "judge tokens": _judge_tokens,
+        "graded": lambda it: f"{it.get('done', int) or 0}/{it.get('total', int) or NOTHING}",
+    },
+)

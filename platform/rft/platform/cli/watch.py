@@ -5,8 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 from pydantic import JsonValue
@@ -16,30 +17,25 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rft.platform.cli.answers import Answer, NotUnderstood
-from rft.platform.cli.chart import Point
+from rft.platform.cli.chart import Point, reward_curve, to_point
 from rft.platform.cli.client import ConnectionLost, Sent
-from rft.platform.cli.curves import reward_curve
 from rft.platform.cli.formats import clock, date, duration, one_line, share
-from rft.platform.cli.job_resources import job_progress, job_state, wanted_slot
+from rft.platform.cli.resources import job_progress, job_state, wanted_slot
 
 if TYPE_CHECKING:
     from rft.platform.cli.session import Session
 
 _EXIT_STATUS = {"succeeded": 0, "failed": 1, "cancelled": 2}
 _COLOURS = {"warn": "yellow", "error": "red"}
-_EVENTS_KEPT, _EVENTS_SHOWN = 500, 6
+_EVENTS_SHOWN = 6
 _CHART_LINES = 16
 _OTHER_LINES = 6
 """Frame, status and the line that explains the curve."""
 _LIMIT = 2000
 
 
-class Streams(Protocol):
-    """What can be followed."""
-
-    def stream(self, path: str, last_id: str | None = None) -> Iterator[Sent]:
-        """Messages after `last_id`; raises ConnectionLost when it is cut off."""
-        ...
+Stream = Callable[[str | None], Iterator[Sent]]
+"""Messages after an id; raises ConnectionLost when it is cut off."""
 
 
 @dataclass(slots=True)
@@ -50,7 +46,8 @@ class Watched:
     steps: dict[int, Point] = field(default_factory=dict[int, Point])
     excluded_share: float | None = None
     """Of the newest step's training rollouts."""
-    events: deque[Answer] = field(default_factory=lambda: deque[Answer](maxlen=_EVENTS_KEPT))
+    events: deque[Answer] = field(default_factory=lambda: deque[Answer](maxlen=_EVENTS_SHOWN))
+    """The newest."""
     trouble: str | None = None
     """Why nothing comes at the moment."""
     lock: Lock = field(default_factory=Lock)
@@ -115,16 +112,15 @@ class Watched:
             raise
 
     def _apply_step(self, step: Answer) -> None:
-        number = step.need("step", int)
-        if number < self._newest_step:
+        point = to_point(step)
+        if point.step < self._newest_step:
             # A run that went back to a checkpoint tells its steps again: later ones are void.
-            self.steps = {known: point for known, point in self.steps.items() if known < number}
-        self._newest_step = number
-        rewards = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
-        self.steps[number] = Point(number, *rewards)
-        if step.get("record.train.rollouts", int) is not None:
-            has_rollouts = step.get("record.train.rollouts", int) != 0
-            self.excluded_share = step.need("record.train.excluded_share", float) if has_rollouts else None
+            self.steps = {known: other for known, other in self.steps.items() if known < point.step}
+        self._newest_step = point.step
+        self.steps[point.step] = point
+        rollouts = step.get("record.train.rollouts", int)
+        if rollouts is not None:
+            self.excluded_share = step.need("record.train.excluded_share", float) if rollouts else None
 
 
 def to_answer(message: Sent) -> Answer:
@@ -150,11 +146,7 @@ class RetryPolicy:
 
 
 def follow(
-    client: Streams,
-    path: str,
-    watched: Watched,
-    policy: RetryPolicy,
-    echo: Callable[[Sent], None] | None = None,
+    stream: Stream, watched: Watched, policy: RetryPolicy, echo: Callable[[Sent], None] = lambda _: None
 ) -> Iterator[Answer | None]:
     """Receive the stream to the job's end, yielding after each message; `echo` gets them raw. Raises PlatformProblem.
 
@@ -164,10 +156,9 @@ def follow(
     failed, was_connected = 0, False
     while True:
         try:
-            for message in client.stream(path, last_id):
+            for message in stream(last_id):
                 last_id, failed, was_connected = message.last_id, 0, True
-                if echo is not None:
-                    echo(message)
+                echo(message)
                 yield watched.apply(message)
             if watched.exit_status is not None:
                 return
@@ -177,26 +168,26 @@ def follow(
         failed += 1
         if failed > policy.tries or not was_connected:
             raise problem
-        wait_s = min(policy.longest_s, policy.first_s * 2 ** (failed - 1))
         watched.trouble = f"{problem}; trying again"
         yield None
-        policy.wait(wait_s)
+        policy.wait(min(policy.longest_s, policy.first_s * 2 ** (failed - 1)))
 
 
-def watch_job(here: "Session", job_id: str, path: str) -> None:
+def watch(here: "Session", job_id: str, path: str) -> None:
     """Follow a job to its end and exit with its status; Ctrl-C ends the watching with status 130."""
     watched = Watched()
 
     def echo(message: Sent) -> None:
-        here.print_json({"event": message.event, "data": to_answer(message).raw}, indent=None)
+        if here.as_json:
+            here.print_json({"event": message.event, "data": to_answer(message).raw}, indent=None)
 
-    followed = follow(here.client, path, watched, RetryPolicy(wait=time.sleep), echo if here.as_json else None)
+    followed = follow(partial(here.client.stream, path), watched, RetryPolicy(wait=time.sleep), echo)
     try:
         if here.as_json:
-            for _ in followed:
-                pass
+            deque(followed, maxlen=0)
         elif here.out.is_terminal:
-            watch_on_terminal(followed, watched, here.out)
+            with Live(Screen(watched), console=here.out, refresh_per_second=4):
+                deque(followed, maxlen=0)  # Receiving is all there is to do: the picture is drawn from another thread.
         else:
             watch_in_lines(followed, watched, here.out)
     except KeyboardInterrupt:
@@ -216,7 +207,7 @@ class Screen:
         with self._watched.lock:
             points, job = self._watched.points, self._watched.job
             status = self._watched.status_line(time.time())
-            events = list(self._watched.events)[-_EVENTS_SHOWN:]
+            events = list(self._watched.events)
         lines = max(4, min(_CHART_LINES, console.size.height - _OTHER_LINES - len(events)))
         curve = reward_curve(points, options.max_width - 4, lines)
         yield Panel(curve, title=job_title(job), title_align="left", border_style="dim")
@@ -225,13 +216,6 @@ class Screen:
             line = event_line(event)
             line.no_wrap, line.overflow = True, "ellipsis"
             yield line
-
-
-def watch_on_terminal(followed: Iterable[Answer | None], watched: Watched, console: Console) -> None:
-    """Draw until the job is over; the last picture stays."""
-    with Live(Screen(watched), console=console, refresh_per_second=4):
-        for _ in followed:
-            pass  # Receiving is all there is to do: the picture is drawn from a thread of its own.
 
 
 def watch_in_lines(followed: Iterable[Answer | None], watched: Watched, console: Console) -> None:

@@ -1,14 +1,15 @@
 """Steps and curves on terminals of all widths."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.curves import CurvesPage
-from rft.platform.cli.job_resources import STEP
+from rft.platform.cli.chart import curves_page
 from rft.platform.cli.pages import table
+from rft.platform.cli.resources import STEP
 
 
 def figures(reward: float | None, excluded: int = 0) -> dict[str, Any]:
@@ -16,12 +17,17 @@ def figures(reward: float | None, excluded: int = 0) -> dict[str, Any]:
     return {"rollouts": 8, "excluded": excluded, "excluded_share": excluded / 8, "reward_mean": reward}
 
 
-def printed(page: Any, width: int) -> str:
-    """What a terminal shows."""
+def printed(page: Callable[[Console], RenderableType], width: int) -> str:
+    """What a terminal shows of a page that is made for it."""
     console = Console(width=width, force_terminal=False, highlight=False)
     with console.capture() as capture:
-        console.print(page)
+        console.print(page(console))
     return capture.get()
+
+
+def drawn(answer: Answer, width: int) -> str:
+    """What a terminal shows of a job's curves."""
+    return printed(lambda console: curves_page(answer, console.width), width)
 
 
 def curves(rewards: list[float | None], *, steps: int | None = None) -> Answer:
@@ -33,18 +39,18 @@ def curves(rewards: list[float | None], *, steps: int | None = None) -> Answer:
 
 @pytest.mark.parametrize("width", [30, 50, 80, 200])
 def test_the_curve_fits_the_page(width: int) -> None:
-    shown = printed(CurvesPage(curves([0.1, 0.9, 0.5])), width)
+    shown = drawn(curves([0.1, 0.9, 0.5]), width)
     assert max(map(len, shown.splitlines())) <= width
     assert "┤" in shown
 
 
 def test_a_page_too_narrow_for_a_curve_is_not_a_job_without_rewards() -> None:
-    assert "too narrow" in printed(CurvesPage(curves([0.1])), 15)
-    assert "no rewards yet" in printed(CurvesPage(curves([None])), 15)
+    assert "too narrow" in drawn(curves([0.1]), 15)
+    assert "no rewards yet" in drawn(curves([None]), 15)
 
 
 def test_sums_tell_the_course_and_that_steps_were_left_out() -> None:
-    shown = printed(CurvesPage(curves([0.1, 0.9, 0.5], steps=3000)), 100)
+    shown = drawn(curves([0.1, 0.9, 0.5], steps=3000), 100)
     assert "0.100 -> 0.500, best 0.900 at step 1" in shown
     assert "3,000, drawn: 3" in shown
     assert "24,000, left out: 12.5%" in shown
@@ -54,6 +60,6 @@ def test_sums_tell_the_course_and_that_steps_were_left_out() -> None:
 def test_rewards_are_the_last_columns_to_go(width: int) -> None:
     record: dict[str, Any] = {"total_steps": 9, "train": figures(0.5, 2), "valid": None, "timing": {"full_step_s": 3.0}}
     steps = [Answer({"step": 7, "record": record})]
-    lines = printed(table(STEP, steps), width).splitlines()
+    lines = printed(lambda console: table(STEP, steps, console), width).splitlines()
     assert lines[-1].split()[:3] == ["7", "0.500", "-"]
     assert ("25.0%" in lines[-1]) == (width >= 60)

@@ -1,5 +1,6 @@
 """Tables that fit, text of others that stays text, conversations that read like one."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,19 +8,24 @@ from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.conversation import rollout_page
-from rft.platform.cli.job_resources import JOB, ROLLOUT
 from rft.platform.cli.pages import page, table
+from rft.platform.cli.resources import JOB, ROLLOUT
 from rft.platform.cli.watch import event_lines
 
 TRACE = "trace_ed036d06-1569-43ed-917b-c5788d99c024"
 
 
-def shown(page: RenderableType, width: int = 100) -> str:
-    """What a terminal of this width shows."""
+def shown(page: RenderableType | Callable[[Console], RenderableType], width: int = 100) -> str:
+    """What a terminal of this width shows; a function makes the page for it."""
     console = Console(width=width, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        console.print(page)
+        console.print(page(console) if callable(page) else page)
     return captured.get()
+
+
+def rollouts(console: Console) -> RenderableType:
+    """A list of one rollout."""
+    return table(ROLLOUT, [Answer(rollout())], console)
 
 
 def rollout(**more: Any) -> dict[str, Any]:
@@ -50,7 +56,7 @@ def conversation(*messages: dict[str, Any], outcome: dict[str, Any] | None = Non
 
 @pytest.mark.parametrize("width", [30, 50, 80, 120])
 def test_ids_are_never_cut_and_nothing_is_wider_than_the_terminal(width: int) -> None:
-    told = shown(table(ROLLOUT, [Answer(rollout())]), width)
+    told = shown(rollouts, width)
     below = told[told.rindex("─") + 1 :].splitlines()
     pieces = [line.split()[0] for line in below if line.strip()]
     assert "".join(pieces) == TRACE
@@ -59,11 +65,10 @@ def test_ids_are_never_cut_and_nothing_is_wider_than_the_terminal(width: int) ->
 
 
 def test_wide_terminals_show_every_column_and_narrow_ones_the_most_important() -> None:
-    grid = table(ROLLOUT, [Answer(rollout())])
-    narrow = shown(grid, 80)
+    narrow = shown(rollouts, 80)
     assert "reward" in narrow
     assert "took" not in narrow
-    assert "took" in shown(grid, 200), "what was left out once comes back"
+    assert "took" in shown(rollouts, 200)
 
 
 def test_a_conversation_names_who_speaks_what_is_called_and_what_it_answered() -> None:
@@ -117,7 +122,8 @@ def test_text_of_models_and_customers_neither_steers_nor_styles() -> None:
         "metadata": {evil: evil},
     }
     event: dict[str, Any] = {"id": "e", "created_at": 0, "level": evil, "message": evil, "type": "message"}
-    told += shown(page(JOB, Answer(job)), 200) + shown(table(JOB, [Answer(job)]), 200)
+    told += shown(lambda console: page(JOB, Answer(job), console), 200)
+    told += shown(lambda console: table(JOB, [Answer(job)], console), 200)
     told += shown(event_lines([Answer(event)]), 200)
     assert "\x1b]" not in told
     assert "\x1b[2J" not in told

@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from rft.platform.checkpoints.schemas import CheckpointObject
-from rft.platform.cli import job_resources, resources
+from rft.platform.cli import resources
 from rft.platform.cli.answers import Answer, NotUnderstood, Resource
+from rft.platform.cli.chart import curves_page
 from rft.platform.cli.client import Sent
 from rft.platform.cli.conversation import rollout_page
-from rft.platform.cli.curves import CurvesPage
 from rft.platform.cli.pages import page, table
 from rft.platform.cli.watch import Watched, event_lines
 from rft.platform.dry_runs.objects import GraderRunObject, ToolRunObject
@@ -33,13 +33,13 @@ from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObj
 from rft.platform.signing.schemas import SigningSecretObject
 
 SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
-    "job": (job_resources.JOB, JobObject),
-    "checkpoint": (job_resources.CHECKPOINT, CheckpointObject),
-    "endpoint": (job_resources.ENDPOINT, EndpointHealth),
-    "rollout": (job_resources.ROLLOUT, RolloutSummary),
-    "attempt": (job_resources.ATTEMPT, AttemptObject),
-    "step": (job_resources.STEP, StepObject),
-    "regrade": (job_resources.REGRADE, RegradeObject),
+    "job": (resources.JOB, JobObject),
+    "checkpoint": (resources.CHECKPOINT, CheckpointObject),
+    "endpoint": (resources.ENDPOINT, EndpointHealth),
+    "rollout": (resources.ROLLOUT, RolloutSummary),
+    "attempt": (resources.ATTEMPT, AttemptObject),
+    "step": (resources.STEP, StepObject),
+    "regrade": (resources.REGRADE, RegradeObject),
     "file": (resources.FILE, FileObject),
     "bad line": (resources.BAD_LINE, ProblemObject),
     "model": (resources.MODEL, ModelObject),
@@ -53,6 +53,7 @@ SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
     "tool run": (resources.RUN_TOOL, ToolRunObject),
     "grader run": (resources.RUN_GRADER, GraderRunObject),
 }
+CONSOLE = Console(width=1000, force_terminal=False)
 OPEN = {"method", "metrics"}
 """What the customer ordered and the flat metrics are objects without fields of their own in the schema."""
 
@@ -111,10 +112,9 @@ def whole(model: type[BaseModel]) -> Any:
 
 def shown(*pages: Any) -> str:
     """What a wide terminal shows."""
-    console = Console(width=1000, force_terminal=False)
-    with console.capture() as captured:
+    with CONSOLE.capture() as captured:
         for one in pages:
-            console.print(one)
+            CONSOLE.print(one)
     return captured.get()
 
 
@@ -122,14 +122,14 @@ def shown(*pages: Any) -> str:
 def test_every_path_is_one_that_the_servers_schema_has(name: str) -> None:
     resource, model = SHOWN[name]
     answer = Answer(whole(model))
-    told = shown(table(resource, [answer]), page(resource, answer))
-    assert all(column.title in told for column in resource.columns)
+    told = shown(table(resource, [answer], CONSOLE), page(resource, answer, CONSOLE))
+    assert all(column.title in told for column in resource.table())
 
 
 def test_rollouts_curves_and_events_are_read_by_the_servers_schemas_too() -> None:
     rollout, curves, event = (Answer(whole(model)) for model in (RolloutDetail, CurvesObject, EventObject))
     assert "reward 0.500" in shown(rollout_page(rollout))
-    assert "0.500 -> 0.500" in shown(CurvesPage(curves))
+    assert "0.500 -> 0.500" in shown(curves_page(curves, 100))
     assert "text" in shown(event_lines([event]))
     watched = Watched()
     for message, model in (("job", JobObject), ("step", StepObject), ("event", EventObject)):
@@ -144,9 +144,12 @@ json_values = st.recursive(
     max_leaves=8,
 )
 PAGES: list[tuple[type[BaseModel], Callable[[Answer], Any]]] = [
-    *((model, lambda it, one=resource: (table(one, [it]), page(one, it))) for resource, model in SHOWN.values()),
+    *(
+        (model, lambda it, one=resource: (table(one, [it], CONSOLE), page(one, it, CONSOLE)))
+        for resource, model in SHOWN.values()
+    ),
     (RolloutDetail, lambda it: (rollout_page(it),)),
-    (CurvesObject, lambda it: (CurvesPage(it),)),
+    (CurvesObject, lambda it: (curves_page(it, 100),)),
     (EventObject, lambda it: (event_lines([it]),)),
 ]
 

@@ -1,0 +1,81 @@
+"""Arguments and options that many commands share, and what a shell offers for them after TAB: ids of what there is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rft.platform.cli.formats import one_line
+
+_OFFERED = 100
+_PATIENCE_S = 3.0
+
+
+def ids(path: str, *described: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """Ids of the list at a path that begin as typed, each with values that describe it. Nothing, in silence, where
+    something goes wrong: a traceback in the middle of a command line helps nobody.
+    """
+
+    def offered(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        from rft.platform.cli.address import find_address
+        from rft.platform.cli.client import Client
+
+        try:
+            address = find_address(context.params.get("base_url"), context.params.get("api_key"))
+            with Client(address, timeout_s=_PATIENCE_S) as client:
+                found = client.listed(path, limit=_OFFERED).found
+        except Exception:
+            return []
+        offers = [(one_line(str(one.get("id"))), " ".join(str(one.get(name)) for name in described)) for one in found]
+        return [(id_, one_line(text, limit=60)) for id_, text in offers if id_.startswith(incomplete)]
+
+    return offered
+
+
+BaseUrl = Annotated[
+    str | None,
+    typer.Option("--base-url", help="The platform, ending in /v1 (default: RFT_BASE_URL, or the one `rft up` runs)."),
+]
+ApiKey = Annotated[str | None, typer.Option("--api-key", help="Its key (default: RFT_API_KEY).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what the API answered, and nothing else.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
+After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Go on after this one.")]
+FromStep = Annotated[int | None, typer.Option("--from-step", min=0, help="First step of the window.")]
+ToStep = Annotated[int | None, typer.Option("--to-step", min=0, help="Last step of the window.")]
+Body = Annotated[str, typer.Argument(metavar="BODY.json", help="JSON file; `-`: standard input.")]
+GraderBody = Annotated[str, typer.Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Where to write it; `-`: standard output.", dir_okay=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+HomeOption = Annotated[Path | None, typer.Option("--home", help="Data directory (default: RFT_HOME).")]
+
+of_jobs = ids("/fine_tuning/jobs", "status", "model")
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="ftjob-...", autocompletion=of_jobs)]
+FileId = Annotated[str, typer.Argument(metavar="FILE", help="file-...", autocompletion=ids("/files", "filename"))]
+ToolId = Annotated[
+    str, typer.Argument(metavar="TOOL", help="The registered tool's id.", autocompletion=ids("/tools", "name"))
+]
+GraderId = Annotated[
+    str, typer.Argument(metavar="GRADER", help="The registered grader's id.", autocompletion=ids("/graders", "name"))
+]
+Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="ft:... or ft:...:ckpt-step-N")]
+RehearsalId = Annotated[
+    str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=ids("/rehearsals", "status"))
+]
+
+IN_PATHS: dict[str, Any] = {
+    "job_id": JobId,
+    "file_id": FileId,
+    "tool_id": ToolId,
+    "grader_id": GraderId,
+    "rehearsal_id": RehearsalId,
+    "checkpoint": Checkpoint,
+    "permission": Annotated[str, typer.Argument(metavar="PERMISSION", help="cp_...")],
+    # Names of models are not offered: shells break words at their colons.
+    "model": Annotated[str, typer.Argument(metavar="MODEL", help="A name from the list.")],
+    "fine_tuned_model": Annotated[str, typer.Argument(metavar="MODEL", help="ft:...")],
+    "secret_id": Annotated[str, typer.Argument(metavar="ID", help="sigsec_...")],
+}
+"""What a command takes for each name in the path that it calls."""
