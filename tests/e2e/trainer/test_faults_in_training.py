@@ -3,6 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from rft.core.grade import Grade
 from rft.core.group import advantages_G
 from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.rollouts import wiring
+from rft.rollouts.setup import RolloutSetup
+from rft.testing.trace_ids import trace_ids
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Broken, Customer, events, write_run
 
@@ -90,6 +94,8 @@ def test_what_is_trained_on_is_exactly_what_was_graded(
     customer: Customer, base_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     customer.fault = fault
+    # Which rollouts break hangs on their ids: the same ones in each run of this test.
+    monkeypatch.setattr(wiring, "RolloutSetup", partial(RolloutSetup, draw_trace_id=trace_ids()))
     loss = Loss(monkeypatch)
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=3, group_size=16, valid_rows=0,

@@ -145,8 +145,8 @@ async def test_a_share_of_broken_rollouts_is_excluded_and_the_rest_is_graded() -
     faults = BrokenRollouts(0.4, [Fault(FaultKind.STATUS, status=500)])
     customer = Customer(faults=faults)
     async with LoopbackEndpoint(customer) as served:
-        report = await spec(served, rows_per_step=8, retry=RetryBudget(max_retries=0)).play(rows(8), SECRETS)
-    assert 0 < report.excluded_rollouts < 16
+        report = await spec(served, rows_per_step=20, retry=RetryBudget(max_retries=0)).play(rows(20), SECRETS)
+    assert 0 < report.excluded_rollouts < 40
     assert report.excluded_rollouts + len(customer.grader_bodies) == report.rollouts
     assert of(report, "search").failed_calls == report.excluded_rollouts
 

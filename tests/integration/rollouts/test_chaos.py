@@ -38,6 +38,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.names import ScriptedNames
 from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_tokenizer import ByteTokenizer
+from rft.testing.trace_ids import trace_ids
 from rft.tool_gateway.gateway import HttpToolGateway
 from tests.shared.waiting import PATIENCE_S
 
@@ -85,6 +86,7 @@ class Customer:
 
     def __init__(self, server: LoopbackEndpoint, names: ScriptedNames, client: EndpointClient) -> None:
         self.server, self.names, self.client = server, names, client
+        self._draw_trace_id = trace_ids()  # What breaks hangs on the ids: the same ones in each run of a test.
         self.ledger: list[Attempt] = []
         client.on_attempt = self.ledger.append
 
@@ -115,6 +117,7 @@ class Customer:
             budgets=Budgets(),
             temperature=1.0,
             model_name="starter",
+            draw_trace_id=self._draw_trace_id,
         )
         return await run_step(
             [StepRow(row, 0) for row in rows(count)],

@@ -21,6 +21,7 @@ from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
+from rft.testing.trace_ids import trace_ids
 from tests.unit.rollouts.test_group_grader import DOWN as JUDGE_DOWN
 from tests.unit.rollouts.test_group_grader import FirstIsBest
 
@@ -143,7 +144,10 @@ async def one_in_three(call: ToolCall, trace_id: str) -> str | Failure:
 def test_every_beginning_of_a_step_has_one_end(rows: list[DatasetRow], make_setup: MakeSetup, is_ranked: bool) -> None:
     host = Host(takes_s=1.0)
     judge = FirstIsBest([JUDGE_DOWN]) if is_ranked else None
-    step(rows, make_setup(TURNS, tools=FunctionTools(one_in_three), host=host, group_grader=judge))
+    setup = make_setup(
+        TURNS, tools=FunctionTools(one_in_three), host=host, group_grader=judge, draw_trace_id=trace_ids()
+    )
+    step(rows, setup)
     assert sorted(trace_id for trace_id, _ in host.began) == sorted(trace_id for trace_id, _ in host.ends)
     assert len(host.began) > 16, "replacements begin too"
     assert None not in [outcome for _, outcome in host.ends]
