@@ -162,6 +162,13 @@ GraderSpec = Annotated[
 ]
 
 
+def endpoint_graders(grader: GraderSpec) -> list[tuple[str | None, EndpointGrader]]:
+    """Those behind URLs of the customer's, parts of a multi grader with their variable's name."""
+    if isinstance(grader, MultiGrader):
+        return [(name, part) for name, part in grader.graders.items() if isinstance(part, EndpointGrader)]
+    return [(None, grader)] if isinstance(grader, EndpointGrader) else []
+
+
 class JudgeServer(Record):
     """The OpenAI-compatible server that judges; configured once per platform. Its key travels apart."""
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rft.core.graders import EndpointGrader, GraderSpec, LeafGrader, MultiGrader
+from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, endpoint_graders
 from rft.core.spec import RunSecrets, ToolServer
 
 REDACTED = "**********"
@@ -154,8 +154,7 @@ def _secret_ones(urls: Mapping[str, str]) -> dict[str, str]:
 
 
 def _part_urls(grader: GraderSpec) -> dict[str, str]:
-    parts: Mapping[str, LeafGrader] = grader.graders if isinstance(grader, MultiGrader) else {}
-    return {name: part.url for name, part in parts.items() if isinstance(part, EndpointGrader)}
+    return {name: part.url for name, part in endpoint_graders(grader) if name is not None}
 
 
 def _shown(tools: Sequence[ToolServer], grader: GraderSpec) -> RunSecrets:

@@ -25,8 +25,10 @@ from rft.egress.reply import AttemptFailure
 from rft.egress.signing import new_secret
 from rft.grader_gateway.gateway import HttpGraderGateway
 from rft.grader_gateway.remote import RemoteGraderGateway
+from rft.rollouts.connections import open_client, open_connections
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.wiring import known_endpoints, open_client, open_connections, open_hold
+from rft.rollouts.known_endpoints import known_endpoints
+from rft.rollouts.wiring import open_hold
 from rft.testing.samplers_time import run_in_virtual_time
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway

@@ -11,19 +11,20 @@ from random import Random
 
 from rft.core.attempt import Attempt
 from rft.core.dataset import DatasetRow
-from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, StringCheckGrader
+from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, StringCheckGrader, endpoint_graders
 from rft.core.rollout import Rollout
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.breaker import BreakerSettings
 from rft.egress.limits import Limits
+from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow, with_job_tools
 from rft.rollouts.rehearsal_advice import advise, assumptions
 from rft.rollouts.rehearsal_figures import Measured, to_report
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 from rft.rollouts.rehearsal_script import ScriptedPolicy
-from rft.rollouts.wiring import open_connections, rollout_setup
+from rft.rollouts.wiring import rollout_setup
 
 _FIRST_LIMIT = 8
 """Calls at once in the beginning: low, so that the endpoint is seen under light load too."""
@@ -63,7 +64,9 @@ async def rehearse(
     # A token of the script is a whole text, so the order's budget of tokens says nothing of it.
     budgets = spec.budgets.model_copy(update={"max_tokens": policy.max_context_tokens})
     played = spec.model_copy(update={**_UNLIKE_A_JOB, "budgets": budgets, "grader": _called_part(spec.grader)})
-    connections = await open_connections(played, secrets, on_attempt=attempts.append, limits=_limits(spec))
+    connections = await open_connections(
+        played, secrets, ConnectionOptions(on_attempt=attempts.append, limits=_limits(spec))
+    )
     watch = asyncio.create_task(_watch_own_delay(delays_s))
     started_s, limit = time.monotonic(), asyncio.timeout(plan.max_s)
     try:
@@ -87,9 +90,8 @@ async def rehearse(
         watch.cancel()
         await connections.aclose()
     measured = Measured(ended, attempts, policy.unwritten_calls, wall_s, delays_s)
-    graders = list(endpoint_graders(spec.grader).values())
-    report = to_report(plan, spec.tools, graders, measured)
-    rests_on = tuple(assumptions(report, plan, spec.grader, is_grader_called=bool(graders)))
+    report = to_report(plan, spec, measured)
+    rests_on = tuple(assumptions(report, plan, spec.grader))
     return report.model_copy(update={"assumptions": rests_on, "advice": advise(report, plan)})
 
 
@@ -97,26 +99,12 @@ _UNLIKE_A_JOB = {"hold": None, "platform_failure_share": 1.0, "tool_gateway_url"
 """A rehearsal tells of failures instead of waiting for an end of them, and measures with limits of its own."""
 
 
-def endpoint_graders(grader: GraderSpec) -> dict[str, EndpointGrader]:
-    """The graders behind URLs, by name: those that a rehearsal calls."""
-    match grader:
-        case EndpointGrader():
-            return {grader.name: grader}
-        case MultiGrader():
-            return {
-                variable: part.model_copy(update={"name": variable})
-                for variable, part in grader.graders.items()
-                if isinstance(part, EndpointGrader)
-            }
-        case _:
-            return {}
-
-
 def _called_part(grader: GraderSpec) -> GraderSpec:
     """The grader without what is not behind a URL; where nothing is left, one that calls nobody."""
-    called = endpoint_graders(grader)
     if isinstance(grader, EndpointGrader):
         return grader
+    # Under the names of their variables, which no two parts share.
+    called = {name: part.model_copy(update={"name": name}) for name, part in endpoint_graders(grader) if name}
     if isinstance(grader, MultiGrader) and called:
         return grader.model_copy(update={"graders": called, "calculate_output": " + ".join(called)})
     return StringCheckGrader(name=grader.name, input="", reference="", operation="ne")

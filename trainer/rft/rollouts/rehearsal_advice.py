@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rft.core.failure import FailureCode, Stage
-from rft.core.graders import GraderSpec
+from rft.core.graders import GraderSpec, endpoint_graders
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
 
 _HELD_ABOVE = 0.25
@@ -32,16 +32,14 @@ _UNDER_LOAD = {
 }
 
 
-def assumptions(
-    report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec, *, is_grader_called: bool
-) -> Iterator[str]:
+def assumptions(report: RehearsalReport, plan: RehearsalPlan, grader: GraderSpec) -> Iterator[str]:
     """What the figures rest on."""
     yield f"Each rollout makes {plan.calls_per_rollout} tool calls one after the other; a real policy may make more."
     yield "The time a model needs to sample is not included."
     yield "Arguments are made up from the rows, so answers may be faster or slower than those to a real policy."
     if plan.rollouts < plan.burst:
         yield f"{plan.rollouts} of the step's {plan.burst} rollouts were played, and the step time scaled up."
-    if not is_grader_called:
+    if not endpoint_graders(grader):
         yield f"Grader '{grader.name}' ({grader.type}) was not called: it is not behind a URL of yours."
     if report.own_delay_p95_ms >= _BUSY_MS:
         yield (

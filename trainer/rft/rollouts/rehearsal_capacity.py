@@ -71,7 +71,7 @@ class _Level:
         return self.error_share <= share + 2.0 * math.sqrt(share * (1.0 - share) / self.attempts)
 
 
-def capacity_of(attempts: Sequence[Attempt], *, own_delay_s: float = 0.0) -> Capacity:
+def capacity_of(attempts: Sequence[Attempt], own_delay_s: float = 0.0) -> Capacity:
     """The lowest concurrency that brings nearly the best rate of answers without more errors than usual.
 
     `own_delay_s` is how late this process was at its own work: latency that grew by no more says nothing.

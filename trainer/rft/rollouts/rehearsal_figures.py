@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rft.core.attempt import Attempt
 from rft.core.failure import Failure, Stage
-from rft.core.graders import EndpointGrader
+from rft.core.graders import endpoint_graders
 from rft.core.rollout import Rollout
-from rft.core.spec import ToolServer
+from rft.core.spec import RunSpec
 from rft.egress.endpoint import endpoint_key, public_url
 from rft.rollouts.missing_tools import missing_tools
 from rft.rollouts.rehearsal_capacity import Capacity, capacity_of
@@ -30,42 +31,29 @@ class Measured:
     """How late this process was at its own work, again and again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One endpoint of the rehearsal, and what tells its attempts and failures from those of others."""
+class _Place(NamedTuple):
+    """One endpoint of the rehearsal, told from the others."""
 
     stage: Stage
     name: str
-    url: str
     is_callback: bool = False
 
-    def made(self, attempt: Attempt) -> bool:
-        """Whether the attempt was one at this endpoint."""
-        is_callback = attempt.call_id in (STARTED, ENDED)
-        return (attempt.stage, attempt.endpoint, is_callback) == (self.stage, self.name, self.is_callback)
 
-    def failure_of(self, rollout: Rollout) -> Failure | None:
-        """The failure of this endpoint that the rollout ended in."""
-        failure = rollout.outcome
-        if not isinstance(failure, Failure) or (failure.stage, failure.endpoint) != (self.stage, self.name):
-            return None
-        # No turn was sampled yet: it was not a tool call that failed.
-        is_callback = failure.stage is Stage.TOOL and not rollout.trace.turns
-        return failure if is_callback is self.is_callback else None
-
-
-def to_report(
-    plan: RehearsalPlan, tools: Sequence[ToolServer], graders: Sequence[EndpointGrader], measured: Measured
-) -> RehearsalReport:
+def to_report(plan: RehearsalPlan, spec: RunSpec, measured: Measured) -> RehearsalReport:
     """The figures, still without assumptions and advice."""
-    places, own_delay_s = _places(tools, graders), percentile(measured.own_delays_s, 0.95) or 0.0
-    made = {place: [attempt for attempt in measured.attempts if place.made(attempt)] for place in places}
-    together = defaultdict[str, list[Attempt]](list)
-    for place, attempts in made.items():
-        together[endpoint_key(place.url)].extend(attempts)
-    capacities = {key: capacity_of(attempts, own_delay_s=own_delay_s) for key, attempts in together.items()}
-    finished = len(measured.rollouts)
-    excluded = sum(isinstance(rollout.outcome, Failure) for rollout in measured.rollouts)
+    places, own_delay_s = _places(spec), percentile(measured.own_delays_s, 0.95) or 0.0
+    made, failures = defaultdict[_Place, list[Attempt]](list), defaultdict[_Place, list[Failure]](list)
+    by_url = defaultdict[str, list[Attempt]](list)
+    for attempt in measured.attempts:
+        place = _Place(attempt.stage, attempt.endpoint, attempt.call_id in (STARTED, ENDED))
+        made[place].append(attempt)
+        by_url[endpoint_key(places[place])].append(attempt)
+    for rollout in measured.rollouts:
+        if isinstance(failure := rollout.outcome, Failure):
+            # Where no turn was sampled yet, it was not a tool call that failed.
+            is_callback = failure.stage is Stage.TOOL and not rollout.trace.turns
+            failures[_Place(failure.stage, failure.endpoint or "", is_callback)].append(failure)
+    finished, excluded = len(measured.rollouts), sum(map(len, failures.values()))
     return RehearsalReport(
         rollouts=plan.rollouts,
         excluded_rollouts=excluded,
@@ -78,38 +66,34 @@ def to_report(
         own_delay_p95_ms=_ms(own_delay_s) or 0.0,
         assumptions=(),
         endpoints=tuple(
-            _endpoint(place, attempts, measured.rollouts, capacities[endpoint_key(place.url)])
-            for place, attempts in made.items()
+            _endpoint(place, url, made[place], failures[place], capacity_of(by_url[endpoint_key(url)], own_delay_s))
+            for place, url in places.items()
         ),
     )
 
 
-def _places(tools: Sequence[ToolServer], graders: Sequence[EndpointGrader]) -> list[_Place]:
-    callbacks = {
-        tool.callback_url: _Place(Stage.TOOL, tool.name, tool.callback_url, is_callback=True)
-        for tool in reversed(tools)
-        if tool.callback_url is not None
+def _places(spec: RunSpec) -> dict[_Place, str]:
+    """With their URLs. Tools that share a callback URL hear of a rollout once, and it is the first one's."""
+    told = {tool.callback_url: tool.name for tool in reversed(spec.tools)}
+    return {
+        **{_Place(Stage.TOOL, tool.name): tool.server_url for tool in spec.tools},
+        **{_Place(Stage.TOOL, name, is_callback=True): url for url, name in reversed(told.items()) if url is not None},
+        **{_Place(Stage.GRADER, part or only.name): only.url for part, only in endpoint_graders(spec.grader)},
     }
-    return [
-        *(_Place(Stage.TOOL, tool.name, tool.server_url) for tool in tools),
-        *callbacks.values(),
-        *(_Place(Stage.GRADER, grader.name, grader.url) for grader in graders),
-    ]
 
 
 def _endpoint(
-    place: _Place, attempts: Sequence[Attempt], rollouts: Sequence[Rollout], capacity: Capacity
+    place: _Place, url: str, attempts: Sequence[Attempt], failures: Sequence[Failure], capacity: Capacity
 ) -> EndpointReport:
     answered = [attempt for attempt in attempts if attempt.code is None]
     errors = Counter(attempt.code for attempt in attempts if attempt.code is not None)
     rejections = Counter(attempt.status for attempt in answered if attempt.status is not None and attempt.status >= 400)
     latencies_s = [attempt.latency_s for attempt in answered]
     calls = len({(attempt.trace_id, attempt.call_id) for attempt in attempts})
-    failures = [failure for rollout in rollouts if (failure := place.failure_of(rollout)) is not None]
     return EndpointReport(
         stage=place.stage,
         name=f"{place.name} (rollout callback)" if place.is_callback else place.name,
-        url=public_url(place.url),
+        url=public_url(url),
         calls=calls,
         attempts=len(attempts),
         retries=len(attempts) - calls,

@@ -24,12 +24,13 @@ from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
+from rft.rollouts.connections import CustomerConnections, open_connections
 from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
 from rft.rollouts.stats import rollout_stats
-from rft.rollouts.wiring import CustomerConnections, open_connections, rollout_setup
+from rft.rollouts.wiring import rollout_setup
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.trainer.data import read_rows

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rft.core.errors import RftError
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
-from rft.rollouts.wiring import open_tool_connections
+from rft.rollouts.connections import ConnectionOptions, open_tool_connections
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.run_directory.lock import locked
@@ -65,7 +65,9 @@ def _tell(run_dir: Path, secrets: RunSecrets) -> int:
 
 async def _ends_told(spec: RunSpec, secrets: RunSecrets, open_rollouts: OpenRolloutsFile, launch: int) -> None:
     """To a gateway service this is the next trainer of the run: it ends what it still holds of the last one, too."""
-    connections = await open_tool_connections(spec, secrets, launch=launch, open_rollouts=open_rollouts)
+    connections = await open_tool_connections(
+        spec, secrets, ConnectionOptions(launch=launch, open_rollouts=open_rollouts)
+    )
     in_a_hurry = asyncio.Event()
     in_a_hurry.set()
     try:

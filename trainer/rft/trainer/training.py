@@ -10,8 +10,9 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
+from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.deadlines import Deadlines
-from rft.rollouts.wiring import open_connections, open_hold, rollout_setup
+from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engines.base import Engine
@@ -53,14 +54,7 @@ def _train(context: RunContext) -> None:
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
         connections = loop_thread.call(
-            open_connections(
-                spec,
-                secrets,
-                on_attempt=ledger.add,
-                on_change=on_change,
-                launch=events.launches,
-                open_rollouts=open_rollouts,
-            )
+            open_connections(spec, secrets, ConnectionOptions(ledger.add, on_change, events.launches, open_rollouts))
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
         loop_thread.call(connections.tell_left_open(open_rollouts.left))
