@@ -1,6 +1,15 @@
 """How customer endpoints may be called: set once by the operator, and passed on whole to whoever opens connections."""
 
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
 from rft.core.base import Record
+
+
+def _to_texts(networks: Iterable[object]) -> tuple[str, ...]:
+    return tuple(str(network) for network in networks)
 
 
 class EgressSettings(Record):
@@ -13,7 +22,7 @@ class EgressSettings(Record):
     """What one call may carry each way."""
     allow_loopback: bool = True
     """Whether endpoints may live on this machine."""
-    allow_cidrs: tuple[str, ...] = ()
+    allow_cidrs: Annotated[tuple[str, ...], BeforeValidator(_to_texts)] = ()
     """Private networks that endpoints may live in, e.g. `10.1.0.0/16`."""
     has_adaptive_limits: bool = False
     """Whether calls in flight follow what each endpoint bears; otherwise `max_calls_in_flight` alone counts."""

@@ -35,11 +35,4 @@ class ServiceSettings(BaseSettings):
     @property
     def egress(self) -> EgressSettings:
         """What holds for every call to a customer's endpoint."""
-        return EgressSettings(
-            max_calls_in_flight=self.max_calls_in_flight,
-            max_call_bytes=self.max_call_bytes,
-            max_reply_bytes=self.max_reply_bytes,
-            allow_loopback=self.allow_loopback,
-            allow_cidrs=tuple(str(network) for network in self.allow_cidrs),
-            has_adaptive_limits=self.has_adaptive_limits,
-        )
+        return EgressSettings.model_validate(self, from_attributes=True)

@@ -7,7 +7,8 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import SamplerError
 from rft.core.spec import RunSpec
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.testing.samplers import FakeSampler, fake_engine
+from rft.testing.samplers import fake_engine
+from rft.testing.samplers_slots import DelegatingEngine
 
 Loses = Callable[[int, SampleRequest], bool]
 """By policy version and request."""
@@ -15,30 +16,13 @@ LOSES: list[Loses] = []
 """What is in force; the process's own."""
 
 
-class LosingEngine:
+class LosingEngine(DelegatingEngine):
     """What a sampler says, unless it is lost."""
-
-    def __init__(self, inner: FakeSampler) -> None:
-        self._inner = inner
-
-    @property
-    def policy_version(self) -> int:
-        return self._inner.policy_version
-
-    @property
-    def max_context_tokens(self) -> int:
-        return self._inner.max_context_tokens
-
-    async def publish(self, version: int, adapter_dir: Path) -> None:
-        await self._inner.publish(version, adapter_dir)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
     async def sample(self, request: SampleRequest) -> Sample:
         if any(loses(self.policy_version, request) for loses in LOSES):
             raise SamplerError("lost on purpose")
-        return await self._inner.sample(request)
+        return await super().sample(request)
 
 
 def losing_engine(base_model_dir: Path, spec: RunSpec, chat_format: HermesChatFormat) -> LosingEngine:

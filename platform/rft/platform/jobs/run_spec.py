@@ -5,7 +5,17 @@ from typing import Protocol
 from rft.core.base import JsonObject
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
-from rft.core.spec import Budgets, HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer
+from rft.core.spec import (
+    Budgets,
+    HoldRule,
+    Hyperparameters,
+    LoraSpec,
+    ResolvedHyperparameters,
+    RetryBudget,
+    RunSpec,
+    ToolServer,
+    resolve,
+)
 from rft.platform.jobs.repository import JobRow
 from rft.platform.orders.base_models import STARTER
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge
@@ -65,6 +75,12 @@ def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Setti
         grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
     )
+
+
+def resolved(order: Reinforcement, *, train_rows: int) -> ResolvedHyperparameters:
+    """The order's hyperparameters with every `auto` filled in. Needs train_rows >= 1."""
+    written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
+    return resolve(Hyperparameters.model_validate(written), train_rows=train_rows)
 
 
 def described_tools(job: JobRow, settings: Settings) -> tuple[ToolSchema, ...]:

@@ -79,7 +79,7 @@ class Heartbeat:
                 self.is_disk_full = False
                 return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                message = self._in_words(error)
+                message = self._reason(error)
                 _LOG.warning("%s: the database did not take a write, trying again: %s", self.lease.id, message)
                 await asyncio.sleep(_RETRY_S)
 
@@ -101,12 +101,12 @@ class Heartbeat:
             except LeaseLost as error:
                 return self._lose(str(error))
             except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:
-                _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._in_words(error))
+                _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._reason(error))
                 wait_s = min(_RETRY_S, self.every_s)
             else:
                 self.confirmed_at, wait_s = asked_at, self.every_s
 
-    def _in_words(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> str:
         """Why the database took nothing; what was lacking before is forgotten."""
         self.is_disk_full = isinstance(error, psycopg.errors.DiskFull)
         return f"{DISK_OF_DATABASE_FULL}: {error}" if self.is_disk_full else repr(error)

@@ -1,7 +1,7 @@
 """From a job's order to the rehearsal of its first step. Pure; for the API, the worker and the command line alike."""
 
-from rft.core.spec import Hyperparameters, ResolvedHyperparameters, RunSpec, resolve
-from rft.platform.jobs.run_spec import to_run_spec
+from rft.core.spec import RunSpec
+from rft.platform.jobs.run_spec import resolved, to_run_spec
 from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.rehearsals.repository import NewRehearsal
 from rft.platform.rehearsals.schemas import DEFAULT_CALLS
@@ -18,13 +18,13 @@ def to_plan(
     max_rollouts: int | None = None,
 ) -> RehearsalPlan:
     """The burst of one step of such a job, as far as a rehearsal may play it. Needs train_rows >= 1."""
-    resolved = _resolved(order, train_rows)
+    hyperparameters = resolved(order, train_rows=train_rows)
     calls = DEFAULT_CALLS if calls_per_rollout is None else calls_per_rollout
     most = settings.rehearsal_max_rollouts
     return RehearsalPlan(
-        rows_per_step=resolved.batch_size,
-        group_size=resolved.group_size,
-        rollouts=min(resolved.burst, most, max_rollouts or most),
+        rows_per_step=hyperparameters.batch_size,
+        group_size=hyperparameters.group_size,
+        rollouts=min(hyperparameters.burst, most, max_rollouts or most),
         calls_per_rollout=min(calls, order.max_episode_steps or calls),
         max_s=settings.rehearsal_max_s,
     )
@@ -33,9 +33,5 @@ def to_plan(
 def to_spec(rehearsal: NewRehearsal, settings: Settings) -> RunSpec:
     """What the trainer of such a job would be told; the header values travel apart."""
     order = Method.model_validate(rehearsal.method).reinforcement
-    return to_run_spec(rehearsal, _resolved(order, rehearsal.plan.rows_per_step), settings, base_model_path="")
-
-
-def _resolved(order: Reinforcement, train_rows: int) -> ResolvedHyperparameters:
-    written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
-    return resolve(Hyperparameters.model_validate(written), train_rows=train_rows)
+    hyperparameters = resolved(order, train_rows=rehearsal.plan.rows_per_step)
+    return to_run_spec(rehearsal, hyperparameters, settings, base_model_path="")

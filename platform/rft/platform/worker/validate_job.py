@@ -13,9 +13,10 @@ from rft.core.base import JsonObject
 from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
 from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
 from rft.core.job import JobStatus
-from rft.core.spec import Hyperparameters, ResolvedHyperparameters, resolve
+from rft.core.spec import ResolvedHyperparameters
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.jobs.run_spec import resolved
 from rft.platform.lifecycle.ending import cancel_unleased, fail
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.heartbeat import Heartbeat
@@ -151,8 +152,9 @@ class Validation:
         job_id, record = self.lease.id, RunRepository(connection, self.lease)
         await record.lock()
         reports = [file.report for file in files if file.report is not None]
-        resolved = resolve(_wanted(job), train_rows=reports[0].rows)
-        await record.set_plan(resolved)
+        order = Method.model_validate(job.method).reinforcement
+        plan = resolved(order, train_rows=reports[0].rows)
+        await record.set_plan(plan)
         for warning in [*dataset_warnings(files, context), *_unused_tools(tools, reports)]:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
@@ -163,24 +165,19 @@ class Validation:
         await add_event(
             connection,
             job_id,
-            _plan(resolved, [report.rows for report in reports]),
-            data={"resolved": resolved.model_dump(mode="json"), "burst": resolved.burst},
+            _plan(plan, [report.rows for report in reports]),
+            data={"resolved": plan.model_dump(mode="json"), "burst": plan.burst},
             key="plan",
         )
         await release(connection, self.lease, JobStatus.QUEUED)
 
 
-def _wanted(job: JobRow) -> Hyperparameters:
-    written = Method.model_validate(job.method).reinforcement.hyperparameters
-    return Hyperparameters.model_validate(written.model_dump(include=set(Hyperparameters.model_fields)))
-
-
-def _plan(resolved: ResolvedHyperparameters, rows: list[int]) -> str:
-    validation = f" and {rows[1]} validation rows, evaluated every {resolved.eval_interval}" if len(rows) > 1 else ""
+def _plan(plan: ResolvedHyperparameters, rows: list[int]) -> str:
+    validation = f" and {rows[1]} validation rows, evaluated every {plan.eval_interval}" if len(rows) > 1 else ""
     return (
-        f"{resolved.steps} steps over {rows[0]} training rows{validation}:"
-        f" each step starts {resolved.burst} rollouts at once"
-        f" ({resolved.batch_size} rows x {resolved.group_size} rollouts);"
+        f"{plan.steps} steps over {rows[0]} training rows{validation}:"
+        f" each step starts {plan.burst} rollouts at once"
+        f" ({plan.batch_size} rows x {plan.group_size} rollouts);"
         " this is the load your tools and grader must bear"
     )
 
