@@ -168,29 +168,36 @@ async def test_a_4xx_is_shown_to_the_model(set_scene: SetScene, status: int, bod
     assert (result.failure, result.status) == (None, status)
 
 
-@pytest.mark.parametrize("status", range(400, 500))
 @pytest.mark.parametrize("body", [b'{"error": "no"}', b'{"output": "no"}'])
-async def test_whose_affair_a_4xx_is(set_scene: SetScene, status: int, body: bytes) -> None:
+async def test_whose_affair_a_4xx_is(set_scene: SetScene, body: bytes) -> None:
     """With an `output` it is always the model's; without one, who is not let in or finds nothing is told apart."""
-    result = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).call()
     is_models = b"output" in body
-    failure, suspected = result.failure, result.suspected_failure
-    if status == 429:
-        assert failure is not None
-        assert failure.code is FailureCode.RATE_LIMITED
-    elif status in (401, 403, 407) and not is_models:
-        assert failure is not None
-        assert (failure.code, failure.status, failure.attempts) == (FailureCode.UNAUTHORIZED, status, 1)
-        assert "/tool answered" in failure.message
-    elif status in (408, 421, 425) and not is_models:
-        assert failure is not None
-        assert (failure.code, failure.status, failure.attempts) == (FailureCode.SERVER_ERROR, status, 3)
-    else:
-        assert (failure, result.error_code, result.is_model_error) == (None, f"http_{status}", True)
-    assert (suspected is not None) == (status in (404, 405, 410) and not is_models)
-    if suspected is not None:
-        assert (suspected.code, suspected.status) == (FailureCode.ENDPOINT_NOT_FOUND, status)
-        assert f"/tool answered {status} " in suspected.message
+    sent_again = {429} if is_models else {408, 421, 425, 429}
+    attempts = {status: 3 if status in sent_again else 1 for status in range(400, 500)}
+    scene = await set_scene(
+        *(Fault(FaultKind.STATUS, status=status, body=body) for status in attempts for _ in range(attempts[status]))
+    )
+    for status, wanted in attempts.items():
+        result = await scene.call()
+        failure, suspected = result.failure, result.suspected_failure
+        code = failure and failure.code
+        told = failure or result
+        assert (told.status, told.attempts) == (status, wanted)
+        assert (suspected is not None) == (status in (404, 405, 410) and not is_models), status
+        if status == 429:
+            assert code is FailureCode.RATE_LIMITED
+        elif status in (401, 403, 407) and not is_models:
+            assert (status, code) == (status, FailureCode.UNAUTHORIZED)
+            assert failure is not None
+            assert "/tool answered" in failure.message
+        elif status in sent_again:
+            assert (status, code) == (status, FailureCode.SERVER_ERROR)
+        else:
+            assert (failure, result.error_code, result.is_model_error) == (None, f"http_{status}", True)
+        if suspected is not None:
+            assert (suspected.code, suspected.status) == (FailureCode.ENDPOINT_NOT_FOUND, status)
+            assert f"/tool answered {status} " in suspected.message
+    assert len(scene.endpoint.calls) == sum(attempts.values())
 
 
 async def test_a_key_that_is_refused_is_not_repeated_in_the_failure(set_scene: SetScene) -> None:
