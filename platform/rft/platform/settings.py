@@ -1,4 +1,7 @@
-"""Settings: the only reader of the environment. Every field is documented here and nowhere else."""
+"""Settings: the only reader of the environment, but for two options of the command line that name their variables.
+
+Every field is documented here and nowhere else.
+"""
 
 import os
 from functools import cache
@@ -162,16 +165,12 @@ class Settings(BaseSettings):
 
 
 class ClientSettings(BaseSettings):
-    """What the command line, as a client of a platform, reads from the environment (docs/cli.md)."""
+    """What the command line, as a client of a platform, reads besides its options' own variables (docs/cli.md)."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
-    base_url: Annotated[str | None, Field(default=None, validation_alias="RFT_BASE_URL")]
-    """Where the platform is, ending in `/v1`."""
-    api_key: Annotated[str | None, Field(default=None, validation_alias="RFT_API_KEY")]
-    """Its key."""
     openai_base_url: Annotated[str | None, Field(default=None, validation_alias="OPENAI_BASE_URL")]
-    """The same as the official SDK reads it; counts where ours is not set."""
+    """Where the platform is, as the official SDK reads it; counts where ours is not set."""
     openai_api_key: Annotated[str | None, Field(default=None, validation_alias="OPENAI_API_KEY")]
     """Sent only to `OPENAI_BASE_URL`."""
 

@@ -27,45 +27,43 @@ class Address(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One place that may name a platform: the command line, a pair of variables, the embedded platform's record."""
+    """One place that may name a platform: options and their variables, the SDK's variables."""
 
     base_url: str | None
     api_key: str | None
 
 
 def find_address(base_url: str | None, api_key: str | None) -> Address:
-    """The platform that options, environment or the embedded platform's record name. Raises NoAddress."""
-    # Imported late, as most of a command's start is waiting for imports.
+    """The platform that options or the environment name, or the one that `rft up` runs here. Raises NoAddress."""
+    said = Place(base_url, api_key)
+    if base_url and api_key:
+        return choose(said, Place(None, None), None)
+    # Whoever names a platform and a key does not wait for these imports.
     from pydantic import ValidationError
 
+    from rft.platform.embedded.connection import read_connection
     from rft.platform.settings import client_settings, settings
 
     try:
-        given = client_settings()
-        said, ours = Place(base_url, api_key), Place(given.base_url, given.api_key)
-        embedded = None
-        if not ((said.base_url or ours.base_url) and (said.api_key or ours.api_key)):
-            from rft.platform.embedded.connection import read_connection
-
-            embedded = read_connection(settings().home)
+        sdk = client_settings()
     except ValidationError as problem:
         where = ".".join(map(str, problem.errors()[0]["loc"]))
         raise NoAddress(f"the setting '{where}' in the environment is wrong: {problem.errors()[0]['msg']}") from problem
-    return choose(said, ours, Place(given.openai_base_url, given.openai_api_key), embedded)
+    return choose(said, Place(sdk.openai_base_url, sdk.openai_api_key), read_connection(settings().home))
 
 
-def choose(said: Place, ours: Place, sdk: Place, embedded: "Connection | None") -> Address:
-    """The first URL of: options, `RFT_*`, `OPENAI_*`, the embedded platform. Raises NoAddress.
+def choose(said: Place, sdk: Place, embedded: "Connection | None") -> Address:
+    """The first URL of: options and `RFT_*`, `OPENAI_*`, the embedded platform. Raises NoAddress.
 
     The SDK's key goes only where the SDK's URL points, and the embedded platform's only to itself: no key travels to
     a server that it was not made for.
     """
     here = None if embedded is None else normalised(embedded.base_url)
-    named = next((place.base_url for place in (said, ours, sdk) if place.base_url), None)
-    url = here if named is None else normalised(named)
+    named = said.base_url or sdk.base_url
+    url = normalised(named) if named else here
     if url is None:
         raise NoAddress(HOW_TO_SAY)
-    keys = [said.api_key, ours.api_key]
+    keys = [said.api_key]
     if sdk.base_url and url == normalised(sdk.base_url):
         keys.append(sdk.api_key)
     if embedded is not None and url == here:

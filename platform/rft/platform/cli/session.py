@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
@@ -18,7 +18,9 @@ from rft.platform.cli.address import find_address
 from rft.platform.cli.answers import Answer, Resource
 from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone
 from rft.platform.cli.pages import page, table
-from rft.platform.settings import BadSetting, Settings, settings
+
+if TYPE_CHECKING:
+    from rft.platform.settings import Settings
 
 _WIDE = 10_000
 """For readers that are no terminal: nothing is wrapped, a line stays a line."""
@@ -94,8 +96,10 @@ def session(base_url: str | None, api_key: str | None, *, as_json: bool = False)
 
 def chosen_settings(
     home: Path | None = None, host: str | None = None, port: int | None = None, *, as_json: bool = False
-) -> Settings:
+) -> "Settings":
     """The process's settings with what the command line says put over them; ends the command where one is wrong."""
+    from rft.platform.settings import BadSetting, settings
+
     said = {"home": home.expanduser().absolute() if home else None, "host": host, "port": port}
     try:
         return settings().model_copy(update={name: value for name, value in said.items() if value is not None})
