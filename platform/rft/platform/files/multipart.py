@@ -22,19 +22,8 @@ class PartBegan:
     """None: a plain field."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartBytes:
-    """More of the part that began last."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PartEnded:
-    """All of it was told."""
-
-
-PartEvent: TypeAlias = PartBegan | PartBytes | PartEnded
+PartEvent: TypeAlias = PartBegan | bytes | None
+"""A part begins, has so many more bytes, ends."""
 
 
 async def read_parts(
@@ -49,11 +38,26 @@ async def read_parts(
             param=file_field,
             code="missing_required_parameter",
         )
-    form = _Form(options[b"boundary"])
-    async for chunk in body:
-        form.feed(chunk)
-        while form.events:
-            yield form.events.popleft()
+    form = _Form()
+    try:
+        parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_header_field": form.on_header_field,
+                "on_header_value": form.on_header_value,
+                "on_header_end": form.on_header_end,
+                "on_headers_finished": form.on_headers_finished,
+                "on_part_data": lambda data, start, end: form.events.append(data[start:end]),
+                "on_part_end": lambda: form.events.append(None),
+                "on_end": form.on_end,
+            },
+        )
+        async for chunk in body:
+            parser.write(chunk)
+            while form.events:
+                yield form.events.popleft()
+    except FormParserError as error:
+        raise _malformed(str(error)) from error
     if not form.is_complete:
         raise _malformed("it ends in the middle")
 
@@ -61,44 +65,16 @@ async def read_parts(
 class _Form:
     """The parser's callbacks, turned into events."""
 
-    def __init__(self, boundary: bytes) -> None:
+    def __init__(self) -> None:
         self.events: deque[PartEvent] = deque()
         self.is_complete = False
-        self._header = b""
-        self._value = b""
-        self._disposition = b""
-        try:
-            self._parser = MultipartParser(
-                boundary,
-                {
-                    "on_part_begin": self._on_part_begin,
-                    "on_header_field": self._on_header_field,
-                    "on_header_value": self._on_header_value,
-                    "on_header_end": self._on_header_end,
-                    "on_headers_finished": self._on_headers_finished,
-                    "on_part_data": self._on_part_data,
-                    "on_part_end": self._on_part_end,
-                    "on_end": self._on_end,
-                },
-            )
-        except FormParserError as error:
-            raise _malformed(str(error)) from error
+        self._header = self._value = self._disposition = b""
 
-    def feed(self, chunk: bytes) -> None:
-        """The next bytes. Raises BadRequest."""
-        try:
-            self._parser.write(chunk)
-        except FormParserError as error:
-            raise _malformed(str(error)) from error
-
-    def _on_part_begin(self) -> None:
-        self._disposition = b""
-
-    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._header += data[start:end]
         self._refuse_long_header()
 
-    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
         self._refuse_long_header()
 
@@ -106,13 +82,14 @@ class _Form:
         if len(self._header) + len(self._value) > _MAX_HEADER_BYTES:
             raise _malformed("a part's header is too long")
 
-    def _on_header_end(self) -> None:
+    def on_header_end(self) -> None:
         if self._header.lower() == b"content-disposition":
             self._disposition = self._value
         self._header = self._value = b""
 
-    def _on_headers_finished(self) -> None:
+    def on_headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
+        self._disposition = b""
         if b"name" not in options:
             raise _malformed("a part has no name")
         filename = options.get(b"filename")
@@ -120,13 +97,7 @@ class _Form:
         named = None if filename is None else _text(filename).replace("%22", '"')
         self.events.append(PartBegan(_text(options[b"name"]), named))
 
-    def _on_part_data(self, data: bytes, start: int, end: int) -> None:
-        self.events.append(PartBytes(data[start:end]))
-
-    def _on_part_end(self) -> None:
-        self.events.append(PartEnded())
-
-    def _on_end(self) -> None:
+    def on_end(self) -> None:
         self.is_complete = True
 
 

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 
 from rft.platform.api.errors import BadRequest, TooLarge, Unavailable
 from rft.platform.files.incoming import Incoming
-from rft.platform.files.multipart import PartBegan, PartBytes, PartEnded, PartEvent, read_parts
+from rft.platform.files.multipart import PartBegan, PartEvent, read_parts
 from rft.platform.store.file_store import BytesNotStored
 
 _LOG = logging.getLogger(__name__)
@@ -118,10 +118,7 @@ async def _receive_text(name: str, parts: AsyncIterator[PartEvent]) -> str:
 async def _data(parts: AsyncIterator[PartEvent]) -> AsyncIterator[bytes]:
     """The bytes of the part that began last."""
     async for event in parts:
-        match event:
-            case PartBytes(data):
-                yield data
-            case PartEnded():
-                return
-            case PartBegan():
-                raise AssertionError("a part ends before another begins")
+        if event is None:
+            return
+        assert isinstance(event, bytes), "a part ends before another begins"
+        yield event
