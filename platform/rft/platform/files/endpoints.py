@@ -11,39 +11,33 @@ from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.files import problems, service
 from rft.platform.files.checking import DatasetChecks
 from rft.platform.files.listing import FileListing
+from rft.platform.files.receiving import form_with
 from rft.platform.files.schemas import FileDeleted, FileObject, ProblemObject, UploadPurpose
 from rft.platform.files.uploading import receive_upload
 
 router = APIRouter(prefix="/files", tags=["files"])
 
 
-_UPLOAD_FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file", "purpose"],
-                    "properties": {
-                        "file": {
-                            "type": "string",
-                            "format": "binary",
-                            "description": "The bytes, 512 MB at most; `.jsonl` for fine-tuning.",
-                        },
-                        "purpose": {"type": "string", "enum": list(get_args(UploadPurpose))},
-                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
-                        "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2_592_000},
-                    },
-                    "dependentRequired": {
-                        "expires_after[anchor]": ["expires_after[seconds]"],
-                        "expires_after[seconds]": ["expires_after[anchor]"],
-                    },
-                }
-            }
+_UPLOAD_FORM = form_with(
+    {
+        "type": "object",
+        "required": ["file", "purpose"],
+        "properties": {
+            "file": {
+                "type": "string",
+                "format": "binary",
+                "description": "The bytes, 512 MB at most; `.jsonl` for fine-tuning.",
+            },
+            "purpose": {"type": "string", "enum": list(get_args(UploadPurpose))},
+            "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+            "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2_592_000},
+        },
+        "dependentRequired": {
+            "expires_after[anchor]": ["expires_after[seconds]"],
+            "expires_after[seconds]": ["expires_after[anchor]"],
         },
     }
-}
+)
 
 
 @router.post("", openapi_extra=_UPLOAD_FORM)

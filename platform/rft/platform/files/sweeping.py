@@ -14,7 +14,7 @@ from rft.platform.store.file_store import FileStore
 
 _LOG = logging.getLogger(__name__)
 SWEEP_S = 60.0
-_AT_ONCE = 100
+AT_ONCE = 100
 
 
 Sweep = Callable[[Database, FileStore], Awaitable[int]]
@@ -26,7 +26,7 @@ async def sweep_forever(database: Database, store: FileStore, *others: Sweep) ->
     while True:
         try:
             for sweep in (*others, sweep_expired, sweep_orphaned_blobs, sweep_deleted_cursors):
-                while await sweep(database, store) == _AT_ONCE:
+                while await sweep(database, store) == AT_ONCE:
                     continue
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             _LOG.warning("files could not be swept: %s", error)
@@ -41,7 +41,7 @@ async def sweep_expired(database: Database, store: FileStore) -> int:
     async with database.transaction() as connection:
         files = FileRepository(connection)
         removed = 0
-        for row in await files.lock_expired(limit=_AT_ONCE):
+        for row in await files.lock_expired(limit=AT_ONCE):
             if await files.unfinished_user(row.id) is not None:
                 continue  # Whatever was made while we looked keeps it; the sweep after its end removes it.
             # The bytes first: whatever breaks in between, the row remembers that they are to go.
@@ -54,7 +54,7 @@ async def sweep_orphaned_blobs(database: Database, store: FileStore) -> int:
     """Remove the bytes of up to a hundred uploads that were cut off, or of deleted files; returns how many."""
     async with database.transaction() as connection:
         orphaned = OrphanedBlobs(connection)
-        due = await orphaned.lock_due(limit=_AT_ONCE)
+        due = await orphaned.lock_due(limit=AT_ONCE)
         for storage_key in due:
             # An upload that is still coming in waits here, and finds that its bytes are deleted.
             await store.delete(storage_key)
@@ -65,4 +65,4 @@ async def sweep_orphaned_blobs(database: Database, store: FileStore) -> int:
 async def sweep_deleted_cursors(database: Database, _store: FileStore) -> int:
     """Delete up to a hundred cursors of objects that were deleted long ago; returns how many."""
     async with database.transaction() as connection:
-        return await forget_deleted_cursors(connection, limit=_AT_ONCE)
+        return await forget_deleted_cursors(connection, limit=AT_ONCE)

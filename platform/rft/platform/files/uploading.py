@@ -2,9 +2,12 @@
 
 import secrets
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from fastapi.exceptions import RequestValidationError
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from rft.core.dataset_report import DatasetReport
@@ -50,21 +53,42 @@ async def receive_upload(
         refuse_bad_name(form.filename, wanted.purpose, param="file")
         if form.bytes == 0:
             raise BadRequest("The file is empty.", param="file", code="invalid_file_format")
-        report = None
-        if wanted.purpose == FINE_TUNE:
-            report = await checks.report(store, file_id, size=form.bytes)
+        file = ReceivedFile(file_id, form.filename, wanted.purpose, form.bytes, wanted.expires_after_s)
+        report = await file.read(store, checks)
         async with database.transaction() as connection:
-            await incoming.keep(connection)
-            return await FileRepository(connection).insert(
-                id=file_id,
-                filename=form.filename,
-                purpose=wanted.purpose,
-                bytes=form.bytes,
-                storage_key=file_id,
-                expires_after_s=wanted.expires_after_s,
-                report=report,
-                status_details=details_of(report),
-            )
+            return await file.keep(connection, incoming, report)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file whose bytes are stored under its id, and that has no row yet."""
+
+    id: str
+    filename: str
+    purpose: UploadPurpose
+    bytes: int
+    expires_after_s: int | None
+
+    async def read(self, store: FileStore, checks: DatasetChecks) -> DatasetReport | None:
+        """What is in a dataset; None for other files. Raises BytesMissing, CheckBroke."""
+        return await checks.report(store, self.id, size=self.bytes) if self.purpose == FINE_TUNE else None
+
+    async def keep(
+        self, connection: AsyncConnection[TupleRow], incoming: Incoming, report: DatasetReport | None
+    ) -> FileRow:
+        """Write its row; from the commit on the bytes are its own. Raises Unavailable."""
+        await incoming.keep(connection)
+        problems = None if report is None else report.summary()
+        return await FileRepository(connection).insert(
+            id=self.id,
+            filename=self.filename,
+            purpose=self.purpose,
+            bytes=self.bytes,
+            storage_key=self.id,
+            expires_after_s=self.expires_after_s,
+            report=report,
+            status_details=None if problems is None else f"Jobs will refuse this file; it has {problems}",
+        )
 
 
 def new_file_id() -> str:
@@ -82,12 +106,6 @@ def refuse_bad_name(filename: str, purpose: UploadPurpose, *, param: str) -> Non
             param=param,
             code="invalid_file_format",
         )
-
-
-def details_of(report: DatasetReport | None) -> str | None:
-    """What keeps jobs from using the file, in words."""
-    summary = None if report is None else report.summary()
-    return None if summary is None else f"Jobs will refuse this file; it has {summary}"
 
 
 def _check_form(filename: str, fields: Mapping[str, str]) -> None:

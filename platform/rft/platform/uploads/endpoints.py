@@ -3,26 +3,13 @@
 from fastapi import APIRouter, Request
 
 from rft.platform.api.dependencies import AppServices, Uow
+from rft.platform.files.receiving import form_with
 from rft.platform.uploads import service
 from rft.platform.uploads.schemas import PartObject, UploadComplete, UploadCreate, UploadObject
 
 router = APIRouter(prefix="/uploads", tags=["uploads"])
-_PART_FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["data"],
-                    "properties": {
-                        "data": {"type": "string", "format": "binary", "description": "The bytes, 64 MB at most."}
-                    },
-                }
-            }
-        },
-    }
-}
+_DATA = {"type": "string", "format": "binary", "description": "The bytes, 64 MB at most."}
+_PART_FORM = form_with({"type": "object", "required": ["data"], "properties": {"data": _DATA}})
 
 
 @router.post("")

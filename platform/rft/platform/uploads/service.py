@@ -10,7 +10,6 @@ from typing import Protocol
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core.dataset_report import DatasetReport
 from rft.core.ids import public_id
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound, Unavailable
@@ -19,7 +18,7 @@ from rft.platform.files.incoming import Incoming
 from rft.platform.files.receiving import FileField, receive_form, whole_or_nothing
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.files.service import to_file_object
-from rft.platform.files.uploading import FINE_TUNE, MAX_FILE_BYTES, details_of, new_file_id, refuse_bad_name
+from rft.platform.files.uploading import MAX_FILE_BYTES, ReceivedFile, new_file_id, refuse_bad_name
 from rft.platform.store.file_store import BytesMissing, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 from rft.platform.uploads.repository import PartRow, UploadRepository, UploadRow
@@ -144,41 +143,18 @@ async def _make_file(
         if wanted.md5 is not None and digest.hexdigest() != wanted.md5.lower():
             message = f"The parts make a file whose MD5 is {digest.hexdigest()}, not the one that was announced."
             raise BadRequest(message, param="md5", code="wrong_checksum")
-        report = None
-        if upload.purpose == FINE_TUNE:
-            report = await DatasetChecks(services.dataset_slots).report(store, file_id, size=upload.bytes)
+        file = ReceivedFile(file_id, upload.filename, upload.purpose, upload.bytes, upload.expires_after_s)
+        report = await file.read(store, DatasetChecks(services.dataset_slots))
         async with unit_of_work(services.database, services.enqueuer) as uow:
-            return await _keep(uow, store, incoming, wanted, upload, file_id, report)
-
-
-async def _keep(
-    uow: UnitOfWork,
-    store: FileStore,
-    incoming: Incoming,
-    wanted: UploadComplete,
-    upload: UploadRow,
-    file_id: str,
-    report: DatasetReport | None,
-) -> UploadObject:
-    """The file's row, the upload's end, in one transaction. Raises BadRequest, Unavailable, _DoneMeanwhile."""
-    uploads = UploadRepository(uow.connection)
-    now = await uploads.lock(upload.id)
-    if now is not None and _is_done(now, wanted):
-        raise _DoneMeanwhile(now)
-    _pending(now, upload.id)
-    await incoming.keep(uow.connection)
-    file = await FileRepository(uow.connection).insert(
-        id=file_id,
-        filename=upload.filename,
-        purpose=upload.purpose,
-        bytes=upload.bytes,
-        storage_key=file_id,
-        expires_after_s=upload.expires_after_s,
-        report=report,
-        status_details=details_of(report),
-    )
-    _delete_after_commit(uow, store, await uploads.complete(upload.id, part_ids=wanted.part_ids, file_id=file_id))
-    return to_upload_object(await _find(uow.connection, upload.id), file)
+            uploads = UploadRepository(uow.connection)
+            now = await uploads.lock(upload.id)
+            if now is not None and _is_done(now, wanted):
+                raise _DoneMeanwhile(now)
+            _pending(now, upload.id)
+            kept = await file.keep(uow.connection, incoming, report)
+            keys = await uploads.complete(upload.id, part_ids=wanted.part_ids, file_id=file_id)
+            _delete_after_commit(uow, store, keys)
+            return to_upload_object(await _find(uow.connection, upload.id), kept)
 
 
 def _delete_after_commit(uow: UnitOfWork, store: FileStore, storage_keys: Sequence[str]) -> None:

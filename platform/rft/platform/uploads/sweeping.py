@@ -1,10 +1,9 @@
 """Uploads that nobody completed: their parts are swept."""
 
+from rft.platform.files.sweeping import AT_ONCE
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import FileStore
 from rft.platform.uploads.repository import UploadRepository
-
-_AT_ONCE = 100
 
 
 async def sweep_uploads(database: Database, _store: FileStore) -> int:
@@ -14,4 +13,4 @@ async def sweep_uploads(database: Database, _store: FileStore) -> int:
     """
     async with database.transaction() as connection:
         uploads = UploadRepository(connection)
-        return max(await uploads.expire(limit=_AT_ONCE), await uploads.forget(limit=_AT_ONCE))
+        return max(await uploads.expire(limit=AT_ONCE), await uploads.forget(limit=AT_ONCE))
