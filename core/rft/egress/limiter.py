@@ -7,48 +7,18 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from rft.egress.breaker import Breaker, BreakerState
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
+from rft.egress.window import Window
 
 Probe: TypeAlias = Callable[[], Awaitable[bool]]
 """Whether the endpoint answers at all."""
 
 LONGEST_SILENCE_S = 60.0
 """An endpoint that asks us to stay away for longer is called again after this, so that it is not lost for hours."""
-
-
-class Window(Protocol):
-    """How many calls may be in flight; learns from how they end."""
-
-    @property
-    def limit(self) -> int:
-        """Calls in flight at most, at least 1."""
-        ...
-
-    def on_start(self, idle_s: float) -> None:
-        """A call starts after nothing was inside for `idle_s`."""
-        ...
-
-    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
-        """One attempt ended: None for a usable reply. `in_flight` includes it."""
-        ...
-
-
-@dataclass(slots=True)
-class FixedWindow:
-    """A limit that learns nothing."""
-
-    limit: int
-
-    def on_start(self, idle_s: float) -> None:
-        """Nothing to learn."""
-
-    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
-        """Nothing to learn."""
 
 
 class EndpointDown(Exception):

@@ -7,9 +7,10 @@ from rft.core.egress_settings import EgressSettings
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
 from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
 from rft.egress.endpoint import Endpoint, endpoint_key
-from rft.egress.limiter import FixedWindow, Limiter
+from rft.egress.limiter import Limiter
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
+from rft.egress.window import FixedWindow
 
 
 @dataclass(frozen=True, slots=True)

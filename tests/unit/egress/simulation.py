@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rft.core.failure import FailureCode
-from rft.egress.limiter import Window
 from rft.egress.reply import AttemptFailure
+from rft.egress.window import Window
 
 REFUSED = AttemptFailure(FailureCode.RATE_LIMITED, "answered 429", status=429)
 Endpoint = Callable[[int, random.Random], tuple[float, AttemptFailure | None]]

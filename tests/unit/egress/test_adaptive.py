@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rft.core.failure import FailureCode
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow, is_overload
-from rft.egress.limiter import FixedWindow
 from rft.egress.reply import AttemptFailure
+from rft.egress.window import FixedWindow
 
 from .simulation import REFUSED, Endpoint, Seen, simulate
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from rft.core.failure import FailureCode
 from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
-from rft.egress.limiter import LONGEST_SILENCE_S, FixedWindow, Limiter
+from rft.egress.limiter import LONGEST_SILENCE_S, Limiter
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
+from rft.egress.window import FixedWindow
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 
 DOWN = AttemptFailure(FailureCode.CONNECT_ERROR, "is gone")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from rft.core.failure import Stage
 from rft.egress.endpoint import Endpoint
-from rft.egress.limiter import FixedWindow, Limiter
+from rft.egress.limiter import Limiter
 from rft.egress.limits import Limits
+from rft.egress.window import FixedWindow
 
 
 async def settle() -> None:

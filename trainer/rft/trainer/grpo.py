@@ -39,6 +39,7 @@ from rft.core.spec import LoraSpec
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.policy import lora_config, without_router_logits
 from rft.trainer.samples import TrainingRow, micro_batches
+from rft.trainer.step_figures import StepFigures
 
 _ROWS_PER_MICRO_BATCH = 16
 _ROWS_PER_MICRO_BATCH_LARGE = 2
@@ -93,7 +94,7 @@ class PolicyTrainer(GRPOTrainer):
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._check = source, check
-        self._figures = _Figures()
+        self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
         """Of the micro-batch in work, aligned with everything after the first token."""
         self._last = torch.empty(0), torch.empty(0)
@@ -108,13 +109,13 @@ class PolicyTrainer(GRPOTrainer):
         count = self._micro_batches
         if self._step % count == 0:
             rows = list(self._source(self.state.global_step + 1))
-            self._figures = _Figures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
+            self.figures = StepFigures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
             self._buffered_inputs = [self._inputs(batch, count) for batch in micro_batches(rows, count)]
         return self._buffered_inputs[self._step % count]
 
     def _inputs(self, rows: Sequence[TrainingRow], count: int) -> dict[str, Tensor]:
         """What TRL's loss reads. The first token stands for the prompt, the rest for the completion."""
-        figures, device = self._figures, self.accelerator.device
+        figures, device = self.figures, self.accelerator.device
         width = max((row.tokens for row in rows), default=2)
         pad_id = cast(int, self._tokenizer.pad_token_id)
         ids = torch.full((max(len(rows), 1), width), pad_id, dtype=torch.long)
@@ -175,14 +176,14 @@ class PolicyTrainer(GRPOTrainer):
 
     def _share_of_step(self) -> float:
         """What this micro-batch counts among the step's, where TRL takes all as equal: by its sampled tokens."""
-        return float(self._is_sampled.sum()) * self._micro_batches / max(self._figures.tokens, 1)
+        return float(self._is_sampled.sum()) * self._micro_batches / max(self.figures.tokens, 1)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """TRL's loss, and the step's figures on the side."""
         self._is_sampled = inputs["tool_mask"].bool()
         loss = super()._compute_loss(model, inputs)
         logprobs, entropies = self._last
-        mask, figures = inputs["tool_mask"], self._figures
+        mask, figures = inputs["tool_mask"], self.figures
         figures.loss += float(loss.detach())
         figures.entropy_sum += float((entropies * mask).sum())
         figures.logprob_gap_sum += float(((logprobs - inputs["sampling_per_token_logps"]).abs() * mask).sum())
@@ -192,20 +193,6 @@ class PolicyTrainer(GRPOTrainer):
         """The Trainer's checkpoint without TRL's model card."""
         require_room_for_next(Path(str(self.args.output_dir)))
         Trainer._save_checkpoint(self, model, trial)
-
-    def optimization(self) -> Optimization:
-        """Figures of the step just done; None where it carried no signal."""
-        figures = self._figures
-        has_signal = figures.rows > 0
-        return Optimization(
-            loss=figures.loss if has_signal else None,
-            grad_norm=figures.grad_norm if has_signal else None,
-            entropy=figures.entropy_sum / figures.tokens if has_signal else None,
-            learning_rate=figures.learning_rate,
-            trained_rollouts=figures.rows,
-            trained_tokens=figures.tokens,
-            sampling_logp_difference=figures.logprob_gap_sum / figures.tokens if has_signal else None,
-        )
 
     @property
     def policy(self) -> nn.Module:
@@ -223,19 +210,6 @@ class PolicyTrainer(GRPOTrainer):
         return self.checkpoint_of(0)
 
 
-@dataclass(slots=True)
-class _Figures:
-    """What one step adds up over its micro-batches."""
-
-    rows: int = 0
-    tokens: int = 0
-    loss: float = 0.0
-    entropy_sum: float = 0.0
-    logprob_gap_sum: float = 0.0
-    grad_norm: float | None = None
-    learning_rate: float | None = None
-
-
 class _Hooks(TrainerCallback):
     """Leaves the weights alone where a step has no rows, and passes its figures on."""
 
@@ -245,7 +219,7 @@ class _Hooks(TrainerCallback):
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        figures = self._trainer._figures  # pyright: ignore[reportPrivateUsage]
+        figures = self._trainer.figures
         figures.learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
         if figures.rows == 0:
             # AdamW passes over parameters without gradient; a gradient of zero would still move them by momentum.
@@ -254,11 +228,11 @@ class _Hooks(TrainerCallback):
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if "grad_norm" in kwargs["logs"]:
-            self._trainer._figures.grad_norm = float(kwargs["logs"]["grad_norm"])  # pyright: ignore[reportPrivateUsage]
+            self._trainer.figures.grad_norm = float(kwargs["logs"]["grad_norm"])
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         trainer = self._trainer
-        self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.optimization())
+        self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.figures.optimization())
 
 
 def _at(router_logits: Tensor, is_wanted_B_T: Tensor) -> Tensor:

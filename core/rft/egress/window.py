@@ -1,0 +1,36 @@
+"""How many calls may be in flight at one endpoint: a number, or what an `AdaptiveWindow` learned."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rft.egress.reply import AttemptFailure
+
+
+class Window(Protocol):
+    """How many calls may be in flight; learns from how they end."""
+
+    @property
+    def limit(self) -> int:
+        """Calls in flight at most, at least 1."""
+        ...
+
+    def on_start(self, idle_s: float) -> None:
+        """A call starts after nothing was inside for `idle_s`."""
+        ...
+
+    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
+        """One attempt ended: None for a usable reply. `in_flight` includes it."""
+        ...
+
+
+@dataclass(slots=True)
+class FixedWindow:
+    """A limit that learns nothing."""
+
+    limit: int
+
+    def on_start(self, idle_s: float) -> None:
+        """Nothing to learn."""
+
+    def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
+        """Nothing to learn."""

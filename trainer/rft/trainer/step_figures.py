@@ -1,0 +1,33 @@
+"""What one optimizer step comes to, added up over its micro-batches."""
+
+from dataclasses import dataclass
+
+from rft.core.events import Optimization
+
+
+@dataclass(slots=True)
+class StepFigures:
+    """Sums over the micro-batches so far."""
+
+    rows: int = 0
+    """Training rows of the whole step."""
+    tokens: int = 0
+    """Sampled tokens of the whole step."""
+    loss: float = 0.0
+    entropy_sum: float = 0.0
+    logprob_gap_sum: float = 0.0
+    grad_norm: float | None = None
+    learning_rate: float | None = None
+
+    def optimization(self) -> Optimization:
+        """As it is told; None where the step carried no signal."""
+        has_signal = self.rows > 0
+        return Optimization(
+            loss=self.loss if has_signal else None,
+            grad_norm=self.grad_norm if has_signal else None,
+            entropy=self.entropy_sum / self.tokens if has_signal else None,
+            learning_rate=self.learning_rate,
+            trained_rollouts=self.rows,
+            trained_tokens=self.tokens,
+            sampling_logp_difference=self.logprob_gap_sum / self.tokens if has_signal else None,
+        )
