@@ -1,8 +1,10 @@
 """`rft jobs ...`, `rft rollouts ...`, `rft models ...` and `rft regrade`."""
 
+import asyncio
 import csv
 import io
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Run, Shell
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
 from tests.shared.train_events import attempts_made, hold_began, one_step, rollout_done, whole_run
+from tests.shared.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -88,6 +91,34 @@ async def test_what_the_platform_doubts_of_an_order_is_told_at_once(shell: Shell
         (told,) = [text for text in made.err.splitlines() if text.startswith("warning: These fields are not known")]
         assert "n_epoch" in told
         assert "warning" not in made.out.replace("has_warnings", "")
+
+
+async def test_an_order_may_name_another_model_and_be_watched(shell: Shell, order: dict[str, Any]) -> None:
+    rows = shell.put("rows.jsonl", jsonl(ROW))
+    body = shell.write("job.json", {**order, "model": "nobody"})
+    order_and_watch = ("jobs", "create", body, "--train", rows, "--model", "tiny", "--watch")
+    watching = shell.start(*order_and_watch, cwd=shell.folder, stdout=subprocess.PIPE)
+    ids: list[str] = []
+
+    async def is_ordered() -> bool:
+        ids[:] = [job["id"] for job in (await shell.ok("jobs", "list", "--json")).json]
+        return bool(ids) or watching.poll() is not None
+
+    try:
+        await until(is_ordered, "the order")
+        await shell.ok("jobs", "cancel", *ids)
+        out, _ = await asyncio.to_thread(watching.communicate, timeout=PATIENCE_S)
+    finally:
+        watching.kill()
+        watching.wait()
+    assert watching.returncode == 2, "as `rft jobs watch` of a cancelled job"
+    assert out.splitlines()[-1].startswith("cancelled")
+
+
+@pytest.mark.parametrize("pair", ["team", "=search"])
+async def test_a_filter_that_is_no_pair_is_told(shell: Shell, pair: str) -> None:
+    done = await shell.rft("jobs", "list", "--metadata", pair)
+    assert (done.status, done.err) == (1, f"rft: --metadata takes KEY=VALUE, not '{pair}'\n")
 
 
 async def test_a_refused_order_names_its_param(shell: Shell, order: dict[str, Any]) -> None:
@@ -186,5 +217,7 @@ async def test_another_grader_looks_at_stored_rollouts(shell: Shell, run: Run) -
     raw = (await shell.ok("regrade", run.job_id, body, "--split", "train", "--limit", 4, "--json")).json
     assert raw["report"]["n"] <= 4
     assert raw["id"] in (await shell.ok("jobs", "regrades", run.job_id)).out
+    ordered = (await shell.ok("regrade", run.job_id, body, "--no-wait", "--json")).json
+    assert (ordered["status"], ordered["report"]) == ("queued", None)
     assert "rank correlation" in (await shell.ok("jobs", "regrades", run.job_id, raw["id"])).out
     assert (await shell.ok("jobs", "regrades", run.job_id, raw["id"], "--json")).json == raw

@@ -63,6 +63,20 @@ async def test_what_is_no_key_is_told_in_words(host: Shell) -> None:
         assert "s3cret" not in refused.err
 
 
+async def test_without_a_running_platform_there_is_no_database(shell: Shell) -> None:
+    for command in (("keys", "list"), ("keys", "create", "x"), ("secrets", "show"), ("secrets", "rotate-key")):
+        done = await shell.rft(*command)
+        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+        assert "is not running: start it with `rft up`" in done.err
+    told = (await shell.rft("keys", "list", "--json")).json
+    assert "is not running" in told["error"]["message"]
+
+
+async def test_a_database_that_does_not_answer_is_told(shell: Shell) -> None:
+    done = await shell.rft("keys", "list", DATABASE_URL="postgresql://nobody@127.0.0.1:1/x")
+    assert (done.status, "the database cannot be used" in done.err) == (1, True)
+
+
 async def test_two_who_revoke_each_others_key_leave_one(bench: Workbench) -> None:
     async def revoke(key_id: str) -> bool:
         async with await psycopg.AsyncConnection.connect(bench.database_url) as connection:

@@ -1,14 +1,18 @@
 """Each finding says what is wrong and what to do."""
 
+import json
 import socket
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rft.platform.cli import doctor
+from rft.platform.cli.app import app
 from rft.platform.cli.doctor import Finding, Level
 from rft.platform.embedded.service_user import ServiceUser
 from rft.platform.settings import Settings
+from rft.platform.settings import settings as configured
 
 NOBODY = ServiceUser(name="nobody", uid=65534, gid=65534)
 
@@ -95,6 +99,20 @@ def test_examine_looks_at_everything_and_loads_nothing_heavy(tmp_path: Path) -> 
     found = doctor.examine(settings(tmp_path))
     assert len(found) == 11
     assert all(finding.what for finding in found)
+
+
+def test_the_command_tells_findings_with_what_to_do_and_ends_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RFT_BASE_MODELS", json.dumps({"tiny": str(tmp_path)}))
+    configured.cache_clear()
+    result = CliRunner().invoke(app, ["doctor", "--home", str(tmp_path / "file"), "--port", "0"])
+    configured.cache_clear()
+    lines = result.output.splitlines()
+    assert result.exit_code == 1
+    found = lines.index(f"error  base model 'tiny': {tmp_path} holds no config.json")
+    assert lines[found + 1] == "       RFT_BASE_MODELS names directories with a Hugging Face model"
 
 
 def test_base_models_are_looked_for(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from rft.platform.cli import resource_commands as resources
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
-from rft.platform.cli.command import command
+from rft.platform.cli.command import Group
 from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 
@@ -19,12 +19,12 @@ _BEFORE = "Before a job"
 _HOST = "On the platform's host"
 
 # Tracebacks of ours never show local values: among them are keys.
-app = typer.Typer(name="rft", no_args_is_help=True, pretty_exceptions_show_locals=False)
+app = Group("Agent RFT: teach a model to use your tools.", name="rft", pretty_exceptions_show_locals=False)
 app.add_typer(resources.files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
-command(app, "regrade", panel=_WORK)(regrade)
-command(app, "dashboard", panel=_WORK)(resources.print_link)
+app.add("regrade", panel=_WORK)(regrade)
+app.add("dashboard", panel=_WORK)(resources.print_link)
 app.add_typer(resources.tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(resources.models_app, name="models", rich_help_panel=_WORK)

@@ -154,7 +154,7 @@ class Client(AbstractContextManager["Client"]):
 
     def _object(self, method: str, path: str, **sent: Any) -> JsonObject:
         with self._reply(method, path, **sent) as reply:
-            document = _to_object(reply.read())
+            document = json_object(reply.read())
         if document is None:
             raise self._stranger()
         return document
@@ -219,7 +219,8 @@ def _causes(problem: BaseException | None) -> Iterator[BaseException]:
         problem = problem.__cause__ or problem.__context__
 
 
-def _to_object(content: bytes) -> JsonObject | None:
+def json_object(content: str | bytes) -> JsonObject | None:
+    """The object a JSON text holds; None where it holds none."""
     try:
         document = cast("JsonValue", json.loads(content))
     except (ValueError, RecursionError):
@@ -229,7 +230,7 @@ def _to_object(content: bytes) -> JsonObject | None:
 
 def _error_of(status: int, content: bytes) -> tuple[str, JsonObject | None]:
     """What an error says, and the error as it came."""
-    error = (_to_object(content) or {}).get("error")
+    error = (json_object(content) or {}).get("error")
     message = error.get("message") if isinstance(error, dict) else None
     if not isinstance(error, dict) or not isinstance(message, str):
         return f"the platform answered with HTTP status {status}", None

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import typer
 
-from rft.platform.cli.answers import Resource
+from rft.platform.cli.answers import Answer, Resource
 from rft.platform.cli.arguments import IN_PATHS, After, ApiKey, AsJson, BaseUrl, Body, GraderBody, Limit
 from rft.platform.cli.inputs import part, read_body, read_grader
 
@@ -35,87 +34,97 @@ def _grader_request(source: str) -> "JsonObject":
 BODY, GRADER_BODY = Input("body", Body, read_body), Input("grader", GraderBody, _grader_request)
 
 
+def _deleted(gone: Answer) -> str:
+    return f"{gone.need('id', str)} is deleted"
+
+
+class Group(typer.Typer):
+    """Commands that call the platform. Names in a path are arguments; --base-url, --api-key and --json come along."""
+
+    def __init__(self, about: str, **more: Any) -> None:
+        super().__init__(help=about, no_args_is_help=True, **more)
+
+    def add(self, name: str, *, panel: str | None = None, has_json: bool = True) -> Callable[[Work], Work]:
+        """Make a command of a function whose first parameter is a Session."""
+
+        def register(work: Work) -> Work:
+            own = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in list(signature(work).parameters.values())[1:]]
+            self._register(name, work.__doc__ or "", own, work, panel=panel, has_json=has_json)
+            return work
+
+        return register
+
+    def add_list(
+        self,
+        name: str,
+        about: str,
+        path: str,
+        resource: Resource,
+        *,
+        limit: int = 20,
+        filters: Mapping[str, object] | None = None,
+    ) -> None:
+        """Show a list. Filters are options that the query takes under the same name."""
+
+        def work(here: "Session", *, limit: int, after: str | None, **said: Any) -> None:
+            query = {name: said[name] for name in filters or ()}
+            here.show_all(here.client.listed(_filled(path, said), query, limit=limit, after=after), resource)
+
+        options = [_option(name, annotation, None) for name, annotation in (filters or {}).items()]
+        options += [_option("limit", Limit, limit), _option("after", After, None)]
+        self._register(name, about, [*_arguments(path), *options], work)
+
+    def add_get(
+        self,
+        name: str,
+        about: str,
+        path: str,
+        page: "Page",
+        method: Literal["get", "post", "delete"] = "get",
+        body: Input | None = None,
+    ) -> None:
+        """Show the object at a path, or what came of another method there."""
+
+        def work(here: "Session", **said: Any) -> None:
+            given = () if body is None else (body.read(said[body.name]),)
+            here.show(getattr(here.client, method)(_filled(path, said), *given), page)
+
+        self._register(name, about, _arguments(path) + ([] if body is None else [_option(*body[:2])]), work)
+
+    def add_post(self, name: str, about: str, path: str, page: "Page", body: Input | None = None) -> None:
+        """Show what came of a POST to a path."""
+        self.add_get(name, about, path, page, "post", body)
+
+    def add_delete(self, name: str, about: str, path: str, page: "Page" = _deleted) -> None:
+        """Delete what is at a path."""
+        self.add_get(name, about, path, page, "delete")
+
+    def _register(
+        self,
+        name: str,
+        about: str,
+        own: list[Parameter],
+        work: Work,
+        *,
+        panel: str | None = None,
+        has_json: bool = True,
+    ) -> None:
+        def run(base_url: str | None, api_key: str | None, as_json: bool = False, **said: Any) -> None:
+            from rft.platform.cli.session import session
+
+            with session(base_url, api_key, as_json=as_json) as here:
+                work(here, **said)
+
+        parameters = [*own, _option("base_url", BaseUrl, None), _option("api_key", ApiKey, None)]
+        parameters += [_option("as_json", AsJson, False)] if has_json else []
+        # What Typer reads: the names, types and defaults of what it is to parse.
+        cast("Any", run).__signature__ = Signature(parameters)
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        self.command(name, help=about, rich_help_panel=panel)(run)
+
+
 def _option(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def command(app: typer.Typer, name: str, *, panel: str | None = None, has_json: bool = True) -> Callable[[Work], Work]:
-    """Register a function whose first parameter is a Session; --base-url, --api-key and --json come with it."""
-
-    def register(work: Work) -> Work:
-        own = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in list(signature(work).parameters.values())[1:]]
-        _register(app, name, work.__doc__ or "", own, work, panel=panel, has_json=has_json)
-        return work
-
-    return register
-
-
-def list_command(
-    app: typer.Typer,
-    name: str,
-    about: str,
-    path: str,
-    resource: Resource,
-    *,
-    limit: int = 20,
-    filters: Mapping[str, object] | None = None,
-) -> None:
-    """Show a list. Names in the path become arguments, filters options that the query takes under the same name."""
-
-    def work(here: "Session", *, limit: int, after: str | None, **said: Any) -> None:
-        query = {name: said[name] for name in filters or ()}
-        here.show_all(here.client.listed(_filled(path, said), query, limit=limit, after=after), resource)
-
-    options = [_option(name, annotation, None) for name, annotation in (filters or {}).items()]
-    options += [_option("limit", Limit, limit), _option("after", After, None)]
-    _register(app, name, about, [*_arguments(path), *options], work)
-
-
-def get_command(
-    app: typer.Typer,
-    name: str,
-    about: str,
-    path: str,
-    page: "Page",
-    method: Literal["get", "post", "delete"] = "get",
-    body: Input | None = None,
-) -> None:
-    """Show the object at a path, or what came of another method there."""
-
-    def work(here: "Session", **said: Any) -> None:
-        given = () if body is None else (body.read(said[body.name]),)
-        here.show(getattr(here.client, method)(_filled(path, said), *given), page)
-
-    own = _arguments(path) + ([] if body is None else [_option(body.name, body.annotation)])
-    _register(app, name, about, own, work)
-
-
-post_command = partial(get_command, method="post")
-delete_command = partial(get_command, page=lambda gone: f"{gone.need('id', str)} is deleted", method="delete")
-
-
-def _register(
-    app: typer.Typer,
-    name: str,
-    about: str,
-    own: list[Parameter],
-    work: Work,
-    *,
-    panel: str | None = None,
-    has_json: bool = True,
-) -> None:
-    def run(base_url: str | None, api_key: str | None, as_json: bool = False, **said: Any) -> None:
-        from rft.platform.cli.session import session
-
-        with session(base_url, api_key, as_json=as_json) as here:
-            work(here, **said)
-
-    parameters = [*own, _option("base_url", BaseUrl, None), _option("api_key", ApiKey, None)]
-    parameters += [_option("as_json", AsJson, False)] if has_json else []
-    # What Typer reads: the names, types and defaults of what it is to parse.
-    cast("Any", run).__signature__ = Signature(parameters)
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(name, help=about, rich_help_panel=panel)(run)
 
 
 def _arguments(path: str) -> list[Parameter]:

@@ -1,6 +1,5 @@
 """`rft jobs ...`, `rft rollouts ...` and `rft regrade`."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +8,7 @@ import typer
 from rft.core.errors import RftError
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import After, Body, Force, FromStep, GraderBody, JobId, Limit, Output, ToStep, of_jobs
-from rft.platform.cli.command import command, get_command, list_command, post_command
+from rft.platform.cli.command import Group
 from rft.platform.cli.inputs import CannotDo, pairs, part, read_body, read_grader
 from rft.platform.cli.resources import ATTEMPT, CHECKPOINT, ENDPOINT, JOB, REGRADE, ROLLOUT, STEP, job_state
 
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
     from rft.platform.cli.client import Client
     from rft.platform.cli.session import Session
 
-jobs_app = typer.Typer(help="Fine-tuning jobs.", no_args_is_help=True)
-rollouts_app = typer.Typer(help="What the model did: rollouts and their conversations.", no_args_is_help=True)
+jobs_app = Group("Fine-tuning jobs.")
+rollouts_app = Group("What the model did: rollouts and their conversations.")
 _JOBS = "/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{job_id}}"
-_POLL_S = 0.5
 _JOBS_SEARCHED = 200
 
 
@@ -34,7 +32,7 @@ def _path(job_id: str, *more: str) -> str:
     return "/".join((_JOBS, *map(part, (job_id, *more))))
 
 
-@command(jobs_app, "create")
+@jobs_app.add("create")
 def create_job(
     here: "Session",
     body: Body,
@@ -76,7 +74,7 @@ def _warnings(here: "Session", job_id: str) -> list[str]:
     return [event.need("message", str) for event in events if event.need("level", str) == "warn"]
 
 
-@command(jobs_app, "list")
+@jobs_app.add("list")
 def list_jobs(
     here: "Session",
     metadata: Annotated[
@@ -90,10 +88,10 @@ def list_jobs(
     here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), JOB)
 
 
-get_command(jobs_app, "get", "One job: where it stands, what it runs with, what it made.", _JOB, JOB)
+jobs_app.add_get("get", "One job: where it stands, what it runs with, what it made.", _JOB, JOB)
 
 
-@command(jobs_app, "events")
+@jobs_app.add("events")
 def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After = None) -> None:
     """A job's newest events, the latest at the bottom (with --json newest first, as the API has them)."""
     from rft.platform.cli.watch import event_lines
@@ -106,13 +104,13 @@ for _move, _about in (
     ("pause", "Stop a job within seconds; `resume` goes on at the same step."),
     ("resume", "Let a paused job go on."),
 ):
-    post_command(jobs_app, _move, _about, f"{_JOB}/{_move}", _moved)
-list_command(
-    jobs_app, "checkpoints", "The checkpoints that are kept, and what they reached.", f"{_JOB}/checkpoints", CHECKPOINT
+    jobs_app.add_post(_move, _about, f"{_JOB}/{_move}", _moved)
+jobs_app.add_list(
+    "checkpoints", "The checkpoints that are kept, and what they reached.", f"{_JOB}/checkpoints", CHECKPOINT
 )
 
 
-@command(jobs_app, "endpoints")
+@jobs_app.add("endpoints")
 def list_endpoints(
     here: "Session",
     job_id: JobId,
@@ -136,7 +134,7 @@ def list_endpoints(
     here.show_all(here.client.listed(path, {"from_step": from_step, "to_step": to_step}, limit=1000), ENDPOINT)
 
 
-@command(jobs_app, "regrades")
+@jobs_app.add("regrades")
 def show_regrades(
     here: "Session",
     job_id: JobId,
@@ -153,7 +151,7 @@ def show_regrades(
     here.show_all(here.client.listed(_path(job_id, "regrade"), limit=limit, after=after), REGRADE)
 
 
-@command(jobs_app, "result", has_json=False)
+@jobs_app.add("result", has_json=False)
 def get_result(here: "Session", job_id: JobId, output: Output = None, force: Force = False) -> None:
     """The result file, a CSV with a line per step; to standard output unless told otherwise."""
     from rft.platform.cli.transfer import STANDARD_OUTPUT, download
@@ -165,7 +163,7 @@ def get_result(here: "Session", job_id: JobId, output: Output = None, force: For
     download(here, files[0], output or STANDARD_OUTPUT, may_overwrite=force)
 
 
-@command(jobs_app, "watch")
+@jobs_app.add("watch")
 def watch_job(here: "Session", job_id: JobId) -> None:
     """Follow a job to its end: reward curve, state, events. Exit status 0 succeeded, 1 failed, 2 cancelled.
 
@@ -176,8 +174,7 @@ def watch_job(here: "Session", job_id: JobId) -> None:
     watch(here, job_id, _path(job_id, "stream"))
 
 
-list_command(
-    jobs_app,
+jobs_app.add_list(
     "steps",
     "A job's steps, oldest first; step 0 is the model before training. --after takes a step's number.",
     f"{_JOB}/steps",
@@ -186,7 +183,7 @@ list_command(
 )
 
 
-@command(jobs_app, "curves")
+@jobs_app.add("curves")
 def show_curves(
     here: "Session",
     job_id: JobId,
@@ -213,29 +210,16 @@ def regrade(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report.")] = True,
 ) -> None:
     """Run another grader over a job's stored rollouts and tell what changes. The policy is not touched."""
+    from rft.platform.cli.transfer import wait_for_end
+
     order: JsonObject = {"grader": read_grader(grader), "split": split, "steps": [*step] if step else None}
     if limit is not None:
         order["limit"] = limit
     raw = here.client.post(_path(job_id, "regrade"), order)
     if wait:
-        raw = _finished(here, job_id, raw)
+        raw = wait_for_end(here, "grading again", raw, _path(job_id, "regrade", Answer(raw).need("id", str)))
     here.show(raw, REGRADE)
     raise typer.Exit(1 if Answer(raw).need("status", str) == "failed" else 0)
-
-
-def _finished(here: "Session", job_id: str, raw: "JsonObject") -> "JsonObject":
-    """The regrade once it is over, with a bar meanwhile."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("grading again"), BarColumn(), MofNCompleteColumn())
-    hidden = here.as_json or not here.err.is_terminal
-    with Progress(*columns, console=here.err, disable=hidden, transient=True) as progress:
-        bar = progress.add_task("", total=None)
-        while (now := Answer(raw)).need("status", str) in ("queued", "running"):
-            progress.update(bar, completed=now.get("done", int) or 0, total=now.get("total", int))
-            time.sleep(_POLL_S)
-            raw = here.client.get(_path(job_id, "regrade", now.need("id", str)))
-    return raw
 
 
 TraceId = Annotated[str, typer.Argument(metavar="TRACE", help="trace_...")]
@@ -248,8 +232,7 @@ OfJob = Annotated[
         autocompletion=of_jobs,
     ),
 ]
-list_command(
-    rollouts_app,
+rollouts_app.add_list(
     "list",
     "A job's rollouts, newest step first.",
     f"{_JOB}/rollouts",
@@ -266,7 +249,7 @@ list_command(
 )
 
 
-@command(rollouts_app, "show")
+@rollouts_app.add("show")
 def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
     """One rollout's whole conversation, and how it was judged."""
     from rft.platform.cli.conversation import rollout_page
@@ -274,7 +257,7 @@ def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
     here.show(_rollout(here.client, trace_id, job)[1], rollout_page)
 
 
-@command(rollouts_app, "attempts")
+@rollouts_app.add("attempts")
 def list_attempts(here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100) -> None:
     """Every call a rollout made to your endpoints, each attempt of it."""
     path = _rollout(here.client, trace_id, job)[0]

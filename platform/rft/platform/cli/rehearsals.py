@@ -1,7 +1,6 @@
 """Rehearsals that the platform plays, and the report of any rehearsal for people."""
 
 import json
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,7 @@ from rft.platform.cli.inputs import CannotDo, part, read_body
 from rft.platform.cli.pages import table
 from rft.platform.cli.resources import rehearsal_state
 from rft.platform.cli.session import Session, console
-from rft.platform.cli.transfer import uploading_for_order
-
-_POLL_S = 0.5
+from rft.platform.cli.transfer import uploading_for_order, wait_for_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +44,15 @@ def rehearse_there(here: Session, wanted: Wanted) -> JsonObject:
     path = f"/rehearsals/{part(rehearsal_id)}"
     try:
         here.note(f"{rehearsal_id} is ordered; Ctrl-C cancels it")
-        with here.err.status("rehearsing"):
-            while (status := Answer(raw).need("status", str)) in ("queued", "running"):
-                time.sleep(_POLL_S)
-                raw = here.client.get(path)
+        raw = wait_for_end(here, "rehearsing", raw, path)
     except KeyboardInterrupt:
         with suppress(PlatformProblem):  # It may be over by now.
             here.note(f"{rehearsal_id}: {rehearsal_state(Answer(here.client.post(f'{path}/cancel')))}")
         raise typer.Exit(130) from None
     if Answer(raw).part("report") is None:
         why = Answer(raw).get("error.message", str) or "the platform could not play it"
-        raise CannotDo(f"{rehearsal_id} was cancelled" if status == "cancelled" else f"{rehearsal_id} failed: {why}")
+        is_cancelled = Answer(raw).need("status", str) == "cancelled"
+        raise CannotDo(f"{rehearsal_id} was cancelled" if is_cancelled else f"{rehearsal_id} failed: {why}")
     return raw
 
 

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.cli.inputs import CannotDo, read_body
 from rft.platform.cli.rehearsals import Wanted
 from rft.platform.cli.session import chosen_settings, give_up
+from rft.platform.cli.transfer import progress_bar
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.redaction import redacted_method, secrets_of
 from rft.platform.orders.schemas import JobCreate
@@ -63,11 +64,10 @@ async def _report(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehe
         seed=0 if order.seed is None else order.seed,
         plan=plan,
     )
-    columns = (TextColumn("rehearsing"), BarColumn(), MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=is_quiet, transient=True) as progress:
-        bar = progress.add_task("", total=plan.rollouts)
+    columns = (MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
+    with progress_bar(Console(stderr=True), "rehearsing", *columns, total=plan.rollouts, is_hidden=is_quiet) as move:
         spec, keys = to_spec(rehearsal, settings), secrets_of(order.method)
-        return await rehearse(rows, spec, plan, keys, on_rollout=lambda: progress.advance(bar))
+        return await rehearse(rows, spec, plan, keys, on_rollout=lambda: move(advance=1))
 
 
 def _read_order(wanted: Wanted) -> tuple[JobCreate, Path]:

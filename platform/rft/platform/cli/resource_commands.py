@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rft.platform.cli import resources
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import (
     Checkpoint,
@@ -17,42 +18,18 @@ from rft.platform.cli.arguments import (
     ToolId,
     of_jobs,
 )
-from rft.platform.cli.command import (
-    BODY,
-    GRADER_BODY,
-    command,
-    delete_command,
-    get_command,
-    list_command,
-    post_command,
-)
+from rft.platform.cli.command import BODY, GRADER_BODY, Group
 from rft.platform.cli.inputs import part, read_body, read_grader, to_object
-from rft.platform.cli.resources import (
-    BAD_LINE,
-    FILE,
-    GRADER,
-    MODEL,
-    PERMISSION,
-    REHEARSAL,
-    RUN_GRADER,
-    RUN_TOOL,
-    SIGNING_SECRET,
-    TOOL,
-    TRIED_GRADER,
-    TRIED_TOOL,
-    rehearsal_state,
-    valid_grader,
-)
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
     from rft.platform.cli.session import Session
 
-files_app = typer.Typer(help="Files: datasets to train on, results to read.", no_args_is_help=True)
+files_app = Group("Files: datasets to train on, results to read.")
 _FILE = "/files/{file_id}"
 
 
-@command(files_app, "upload")
+@files_app.add("upload")
 def upload_file(
     here: "Session",
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file.", exists=True, dir_okay=False)],
@@ -64,17 +41,17 @@ def upload_file(
     """Upload a file; its rows are checked on the way in."""
     from rft.platform.cli.transfer import upload
 
-    here.show(upload(here, path, purpose, expires_after), FILE)
+    here.show(upload(here, path, purpose, expires_after), resources.FILE)
 
 
 _PURPOSE = {"purpose": Annotated[str | None, typer.Option("--purpose", help="Only these.")]}
 _PROBLEMS = "Every line of a file that keeps jobs from using it."
-list_command(files_app, "list", "Files, newest first.", "/files", FILE, filters=_PURPOSE)
-get_command(files_app, "get", "One file: what is in it, and what is wrong with it.", _FILE, FILE)
-list_command(files_app, "problems", _PROBLEMS, f"{_FILE}/problems", BAD_LINE, limit=100)
+files_app.add_list("list", "Files, newest first.", "/files", resources.FILE, filters=_PURPOSE)
+files_app.add_get("get", "One file: what is in it, and what is wrong with it.", _FILE, resources.FILE)
+files_app.add_list("problems", _PROBLEMS, f"{_FILE}/problems", resources.BAD_LINE, limit=100)
 
 
-@command(files_app, "download", has_json=False)
+@files_app.add("download", has_json=False)
 def download_file(here: "Session", file_id: FileId, output: Output = None, force: Force = False) -> None:
     """Write a file's content here, under its own name or another."""
     from rft.platform.cli.transfer import download
@@ -82,40 +59,40 @@ def download_file(here: "Session", file_id: FileId, output: Output = None, force
     here.note(f"wrote {download(here, file_id, output, may_overwrite=force)}")
 
 
-delete_command(files_app, "delete", "Delete a file that no unfinished job needs.", _FILE)
+files_app.add_delete("delete", "Delete a file that no unfinished job needs.", _FILE)
 
-tools_app = typer.Typer(help="Tools: register them once, try them before a job does.", no_args_is_help=True)
-graders_app = typer.Typer(help="Graders: register them once, try them before a job does.", no_args_is_help=True)
+tools_app = Group("Tools: register them once, try them before a job does.")
+graders_app = Group("Graders: register them once, try them before a job does.")
 _TOOL, _GRADER = "/tools/{tool_id}", "/graders/{grader_id}"
 _CREATE_TOOL = "Register a tool: name, server_url, headers, and whatever else a job's tool may have."
 _UPDATE_TOOL = "Change the fields that BODY.json names; null takes one away."
 _UPDATE_GRADER = "Put another grader in a registered one's place; masked header values stay what they are."
-list_command(tools_app, "list", "Registered tools and how they fare, newest first.", "/tools", TOOL)
-get_command(tools_app, "get", "One registered tool.", _TOOL, TOOL)
-post_command(tools_app, "create", _CREATE_TOOL, "/tools", TOOL, body=BODY)
-post_command(tools_app, "update", _UPDATE_TOOL, _TOOL, TOOL, body=BODY)
-delete_command(tools_app, "delete", "Forget a registered tool; jobs keep their copies.", _TOOL)
-list_command(graders_app, "list", "Registered graders and how they fare, newest first.", "/graders", GRADER)
-get_command(graders_app, "get", "One registered grader.", _GRADER, GRADER)
-post_command(graders_app, "create", "Register a grader of any type.", "/graders", GRADER, body=GRADER_BODY)
-post_command(graders_app, "update", _UPDATE_GRADER, _GRADER, GRADER, body=GRADER_BODY)
-delete_command(graders_app, "delete", "Forget a registered grader; jobs keep their copies.", _GRADER)
+tools_app.add_list("list", "Registered tools and how they fare, newest first.", "/tools", resources.TOOL)
+tools_app.add_get("get", "One registered tool.", _TOOL, resources.TOOL)
+tools_app.add_post("create", _CREATE_TOOL, "/tools", resources.TOOL, body=BODY)
+tools_app.add_post("update", _UPDATE_TOOL, _TOOL, resources.TOOL, body=BODY)
+tools_app.add_delete("delete", "Forget a registered tool; jobs keep their copies.", _TOOL)
+graders_app.add_list("list", "Registered graders and how they fare, newest first.", "/graders", resources.GRADER)
+graders_app.add_get("get", "One registered grader.", _GRADER, resources.GRADER)
+graders_app.add_post("create", "Register a grader of any type.", "/graders", resources.GRADER, body=GRADER_BODY)
+graders_app.add_post("update", _UPDATE_GRADER, _GRADER, resources.GRADER, body=GRADER_BODY)
+graders_app.add_delete("delete", "Forget a registered grader; jobs keep their copies.", _GRADER)
 _DRY_RUNS = "/fine_tuning/alpha"
 Arguments = Annotated[str, typer.Option("--arguments", metavar="JSON", help="What the model would pass.")]
 Item = Annotated[str, typer.Option("--item", metavar="JSON", help="The dataset row.")]
 Sample = Annotated[str, typer.Option("--sample", help="What the model answered.")]
 
 
-@command(tools_app, "test")
+@tools_app.add("test")
 def try_tool(here: "Session", tool_id: ToolId, arguments: Arguments = "{}", item: Item = "{}") -> None:
     """Make one call to a registered tool; exit status 1 when it does not work."""
     request: JsonObject = {"arguments": to_object(arguments, "--arguments"), "item": to_object(item, "--item")}
     raw = here.client.post(f"/tools/{part(tool_id)}/test", request, is_patient=True)
-    here.show(raw, TRIED_TOOL)
+    here.show(raw, resources.TRIED_TOOL)
     raise typer.Exit(0 if Answer(raw).need("is_ok", bool) else 1)
 
 
-@command(tools_app, "run")
+@tools_app.add("run")
 def run_tool(
     here: "Session",
     body: Annotated[str, typer.Argument(metavar="TOOL.json", help="The tool as in a job; `-`: standard input.")],
@@ -128,59 +105,58 @@ def run_tool(
     given = {"server_url": tool.get("server_url", tool.get("url")), "headers": tool.get("headers")}
     request: JsonObject = {"name": tool.get("name"), "arguments": arguments, "item": to_object(item, "--item")}
     request |= {name: value for name, value in given.items() if value is not None}
-    here.show(here.client.post(f"{_DRY_RUNS}/tool/run", request, is_patient=True), RUN_TOOL)
+    here.show(here.client.post(f"{_DRY_RUNS}/tool/run", request, is_patient=True), resources.RUN_TOOL)
 
 
-@command(graders_app, "test")
+@graders_app.add("test")
 def try_grader(here: "Session", grader_id: GraderId, sample: Sample = "", item: Item = "{}") -> None:
     """Grade one answer with a registered grader; exit status 1 when there is no grade."""
     request: JsonObject = {"model_sample": sample, "item": to_object(item, "--item")}
     raw = here.client.post(f"/graders/{part(grader_id)}/test", request, is_patient=True)
-    here.show(raw, TRIED_GRADER)
+    here.show(raw, resources.TRIED_GRADER)
     raise typer.Exit(0 if Answer(raw).need("is_ok", bool) else 1)
 
 
-@command(graders_app, "run")
+@graders_app.add("run")
 def run_grader(here: "Session", grader: GraderBody, sample: Sample = "", item: Item = "{}") -> None:
     """Grade one answer with a grader that is not registered; exit status 1 when there is no grade."""
     row = to_object(item, "--item")
     request: JsonObject = {"grader": read_grader(grader), "model_sample": sample, "item": row}
     raw = here.client.post(f"{_DRY_RUNS}/graders/run", request, is_patient=True)
-    here.show(raw, RUN_GRADER)
+    here.show(raw, resources.RUN_GRADER)
     told = Answer(raw)
     raise typer.Exit(0 if told.part("failure") is None and told.get("error_details", str) is None else 1)
 
 
-post_command(
-    graders_app,
+graders_app.add_post(
     "validate",
     "Check a grader without calling anybody.",
     f"{_DRY_RUNS}/graders/validate",
-    valid_grader,
+    resources.valid_grader,
     body=GRADER_BODY,
 )
 
-models_app = typer.Typer(help="Base models, and what jobs made of them.", no_args_is_help=True)
+models_app = Group("Base models, and what jobs made of them.")
 
 
-@command(models_app, "list")
+@models_app.add("list")
 def list_models(here: "Session") -> None:
     """Base models, fine-tuned models and kept checkpoints."""
-    here.show_all(here.client.listed("/models", limit=100_000), MODEL)
+    here.show_all(here.client.listed("/models", limit=100_000), resources.MODEL)
 
 
 _DELETE_MODEL = "Delete a fine-tuned model, or one checkpoint of it."
-get_command(models_app, "get", "One model.", "/models/{model}", MODEL)
-delete_command(models_app, "delete", _DELETE_MODEL, "/models/{fine_tuned_model}")
+models_app.add_get("get", "One model.", "/models/{model}", resources.MODEL)
+models_app.add_delete("delete", _DELETE_MODEL, "/models/{fine_tuned_model}")
 
-permissions_app = typer.Typer(help="Checkpoint permissions: which projects may use a checkpoint.", no_args_is_help=True)
+permissions_app = Group("Checkpoint permissions: which projects may use a checkpoint.")
 _PERMISSIONS = "/fine_tuning/checkpoints/{checkpoint}/permissions"
 _PROJECT = {"project_id": Annotated[str | None, typer.Option("--project", help="Only of this project.")]}
 _LIST_PERMISSIONS = "A checkpoint's permissions, newest first."
-list_command(permissions_app, "list", _LIST_PERMISSIONS, _PERMISSIONS, PERMISSION, filters=_PROJECT)
+permissions_app.add_list("list", _LIST_PERMISSIONS, _PERMISSIONS, resources.PERMISSION, filters=_PROJECT)
 
 
-@command(permissions_app, "create")
+@permissions_app.add("create")
 def create_permissions(
     here: "Session",
     checkpoint: Checkpoint,
@@ -190,47 +166,44 @@ def create_permissions(
     from rft.platform.cli.client import to_listing
 
     made = here.client.post(_PERMISSIONS.format(checkpoint=part(checkpoint)), {"project_ids": [*projects]})
-    here.show_all(to_listing(made), PERMISSION)
+    here.show_all(to_listing(made), resources.PERMISSION)
 
 
-delete_command(permissions_app, "delete", "Take a permission back.", f"{_PERMISSIONS}/{{permission}}")
+permissions_app.add_delete("delete", "Take a permission back.", f"{_PERMISSIONS}/{{permission}}")
 
-rehearsals_app = typer.Typer(help="Rehearsals that the platform played.", no_args_is_help=True)
-list_command(rehearsals_app, "list", "Rehearsals, newest first.", "/rehearsals", REHEARSAL)
+rehearsals_app = Group("Rehearsals that the platform played.")
+rehearsals_app.add_list("list", "Rehearsals, newest first.", "/rehearsals", resources.REHEARSAL)
 
 
-@command(rehearsals_app, "get")
+@rehearsals_app.add("get")
 def get_rehearsal(here: "Session", rehearsal_id: RehearsalId) -> None:
     """One rehearsal with its report."""
     from rft.platform.cli.rehearsals import show_report
 
     raw = here.client.get(f"/rehearsals/{part(rehearsal_id)}")
-    here.show(raw, REHEARSAL)
+    here.show(raw, resources.REHEARSAL)
     report = Answer(raw).part("report")
     if report is not None and not here.as_json:
         show_report(report, here.out)
 
 
-post_command(
-    rehearsals_app,
+rehearsals_app.add_post(
     "cancel",
     "Break a rehearsal off; it has no report then.",
     "/rehearsals/{rehearsal_id}/cancel",
-    lambda rehearsal: f"{rehearsal.need('id', str)}: {rehearsal_state(rehearsal)}",
+    lambda rehearsal: f"{rehearsal.need('id', str)}: {resources.rehearsal_state(rehearsal)}",
 )
 
-signing_app = typer.Typer(help="Secrets that calls to tools and graders are signed with.", no_args_is_help=True)
+signing_app = Group("Secrets that calls to tools and graders are signed with.")
 _SECRETS = "/signing_secrets"
-list_command(signing_app, "list", "Signing secrets without their values, newest first.", _SECRETS, SIGNING_SECRET)
-post_command(
-    signing_app,
+signing_app.add_list("list", "Signing secrets without their values, newest first.", _SECRETS, resources.SIGNING_SECRET)
+signing_app.add_post(
     "rotate",
     "Make a new secret and print it, this once. The old one stays valid until you retire it.",
     f"{_SECRETS}/rotate",
     lambda made: f"{made.need('id', str)}  {made.need('secret', str)}",
 )
-delete_command(
-    signing_app,
+signing_app.add_delete(
     "retire",
     "Sign nothing with this secret any more.",
     f"{_SECRETS}/{{secret_id}}",

@@ -1,12 +1,15 @@
-"""Files on their way, with a progress bar."""
+"""What takes a while, with a progress bar: files on their way, and what is waited for."""
 
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich import progress
+from rich.console import Console
 
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer
@@ -16,17 +19,32 @@ from rft.platform.cli.inputs import CannotDo, part
 from rft.platform.cli.session import Session
 
 STANDARD_OUTPUT = Path("-")
+_POLL_S = 0.5
 
 
 @contextmanager
-def moving(here: Session, what: str, total: int, *, is_quiet: bool) -> Generator[Callable[[int], None]]:
-    """A bar that is told of every piece; only a terminal sees it."""
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    hidden = is_quiet or not here.err.is_terminal
-    name = TextColumn("{task.description}", markup=False)
-    with Progress(name, *columns, console=here.err, disable=hidden, transient=True) as progress:
-        bar = progress.add_task(one_line(what, limit=40), total=total)
-        yield lambda count: progress.advance(bar, count)
+def progress_bar(
+    console: Console, what: str, *columns: progress.ProgressColumn, total: float | None = None, is_hidden: bool = False
+) -> Generator[Callable[..., None]]:
+    """A bar that is moved by `advance=`, or by `completed=` and `total=`; only a terminal sees it."""
+    all_columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn(), *columns)
+    is_hidden = is_hidden or not console.is_terminal
+    with progress.Progress(*all_columns, console=console, disable=is_hidden, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(one_line(what, limit=40), total=total))
+
+
+def wait_for_end(here: Session, what: str, raw: JsonObject, path: str) -> JsonObject:
+    """The object at a path once it is neither queued nor running, with a bar meanwhile."""
+    with progress_bar(here.err, what, progress.MofNCompleteColumn(), is_hidden=here.as_json) as move:
+        while (now := Answer(raw)).need("status", str) in ("queued", "running"):
+            move(completed=now.get("done", int) or 0, total=now.get("total", int))
+            time.sleep(_POLL_S)
+            raw = here.client.get(path)
+    return raw
+
+
+def _sizes() -> tuple[progress.ProgressColumn, ...]:
+    return progress.DownloadColumn(), progress.TransferSpeedColumn(), progress.TimeRemainingColumn()
 
 
 def upload(here: Session, path: Path, purpose: str = "fine-tune", expires_after_s: int | None = None) -> JsonObject:
@@ -34,8 +52,8 @@ def upload(here: Session, path: Path, purpose: str = "fine-tune", expires_after_
     fields = {"purpose": purpose}
     if expires_after_s is not None:
         fields |= {"expires_after[anchor]": "created_at", "expires_after[seconds]": str(expires_after_s)}
-    with moving(here, path.name, path.stat().st_size, is_quiet=here.as_json) as on_bytes:
-        return here.client.upload(path, fields, on_bytes)
+    with progress_bar(here.err, path.name, *_sizes(), total=path.stat().st_size, is_hidden=here.as_json) as move:
+        return here.client.upload(path, fields, lambda count: move(advance=count))
 
 
 @contextmanager
@@ -69,8 +87,9 @@ def download(here: Session, file_id: str, output: Path | None, *, may_overwrite:
     name, size = file.need("filename", str), file.need("bytes", int)
 
     def fetch(target: BinaryIO) -> None:
-        with moving(here, name, size, is_quiet=target is sys.stdout.buffer) as on_bytes:
-            here.client.download(f"{path}/content", target, on_bytes)
+        is_hidden = target is sys.stdout.buffer
+        with progress_bar(here.err, name, *_sizes(), total=size, is_hidden=is_hidden) as move:
+            here.client.download(f"{path}/content", target, lambda count: move(advance=count))
 
     output = output or _local_name(name, file_id)
     if output == STANDARD_OUTPUT:

@@ -1,6 +1,7 @@
 """`rft validate`: the platform's own checks of a dataset, before anything is uploaded."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from rft.core.base import Record
@@ -32,15 +33,18 @@ class Validated(Record):
 
 def validate_files(train: Path, valid: Path | None, *, context_tokens: int | None = None) -> Validated:
     """Read the files as a job would. Raises OSError."""
-    train_check = DatasetCheck(max_rows=MAX_TRAIN_ROWS, context_tokens=context_tokens, shown=_ALL)
-    files = [ValidatedFile(path=str(train), report=check_dataset(_chunks(train), train_check))]
-    shared: list[EqualRows] = []
-    if valid is not None:
-        valid_check = DatasetCheck(max_rows=MAX_VALID_ROWS, context_tokens=context_tokens, shown=_ALL)
-        files.append(ValidatedFile(path=str(valid), report=check_dataset(_chunks(valid), valid_check)))
-        shared = shared_rows(train_check, valid_check)
-    is_usable = all(file.report.is_usable for file in files)
-    return Validated(is_usable=is_usable, files=tuple(files), shared_rows=tuple(shared))
+    wanted = [(train, MAX_TRAIN_ROWS)] + ([] if valid is None else [(valid, MAX_VALID_ROWS)])
+    files, checks = list[ValidatedFile](), list[DatasetCheck]()
+    for path, max_rows in wanted:
+        checks.append(DatasetCheck(max_rows=max_rows, context_tokens=context_tokens, shown=_ALL))
+        with path.open("rb") as file:
+            report = check_dataset(iter(partial(file.read, _CHUNK_BYTES), b""), checks[-1])
+        files.append(ValidatedFile(path=str(path), report=report))
+    return Validated(
+        is_usable=all(file.report.is_usable for file in files),
+        files=tuple(files),
+        shared_rows=() if valid is None else tuple(shared_rows(*checks)),
+    )
 
 
 def report_lines(validated: Validated) -> Iterator[str]:
@@ -73,9 +77,3 @@ def _file_lines(file: ValidatedFile) -> Iterator[str]:
 def _pairs(pairs: tuple[EqualRows, ...]) -> str:
     named = ", ".join(f"{pair.line} = {pair.same_as}" for pair in pairs[:_NAMED])
     return named + (", ..." if len(pairs) > _NAMED else "")
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk

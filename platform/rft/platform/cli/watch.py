@@ -1,16 +1,14 @@
 """`rft jobs watch`: following a job's stream over connections that break, on a live screen or in plain lines."""
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
-from pydantic import JsonValue
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
@@ -18,7 +16,7 @@ from rich.text import Text
 
 from rft.platform.cli.answers import Answer, NotUnderstood
 from rft.platform.cli.chart import Point, reward_curve, to_point
-from rft.platform.cli.client import ConnectionLost, Sent
+from rft.platform.cli.client import ConnectionLost, Sent, json_object
 from rft.platform.cli.formats import clock, date, duration, one_line, share
 from rft.platform.cli.resources import job_progress, job_state, wanted_slot
 
@@ -43,7 +41,8 @@ class Watched:
     """A job as far as it was told. Told twice is told once: a new connection may repeat a little."""
 
     job: Answer | None = None
-    steps: dict[int, Point] = field(default_factory=dict[int, Point])
+    points: list[Point] = field(default_factory=list[Point])
+    """The reward curve so far."""
     excluded_share: float | None = None
     """Of the newest step's training rollouts."""
     events: deque[Answer] = field(default_factory=lambda: deque[Answer](maxlen=_EVENTS_SHOWN))
@@ -53,7 +52,6 @@ class Watched:
     lock: Lock = field(default_factory=Lock)
     """For whoever draws while another thread receives."""
     _known_events: set[str] = field(default_factory=set[str])
-    _newest_step: int = -1
 
     def apply(self, message: Sent) -> Answer | None:
         """Take one message in; the event, if it is a new one. Raises NotUnderstood."""
@@ -71,11 +69,6 @@ class Watched:
                     self.events.append(event)
                     return event
             return None
-
-    @property
-    def points(self) -> list[Point]:
-        """The reward curve so far."""
-        return [self.steps[step] for step in sorted(self.steps)]
 
     @property
     def exit_status(self) -> int | None:
@@ -113,11 +106,9 @@ class Watched:
 
     def _apply_step(self, step: Answer) -> None:
         point = to_point(step)
-        if point.step < self._newest_step:
-            # A run that went back to a checkpoint tells its steps again: later ones are void.
-            self.steps = {known: other for known, other in self.steps.items() if known < point.step}
-        self._newest_step = point.step
-        self.steps[point.step] = point
+        while self.points and self.points[-1].step >= point.step:
+            self.points.pop()  # A run that went back to a checkpoint tells its steps again: later ones are void.
+        self.points.append(point)
         rollouts = step.get("record.train.rollouts", int)
         if rollouts is not None:
             self.excluded_share = step.need("record.train.excluded_share", float) if rollouts else None
@@ -125,32 +116,25 @@ class Watched:
 
 def to_answer(message: Sent) -> Answer:
     """The object that a message carries. Raises NotUnderstood."""
-    try:
-        document = cast("JsonValue", json.loads(message.data))
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
+    raw = json_object(message.data)
+    if raw is None:
         raise NotUnderstood(message.event)
-    return Answer(document)
-
-
-@dataclass(slots=True)
-class RetryPolicy:
-    """How long a lost connection is tried again."""
-
-    wait: Callable[[float], None]
-    first_s: float = 0.5
-    longest_s: float = 10.0
-    tries: int = 40
-    """In a row, without a message between them."""
+    return Answer(raw)
 
 
 def follow(
-    stream: Stream, watched: Watched, policy: RetryPolicy, echo: Callable[[Sent], None] = lambda _: None
+    stream: Stream,
+    watched: Watched,
+    *,
+    echo: Callable[[Sent], None] = lambda _: None,
+    wait: Callable[[float], None] = time.sleep,
+    first_s: float = 0.5,
+    longest_s: float = 10.0,
+    tries: int = 40,
 ) -> Iterator[Answer | None]:
     """Receive the stream to the job's end, yielding after each message; `echo` gets them raw. Raises PlatformProblem.
 
-    A connection that breaks is taken up after the last message that came whole.
+    A connection that breaks is taken up after the last message that came whole, with up to so many `tries` in a row.
     """
     last_id: str | None = None
     failed, was_connected = 0, False
@@ -166,11 +150,11 @@ def follow(
         except ConnectionLost as lost:
             problem = lost
         failed += 1
-        if failed > policy.tries or not was_connected:
+        if failed > tries or not was_connected:
             raise problem
         watched.trouble = f"{problem}; trying again"
         yield None
-        policy.wait(min(policy.longest_s, policy.first_s * 2 ** (failed - 1)))
+        wait(min(longest_s, first_s * 2 ** (failed - 1)))
 
 
 def watch(here: "Session", job_id: str, path: str) -> None:
@@ -181,7 +165,7 @@ def watch(here: "Session", job_id: str, path: str) -> None:
         if here.as_json:
             here.print_json({"event": message.event, "data": to_answer(message).raw}, indent=None)
 
-    followed = follow(partial(here.client.stream, path), watched, RetryPolicy(wait=time.sleep), echo)
+    followed = follow(partial(here.client.stream, path), watched, echo=echo)
     try:
         if here.as_json:
             deque(followed, maxlen=0)

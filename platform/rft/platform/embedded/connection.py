@@ -34,7 +34,7 @@ def read_connection(home: Path) -> Connection | None:
     """The record; None when there is none (yet) or it is not ours to read."""
     try:
         return Connection.model_validate_json(connection_file(home).read_bytes())
-    except (FileNotFoundError, PermissionError, ValidationError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValidationError):
         return None
 
 

@@ -102,6 +102,20 @@ def test_a_failed_rollout_says_why_it_does_not_count() -> None:
     assert "left out of training, no reward (tool: timeout: search did not answer)" in told
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"status": "running"}, "under way: its conversation is shown once it has ended"),
+        ({"status": "abandoned"}, "abandoned, counted nowhere: it was cut off, or its step was done again"),
+        ({"status": "abandoned", "superseded_by": "trace_2"}, "was done again; trace_2 took its place"),
+    ],
+)
+def test_a_rollout_without_an_end_says_why(more: dict[str, Any], message: str) -> None:
+    lines = shown(rollout_page(Answer(rollout(record=None, **more)))).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["trace", "place", "policy"]
+    assert lines[-1].rstrip().endswith(message)
+
+
 def test_text_of_models_and_customers_neither_steers_nor_styles() -> None:
     evil = "\x1b]0;title\x07\x1b[2J[bold red]loud[/] [/nothing]"
     safe = "\ufffd]0;title\ufffd\ufffd[2J[bold red]loud[/] [/nothing]"

@@ -18,6 +18,7 @@ from rft.platform.cli.chart import curves_page
 from rft.platform.cli.client import Sent
 from rft.platform.cli.conversation import rollout_page
 from rft.platform.cli.pages import page, table
+from rft.platform.cli.rehearsals import ENDPOINT_REPORT, show_report
 from rft.platform.cli.watch import Watched, event_lines
 from rft.platform.dry_runs.objects import GraderRunObject, ToolRunObject
 from rft.platform.files.schemas import FileObject, ProblemObject
@@ -31,6 +32,7 @@ from rft.platform.rollouts.curve_objects import CurvesObject
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.signing.schemas import SigningSecretObject
+from rft.rollouts.rehearsal_report import EndpointReport, RehearsalReport
 
 SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
     "job": (resources.JOB, JobObject),
@@ -50,6 +52,7 @@ SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
     "grader": (resources.GRADER, GraderObject),
     "tool test": (resources.TRIED_TOOL, ToolTested),
     "grader test": (resources.TRIED_GRADER, GraderTested),
+    "endpoint report": (ENDPOINT_REPORT, EndpointReport),
     "tool run": (resources.RUN_TOOL, ToolRunObject),
     "grader run": (resources.RUN_GRADER, GraderRunObject),
 }
@@ -136,6 +139,15 @@ def test_rollouts_curves_and_events_are_read_by_the_servers_schemas_too() -> Non
         watched.apply(Sent(message, json.dumps(whole(model)), None))
     assert [point.train for point in watched.points] == [0.5]
     assert len(watched.events) == 1
+
+
+def test_a_rehearsals_report_is_read_by_its_schema_too() -> None:
+    with CONSOLE.capture() as captured:
+        show_report(Answer(whole(RehearsalReport)), CONSOLE)
+    told = captured.get()
+    assert "3 rollouts in 0.5 s, 3 excluded, 3 not finished" in told
+    assert "A training step spends about 0.5 s" in told
+    assert told.count("  - text") == 2
 
 
 json_values = st.recursive(

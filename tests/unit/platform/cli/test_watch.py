@@ -11,7 +11,7 @@ from rich.console import Console
 
 from rft.platform.cli.chart import DOT, Point
 from rft.platform.cli.client import ConnectionLost, NotFound, PlatformProblem, Sent
-from rft.platform.cli.watch import RetryPolicy, Screen, Watched, follow, watch_in_lines
+from rft.platform.cli.watch import Screen, Watched, follow, watch_in_lines
 
 
 def job(status: str = "running", **more: Any) -> tuple[str, dict[str, Any]]:
@@ -65,15 +65,15 @@ class Platform:
                 yield Sent(name, json.dumps(data), str(seq) if name == "event" else str(max(after, seq)))
 
 
-def patient(waits: list[float] | None = None, **more: Any) -> RetryPolicy:
+def patient(waits: list[float] | None = None, **more: Any) -> dict[str, Any]:
     """Waits for nothing, and remembers how long it would have."""
-    return RetryPolicy(wait=[].append if waits is None else waits.append, **more)
+    return {"wait": [].append if waits is None else waits.append, **more}
 
 
 def test_the_history_is_heard_to_its_end() -> None:
     watched = Watched()
     told = [job(), step(0, None, 0.1), event(1), step(1, 0.5), event(2), job("succeeded")]
-    heard = [e.raw["id"] for e in follow(Platform(told, []).stream, watched, patient()) if e]
+    heard = [e.raw["id"] for e in follow(Platform(told, []).stream, watched, **patient()) if e]
     assert heard == ["ftevent-1", "ftevent-2"]
     assert watched.points == [Point(0, None, 0.1), Point(1, 0.5, None)]
     assert watched.exit_status == 0
@@ -82,7 +82,7 @@ def test_the_history_is_heard_to_its_end() -> None:
 @pytest.mark.parametrize(("status", "exit_status"), [("succeeded", 0), ("failed", 1), ("cancelled", 2)])
 def test_the_end_is_an_exit_status(status: str, exit_status: int) -> None:
     watched = Watched()
-    list(follow(Platform([job(status)], []).stream, watched, patient()))
+    list(follow(Platform([job(status)], []).stream, watched, **patient()))
     assert watched.exit_status == exit_status
 
 
@@ -93,7 +93,7 @@ def test_however_often_the_line_breaks_everything_is_heard_once(breaks: list[int
         told += [step(number, number / 10), event(number + 1)]
     watched = Watched()
     platform = Platform([*told, job("succeeded")], breaks)
-    heard = [e.raw["id"] for e in follow(platform.stream, watched, patient(tries=100)) if e]
+    heard = [e.raw["id"] for e in follow(platform.stream, watched, **patient(tries=100)) if e]
     assert heard == [f"ftevent-{number + 1}" for number in range(steps)]
     assert watched.points == [Point(number, number / 10, None) for number in range(steps)]
     assert watched.exit_status == 0
@@ -101,7 +101,7 @@ def test_however_often_the_line_breaks_everything_is_heard_once(breaks: list[int
 
 def test_a_broken_line_is_taken_up_after_the_last_message() -> None:
     platform = Platform([job(), event(1), event(2), event(3), job("succeeded")], [3])
-    list(follow(platform.stream, Watched(), patient()))
+    list(follow(platform.stream, Watched(), **patient()))
     assert platform.asked == [None, "2"]
 
 
@@ -118,7 +118,7 @@ def test_waits_grow_and_end() -> None:
     waits: list[float] = []
     watched = Watched()
     with pytest.raises(ConnectionLost, match="nobody answers"):
-        list(follow(Gone().stream, watched, patient(waits, first_s=1.0, longest_s=3.0, tries=4)))
+        list(follow(Gone().stream, watched, **patient(waits, first_s=1.0, longest_s=3.0, tries=4)))
     assert waits == [1.0, 2.0, 3.0, 3.0]
     assert watched.status_line(0).endswith("nobody answers; trying again")
 
@@ -132,7 +132,7 @@ def test_a_job_that_was_never_reached_is_not_waited_for(problem: PlatformProblem
 
     waits: list[float] = []
     with pytest.raises(type(problem)):
-        list(follow(Closed().stream, Watched(), patient(waits)))
+        list(follow(Closed().stream, Watched(), **patient(waits)))
     assert waits == []
 
 
@@ -204,7 +204,7 @@ def test_lines_tell_events_and_changes_of_state() -> None:
     told = [job("queued"), job(), event(1, "first"), event(2, "\x1b[31mred\x1b[0m [bold]", "warn"), job("cancelled")]
     console = Console(width=1000, force_terminal=False)
     with console.capture() as captured:
-        watch_in_lines(follow(Platform(told, []).stream, watched, patient()), watched, console)
+        watch_in_lines(follow(Platform(told, []).stream, watched, **patient()), watched, console)
     lines = [line.split("  ", 1)[1] for line in captured.get().splitlines()[:-1]]
     assert lines == [
         "state queued",
