@@ -34,3 +34,28 @@ def test_an_unreadable_call_is_worded_once() -> None:
 def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:
     page = (ROOT / "docs" / "gateways.md").read_text()
     assert f"after {FORGET_AFTER_S / 60:.0f} minutes in which nothing was heard of the job" in page
+
+
+def test_rows_are_parsed_where_a_process_first_meets_them_and_handed_on_parsed() -> None:
+    """A trainer, its evaluation, an upload's check, a rehearsal, a regrade, a dry run; no step parses any."""
+    assert naming(r"(?<!def )\bparse_rows?[(,]") == [
+        "core/rft/core/dataset.py",
+        "core/rft/core/dataset_report.py",
+        "core/rft/testing/samplers_oracle.py",
+        "platform/rft/platform/dry_runs/service.py",
+        "platform/rft/platform/regrades/running.py",
+        "platform/rft/platform/rehearsals/sample.py",
+        "trainer/rft/trainer/data.py",
+    ]
+    assert naming(r"(?<!def )\bread_rows\(") == ["trainer/rft/trainer/evaluate.py", "trainer/rft/trainer/run.py"]
+
+
+def test_what_platform_and_trainer_share_of_a_run_directory_is_written_once() -> None:
+    assert naming(r"layout\.LOCK") == ["core/rft/run_directory/lock.py"]
+    assert naming(r"layout\.SPEC") == ["core/rft/run_directory/files.py"]
+    assert naming(r"\{\"seq\":\\s") == ["core/rft/run_directory/event_log.py"]
+
+
+def test_what_graders_see_is_one_type_and_which_kind_they_are_is_asked_once() -> None:
+    assert naming(r"prompt_messages: int") == ["core/rft/core/finished_trace.py"]
+    assert naming(r"(?<!def )\bopen_group_grader\(") == ["grader_gateway/rft/grader_gateway/build.py"]

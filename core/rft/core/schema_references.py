@@ -80,7 +80,7 @@ class _Map:
         for keyword in _REFERENCES:
             reference = schema.get(keyword)
             if isinstance(reference, str):
-                found = _found(reference, finder)
+                found = look_up(reference, finder)
                 if isinstance(found.contents, dict):
                     self._meet(found.contents, found.resolver)
                     edges.append(_Edge(id(found.contents), True))
@@ -132,7 +132,8 @@ def _inner(keyword: str, value: JsonValue) -> Iterator[JsonValue]:
         yield value
 
 
-def _found(reference: str, finder: _Finder) -> Any:
+def look_up(reference: str, finder: _Finder) -> Any:
+    """What a reference leads to: `contents`, and the `resolver` that holds there. Raises UnusableSchema."""
     try:
         return finder.lookup(reference)
     except (Unresolvable, ValueError, TypeError, LookupError) as error:

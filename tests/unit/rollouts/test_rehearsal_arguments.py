@@ -107,6 +107,8 @@ def test_numbers_of_the_question_are_used() -> None:
         of(a={"type": "array", "minItems": 10**7}),
         of(a={"type": "integer", "minimum": 5, "maximum": 4}),
         of(a={"$ref": "https://example.com/schema.json"}),
+        of(a={"$ref": "#/anyOf/first"}),
+        of(a={"$ref": "#nowhere"}),
         of(a={"not": {}}),
         {"$ref": "#"},
         {"type": "array"},

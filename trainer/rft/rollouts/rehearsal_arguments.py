@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite
 from random import Random
+from typing import Any
 
 from pydantic import JsonValue
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Role, ToolSchema
+from rft.core.schema_references import UnusableSchema, look_up
 from rft.grader_gateway.answer_format import AnswerFormat
 from rft.rollouts.rehearsal_patterns import UnsupportedPattern, text_matching
 from rft.tool_gateway.arguments import ArgumentChecker, InvalidToolSchema
@@ -46,8 +50,7 @@ class Material:
     @classmethod
     def of(cls, row: DatasetRow) -> "Material":
         """The row's own."""
-        own: JsonObject = {key: value for key, value in row.item.items() if key not in ("messages", "tools")}
-        values = list(_values(own, ""))
+        values = list(_values({key: row.item[key] for key in row.item if key not in ("messages", "tools")}, ""))
         fields: dict[str, str | float | bool] = {}
         for name, value in values:
             if name and value != "":
@@ -57,7 +60,20 @@ class Material:
         words = _words(question) or _words(texts) or ["example"]
         numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", question)]
         numbers += [value for value in fields.values() if isinstance(value, float)]
-        return cls(tuple(words[:_MAX_WORDS]), tuple(number for number in numbers if isfinite(number)), fields)
+        return cls(tuple(words[:_MAX_WORDS]), tuple(filter(isfinite, numbers)), fields)
+
+    def field(self, name: str) -> str | float | bool | None:
+        """The value of that name, or of one that is part of it, or that it is part of."""
+        wanted = name.lower()
+        exact = self.fields.get(wanted)
+        if exact is not None or len(wanted) < 4:
+            return exact
+        return next((value for key, value in self.fields.items() if wanted in key or key in wanted), None)
+
+    def phrase(self, rng: Random) -> str:
+        """A few words in a row."""
+        start = rng.randrange(len(self.words))
+        return " ".join(self.words[start : start + rng.randint(1, _MAX_PHRASE_WORDS)])
 
 
 def arguments_for(tool: ToolSchema, material: Material, rng: Random, checker: ArgumentChecker) -> str | None:
@@ -84,11 +100,14 @@ def answer_of(row: DatasetRow, material: Material, rng: Random) -> str:
 
 
 def _text_for(schema: JsonObject, material: Material, rng: Random, is_fit: Callable[[str], bool]) -> str | None:
+    resolver = Registry[Any]().resolver_with_root(DRAFT202012.create_resource(schema))
     for try_number in range(_TRIES):
-        draw = _Draw(rng, material, schema, is_lean=try_number >= _TRIES // 2)
+        draw = _Draw(
+            rng, material, lambda reference: look_up(reference, resolver).contents, is_lean=try_number >= _TRIES // 2
+        )
         try:
             text = json.dumps(draw.value(schema), ensure_ascii=False)
-        except (_Impossible, OverflowError):
+        except (_Impossible, OverflowError, UnusableSchema, UnsupportedPattern, re.error):
             continue
         if is_fit(text):
             return text
@@ -101,42 +120,37 @@ class _Impossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One draw of a whole document."""
+    """One draw of a whole document. Every method raises _Impossible, or what references and patterns raise."""
 
     rng: Random
     material: Material
-    root: JsonObject
+    referred: Callable[[str], Any]
+    """The schema that a reference leads to."""
     is_lean: bool
     """Leave out whatever is not required."""
 
     def value(self, schema: JsonValue, name: str = "", depth: int = 0) -> JsonValue:
-        """A value that should fit. Raises _Impossible."""
-        if not isinstance(schema, dict):
-            return self._anything(schema)
-        whole = self._whole(schema, depth)
+        """A value that should fit."""
+        if schema is False:
+            raise _Impossible
+        whole = self._whole(schema, depth) if isinstance(schema, dict) else {}
         if "const" in whole:
             return whole["const"]
         if choices := _list(whole.get("enum")):
             return self.rng.choice(choices)
-        return self._of_kind(whole, name, depth)
-
-    def _anything(self, schema: JsonValue) -> JsonValue:
-        if schema is False:
-            raise _Impossible
-        return self.rng.choice(self.material.words)
-
-    def _of_kind(self, whole: JsonObject, name: str, depth: int) -> JsonValue:
         match self._kind(whole):
             case "object":
                 return self._object(whole, depth)
             case "array":
                 return self._array(whole, name, depth)
             case "integer":
-                return int(self._numeric(whole, name, step=float(max(1, int(_number(whole.get("multipleOf"), 1))))))
+                return int(self._number(whole, name, step=float(max(1, int(_float(whole.get("multipleOf"), 1))))))
             case "number":
-                return self._numeric(whole, name, step=_number(whole.get("multipleOf"), 0.0))
-            case "boolean" | "null" as kind:
-                return self.rng.random() < 0.5 if kind == "boolean" else None
+                return self._number(whole, name, step=_float(whole.get("multipleOf"), 0.0))
+            case "boolean":
+                return self.rng.random() < 0.5
+            case "null":
+                return None
             case _:
                 return self._string(whole, name)
 
@@ -145,38 +159,27 @@ class _Draw:
         if depth > _DEEPEST:
             raise _Impossible
         whole = {key: value for key, value in schema.items() if key not in ("$ref", "anyOf", "oneOf", "allOf")}
-        parts = _list(schema.get("allOf"))
-        if isinstance(reference := schema.get("$ref"), str):
-            parts = [self._referred(reference), *parts]
-        for branches in (_list(schema.get("anyOf")), _list(schema.get("oneOf"))):
-            if branches:
-                parts = [*parts, self.rng.choice([one for one in branches if one != {"type": "null"}] or branches)]
+        parts = [self.referred(reference)] if isinstance(reference := schema.get("$ref"), str) else []
+        parts += _list(schema.get("allOf"))
+        for branches in filter(None, (_list(schema.get("anyOf")), _list(schema.get("oneOf")))):
+            parts.append(self.rng.choice([one for one in branches if one != {"type": "null"}] or branches))
         for part in parts:
             if isinstance(part, dict):
                 whole = _merged(whole, self._whole(part, depth + 1))
         return whole
 
-    def _referred(self, reference: str) -> JsonValue:
-        here: JsonValue = self.root
-        if not reference.startswith("#"):
-            raise _Impossible
-        for part in filter(None, reference[1:].split("/")):
-            if not isinstance(here, dict) or part not in here:
-                raise _Impossible
-            here = here[part]
-        return here
-
-    def _kind(self, schema: JsonObject) -> str:
+    def _kind(self, schema: JsonObject) -> JsonValue:
         kinds = schema.get("type")
         if isinstance(kinds, list) and kinds:
-            kinds = self.rng.choice([kind for kind in kinds if kind != "null"] or kinds)
-        if isinstance(kinds, str):
-            return kinds
-        if "properties" in schema or "required" in schema:
-            return "object"
-        if "items" in schema:
-            return "array"
-        return "number" if "minimum" in schema or "maximum" in schema else "string"
+            return self.rng.choice([kind for kind in kinds if kind != "null"] or kinds)
+        implied = {
+            "properties": "object",
+            "required": "object",
+            "items": "array",
+            "minimum": "number",
+            "maximum": "number",
+        }
+        return kinds or next((kind for keyword, kind in implied.items() if keyword in schema), "string")
 
     def _object(self, schema: JsonObject, depth: int) -> JsonObject:
         properties = schema.get("properties")
@@ -187,8 +190,8 @@ class _Draw:
         return {name: self.value(described.get(name, True), name, depth + 1) for name in dict.fromkeys(names)}
 
     def _array(self, schema: JsonObject, name: str, depth: int) -> list[JsonValue]:
-        least = int(_number(schema.get("minItems"), 0))
-        most = int(min(_number(schema.get("maxItems"), inf), max(least, 3)))
+        least = int(_float(schema.get("minItems"), 0))
+        most = int(min(_float(schema.get("maxItems"), inf), max(least, 3)))
         if least > _MAX_ITEMS:
             raise _Impossible
         prefix, items = _list(schema.get("prefixItems")), schema.get("items", True)
@@ -201,10 +204,12 @@ class _Draw:
                     break
         return values
 
-    def _numeric(self, schema: JsonObject, name: str, *, step: float) -> float:
+    def _number(self, schema: JsonObject, name: str, *, step: float) -> float:
         """A multiple of `step`, or any number where that is 0."""
-        low, high = _bounds(schema, gap=1.0 if step else 1e-6)
-        value = self._field(name)
+        gap = 1.0 if step else 1e-6
+        low = max(_float(schema.get("minimum"), -inf), _float(schema.get("exclusiveMinimum"), -inf) + gap)
+        high = min(_float(schema.get("maximum"), inf), _float(schema.get("exclusiveMaximum"), inf) - gap)
+        value = self.material.field(name)
         known = [value] if isinstance(value, float) else self.material.numbers
         fitting = [number for number in known if low <= number <= high and (not step or number % step == 0)]
         if fitting and self.rng.random() < 0.7:
@@ -219,39 +224,21 @@ class _Draw:
         return self.rng.randint(ceil(low / step), floor(high / step)) * step
 
     def _string(self, schema: JsonObject, name: str) -> str:
-        least, most = int(_number(schema.get("minLength"), 0)), _number(schema.get("maxLength"), inf)
+        least, most = int(_float(schema.get("minLength"), 0)), _float(schema.get("maxLength"), inf)
         if least > _MAX_TEXT_CHARS:
             raise _Impossible
-        value = self._field(name)
+        value = self.material.field(name)
+        own = [value] if isinstance(value, str) else []
         if isinstance(pattern := schema.get("pattern"), str):
-            candidates = [*([value] if isinstance(value, str) else []), *self.material.words]
-            return self._patterned(pattern, [text for text in candidates if least <= len(text) <= most])
-        known = _FORMATS.get(str(schema.get("format")))
-        if known is not None:
-            return known.format(self.rng.randint(1, 28))
-        text = value if isinstance(value, str) and self.rng.random() < 0.7 else self._phrase()
-        while len(text) < max(least, 1):
-            text = f"{text} {self._phrase()}"
-        return text if len(text) <= most else text[: int(most)].rstrip().ljust(least, "x")
-
-    def _patterned(self, pattern: str, candidates: list[str]) -> str:
-        try:
-            fitting = [text for text in candidates if re.search(pattern, text)]
+            texts = (text for text in (*own, *self.material.words) if least <= len(text) <= most)
+            fitting = [text for text in texts if re.search(pattern, text)]
             return self.rng.choice(fitting) if fitting else text_matching(pattern, self.rng)
-        except (re.error, UnsupportedPattern):
-            raise _Impossible from None
-
-    def _phrase(self) -> str:
-        words = self.material.words
-        start = self.rng.randrange(len(words))
-        return " ".join(words[start : start + self.rng.randint(1, _MAX_PHRASE_WORDS)])
-
-    def _field(self, name: str) -> str | float | bool | None:
-        wanted = name.lower()
-        exact = self.material.fields.get(wanted)
-        if exact is not None or len(wanted) < 4:
-            return exact
-        return next((value for key, value in self.material.fields.items() if wanted in key or key in wanted), None)
+        if (known := _FORMATS.get(str(schema.get("format")))) is not None:
+            return known.format(self.rng.randint(1, 28))
+        text = own[0] if own and self.rng.random() < 0.7 else self.material.phrase(self.rng)
+        while len(text) < max(least, 1):
+            text = f"{text} {self.material.phrase(self.rng)}"
+        return text if len(text) <= most else text[: int(most)].rstrip().ljust(least, "x")
 
 
 def _values(value: JsonValue, name: str) -> Iterator[tuple[str, str | float | bool]]:
@@ -266,16 +253,9 @@ def _values(value: JsonValue, name: str) -> Iterator[tuple[str, str | float | bo
         case str() | bool():
             yield name, value
         case int() | float():
-            yield name, _float(value)
+            yield name, float(value) if abs(value) < 1e300 else inf
         case None:
             return
-
-
-def _float(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return inf
 
 
 def _words(text: str) -> list[str]:
@@ -284,22 +264,16 @@ def _words(text: str) -> list[str]:
 
 def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
     merged = {**first, **second}
-    for key in ("properties", "$defs"):
-        ours, theirs = first.get(key), second.get(key)
+    for key in first.keys() & second.keys() & {"properties", "$defs", "required"}:
+        ours, theirs = first[key], second[key]
         if isinstance(ours, dict) and isinstance(theirs, dict):
             merged[key] = {**ours, **theirs}
-    if "required" in first and "required" in second:
-        merged["required"] = [*_list(first["required"]), *_list(second["required"])]
+        elif isinstance(ours, list) and isinstance(theirs, list):
+            merged[key] = [*ours, *theirs]
     return merged
 
 
-def _bounds(schema: JsonObject, *, gap: float) -> tuple[float, float]:
-    low = max(_number(schema.get("minimum"), -inf), _number(schema.get("exclusiveMinimum"), -inf) + gap)
-    high = min(_number(schema.get("maximum"), inf), _number(schema.get("exclusiveMaximum"), inf) - gap)
-    return low, high
-
-
-def _number(value: JsonValue, absent: float) -> float:
+def _float(value: JsonValue, absent: float) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else absent
 
 

@@ -16,11 +16,11 @@ INTERRUPTED = JobError(
 async def reconcile_rehearsals(connection: AsyncConnection[TupleRow], *, unheard_s: float) -> list[TaskMessage]:
     """End rehearsals without a living worker; the message of the one whose turn it is, if it was not answered."""
     await end_dead_leases(connection, REHEARSALS)
-    rehearsals = RehearsalRepository(connection)
-    await rehearsals.end_expired(INTERRUPTED)
-    return [TaskMessage(REHEARSE, rehearsal_id) for rehearsal_id in await rehearsals.unanswered(after_s=unheard_s)]
+    await RehearsalRepository(connection).end_expired(INTERRUPTED)
+    return await next_in_line(connection, unheard_s=unheard_s)
 
 
-async def next_in_line(connection: AsyncConnection[TupleRow]) -> list[TaskMessage]:
-    """The message of the oldest rehearsal that waits."""
-    return [TaskMessage(REHEARSE, rehearsal_id) for rehearsal_id in await RehearsalRepository(connection).next_queued()]
+async def next_in_line(connection: AsyncConnection[TupleRow], *, unheard_s: float = 0.0) -> list[TaskMessage]:
+    """The message of the oldest rehearsal that waits, unless one runs."""
+    waiting = await RehearsalRepository(connection).unanswered(after_s=unheard_s)
+    return [TaskMessage(REHEARSE, rehearsal_id) for rehearsal_id in waiting]

@@ -123,13 +123,8 @@ class RehearsalRepository:
         await self._connection.execute(_END_EXPIRED, (Jsonb(error.model_dump(mode="json")),))
 
     async def unanswered(self, *, after_s: float) -> list[str]:
-        """The one whose turn it is, if its message was not answered for so long; it counts as sent again now."""
+        """The one whose turn it is, if none runs and its message was not answered for so long; sent again as of now."""
         cursor = await self._connection.execute(_UNANSWERED, (after_s,))
-        return [row[0] for row in await cursor.fetchall()]
-
-    async def next_queued(self) -> list[str]:
-        """The oldest that waits, if any; its message counts as sent now."""
-        cursor = await self._connection.execute(_NEXT_QUEUED)
         return [row[0] for row in await cursor.fetchall()]
 
     async def _fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[RehearsalRow]:
@@ -176,8 +171,4 @@ _UNANSWERED: LiteralString = (
     "select id from rehearsals where status = 'queued' order by created_at, id limit 1)"
     " and enqueued_at < clock_timestamp() - make_interval(secs => %s)"
     " and not exists (select 1 from rehearsals where status = 'running') returning id"
-)
-_NEXT_QUEUED: LiteralString = (
-    "update rehearsals set enqueued_at = clock_timestamp() where id = ("
-    "select id from rehearsals where status = 'queued' order by created_at, id limit 1) returning id"
 )
