@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rft.chat.hermes import HermesChatFormat
+from rft.chat.template_format import TemplateChatFormat
 from rft.chat.tokenizer import Tokenizer
 from rft.core.errors import SamplerError
 from rft.core.spec import RunSpec
@@ -144,7 +144,7 @@ def tool_call_text(name: str, arguments: str) -> str:
     return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
 
 
-def fake_engine(base_model_dir: Path, spec: RunSpec, chat_format: HermesChatFormat) -> FakeSampler:
+def fake_engine(base_model_dir: Path, spec: RunSpec, chat_format: TemplateChatFormat) -> FakeSampler:
     """Half of the turns call one of the run's tools with a query, the others are random letters."""
     del base_model_dir
     tokenizer = chat_format.tokenizer

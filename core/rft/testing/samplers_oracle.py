@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rft.chat.hermes import HermesChatFormat
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import JsonObject, Record
 from rft.core.dataset import DatasetRow, RowProblem, parse_row
 from rft.core.errors import RftError
@@ -61,7 +61,7 @@ class OracleSampler(ModelFreeEngine):
         self,
         rows: Iterable[DatasetRow],
         plan: Callable[[JsonObject], OraclePlan],
-        chat_format: HermesChatFormat,
+        chat_format: TemplateChatFormat,
         *,
         max_context_tokens: int = 32768,
         latency: Latency = no_latency,
@@ -88,7 +88,7 @@ class OracleSampler(ModelFreeEngine):
         raise RftError("the oracle has no plan for this row")
 
 
-def _turn_ids(text: str, chat_format: HermesChatFormat) -> tuple[int, ...]:
+def _turn_ids(text: str, chat_format: TemplateChatFormat) -> tuple[int, ...]:
     return (*chat_format.tokenizer.encode(text), chat_format.stop_token_ids[0])
 
 
@@ -111,7 +111,7 @@ def _end_of(turn: Sequence[int], buffer: tuple[int, ...], start: int) -> int:
     return -1
 
 
-def oracle_engine(base_model_dir: Path, spec: RunSpec, chat_format: HermesChatFormat) -> OracleSampler:
+def oracle_engine(base_model_dir: Path, spec: RunSpec, chat_format: TemplateChatFormat) -> OracleSampler:
     """The engine of a base model directory that holds `oracle_plans.jsonl`. Raises RftError on a bad line."""
     del spec
     plans: dict[str, OraclePlan] = {}

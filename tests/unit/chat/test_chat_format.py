@@ -10,7 +10,8 @@ import jinja2
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rft.chat.hermes import ChatTemplateError, HermesChatFormat
+from rft.chat.errors import ChatTemplateError
+from rft.chat.hermes import HermesChatFormat
 from rft.core.base import JsonObject
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.testing.samplers_tokenizer import ByteTokenizer

@@ -6,12 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.chat.tool_call_text import read_turn
+from rft.chat.hermes import HermesChatFormat
+from rft.chat.syntax import WrittenCall
+from rft.chat.syntaxes.hermes import HermesSyntax
 from rft.core.messages import ToolCall
+from rft.testing.samplers_tokenizer import ByteTokenizer
+
+
+def read_turn(text: str) -> tuple[str, tuple[WrittenCall, ...]]:
+    turn = HermesSyntax().read(text, ())
+    return turn.content, turn.calls
 
 
 def calls_of(text: str) -> list[tuple[str, str]]:
-    return [(call.name, call.arguments) for call in read_turn(text, call_id_prefix="call_")[1]]
+    return [(call.name, call.arguments) for call in read_turn(text)[1]]
 
 
 def block(body: str) -> str:
@@ -43,9 +51,11 @@ def test_arguments_as_json_text() -> None:
 
 def test_text_around_several_calls() -> None:
     text = f"First.\n{CALL_A}\nThen {CALL_A} done."
-    content, calls = read_turn(text, call_id_prefix="call_9_")
-    assert content == "First.\n\nThen  done."
-    assert [(call.call_id, call.name) for call in calls] == [("call_9_0", "a"), ("call_9_1", "a")]
+    tokenizer = ByteTokenizer()
+    parsed = HermesChatFormat(tokenizer).parse(tokenizer.encode(text), call_id_seed=9)
+    assert parsed.content == "First.\n\nThen  done."
+    calls = [(call.call_id, call.name) for call in parsed.tool_calls]
+    assert calls == [("call_0000000000000009_0", "a"), ("call_0000000000000009_1", "a")]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +113,7 @@ def test_a_missing_closing_tag_does_not_swallow_the_next_call() -> None:
     ],
 )
 def test_thinking_is_neither_content_nor_calls(text: str, content: str, names: list[str]) -> None:
-    read, calls = read_turn(text, call_id_prefix="call_")
+    read, calls = read_turn(text)
     assert (read, [call.name for call in calls]) == (content, names)
 
 
@@ -148,10 +158,10 @@ def test_whatever_json_writes_is_read_back(
     ).map("".join)
 )
 def test_nothing_a_model_writes_breaks_the_reader(text: str) -> None:
-    content, calls = read_turn(text, call_id_prefix="call_")
+    content, calls = read_turn(text)
     assert "<tool_call>" not in content
-    for number, call in enumerate(calls):
-        assert call.call_id == f"call_{number}"
-        assert ToolCall.model_validate_json(call.model_dump_json()) == call
+    for call in calls:
+        told = ToolCall(call_id="call_0", name=call.name, arguments=call.arguments)
+        assert ToolCall.model_validate_json(told.model_dump_json()) == told
         if call.name:
             assert isinstance(json.loads(call.arguments), dict)

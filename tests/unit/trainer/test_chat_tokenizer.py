@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.chat.hermes import HermesChatFormat
 from rft.core.messages import Message, Role, ToolResult
 from rft.trainer.policy import load_base_model, lora_config, max_context_tokens
-from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, stop_ids
+from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, open_model_chat, stop_ids
 
 
 def test_a_tokenizer_of_its_own_is_not_replaced_by_that_of_the_architecture(
@@ -60,3 +60,27 @@ def test_the_adapter_covers_attention_and_mlp(model_dir: Path) -> None:
     config = lora_config(model, LoraSpec())
     assert isinstance(config.target_modules, set)
     assert config.target_modules == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+
+
+def test_the_starter_is_opened_by_what_its_template_writes(model_dir: Path) -> None:
+    loaded = load_tokenizer(str(model_dir))
+    chat = open_model_chat(str(model_dir), loaded)
+    before = HermesChatFormat(ChatTokenizer(loaded, stop_ids(str(model_dir), loaded)))
+    assert (chat.name, chat.is_shipped, chat.round_trip.lists_tools) == ("hermes", False, False)
+    assert chat.chat_format.stop_token_ids == before.stop_token_ids
+    messages = [Message(role=Role.USER, content="What was the revenue of Alpine Foods in 2017?")]
+    result = ToolResult(call_id="c", name="search", output="Alpine Foods/2017/41")
+    assert chat.chat_format.prompt_ids(messages, ()) == before.prompt_ids(messages, ())
+    assert chat.chat_format.suffix_ids([result]) == before.suffix_ids([result])
+
+
+def test_a_model_that_cannot_use_tools_says_why(model_dir: Path) -> None:
+    (model_dir / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    with pytest.raises(UnusableModel, match="has no place for tool calls"):
+        open_model_chat(str(model_dir), load_tokenizer(str(model_dir)))
+    (model_dir / "chat_template.jinja").write_text("{# <tool_call> #}{{ raise_exception('not today') }}")
+    with pytest.raises(UnusableModel, match="not today"):
+        open_model_chat(str(model_dir), load_tokenizer(str(model_dir)))
+    (model_dir / "chat_template.jinja").write_text("{# <tool_call> #}{% if %}")
+    with pytest.raises(UnusableModel, match="reading the chat template failed: TemplateSyntaxError"):
+        open_model_chat(str(model_dir), load_tokenizer(str(model_dir)))

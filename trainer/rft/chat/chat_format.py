@@ -19,6 +19,8 @@ class ParsedTurn:
 
     A call that cannot be read has an empty name and the raw text as arguments: the model's mistake.
     """
+    reasoning: str = ""
+    """Its thoughts, without their marks."""
 
 
 class ChatFormat(Protocol):
@@ -37,8 +39,8 @@ class ChatFormat(Protocol):
         """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
         ...
 
-    def parse(self, token_ids: Sequence[int], *, call_id_seed: int) -> ParsedTurn:
-        """Decode and read one sampled turn.
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
+        """Decode and read one sampled turn. `tools` tell strings from numbers where a syntax writes both alike.
 
         Call ids are in the shape that the template prints, and follow from `call_id_seed` and the call's position in
         the turn where the model did not write them itself: whoever reads them back in `suffix_ids` is the model.

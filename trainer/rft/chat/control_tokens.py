@@ -21,6 +21,8 @@ _MARKS = range(0xF0000, 0x10FFFE)
 _JSON_ESCAPED = frozenset('"\\')
 _WITH_FOREIGN_NAMES = frozenset({"arguments", "parameters"})
 """Below these, the names in an object are foreign text as well."""
+_OUR_WORDS = frozenset({"role", "type"})
+"""Fields whose words are ours: templates compare them, and some control tokens spell the same."""
 
 Render = Callable[[Sequence[JsonObject], Sequence[JsonObject]], str]
 """Messages and tools to text."""
@@ -50,11 +52,20 @@ class ControlTokens:
         control = [token for token in tokens if token.literal.strip(" \t\r\n▁")]
         self._ids = {token.literal: token.token_id for token in control}
         longest_first = sorted(control, key=lambda token: len(token.literal), reverse=True)
+        self._control_ids = frozenset(self._ids.values())
         self._pattern = re.compile("|".join(token.pattern for token in longest_first) or r"(?!)")
         characters = sorted({character for literal in self._ids for character in literal} - _JSON_ESCAPED)
         self._letters = [character for character in characters if character.isalnum()]
         self._others = [c for c in characters if not c.isalnum() and not c.isspace()]
         self._cores = frozenset("".join(c for c in literal if c.isalnum()) for literal in self._ids)
+
+    def found_in(self, text: str) -> bool:
+        """Whether the text spells a control token."""
+        return self._pattern.search(text) is not None
+
+    def among(self, token_ids: Sequence[int]) -> list[int]:
+        """Those of the ids that are control tokens."""
+        return [token for token in token_ids if token in self._control_ids]
 
     def encode(
         self,
@@ -64,22 +75,43 @@ class ControlTokens:
         render: Render,
         encode: Encode,
         encode_text: Encode,
+        encode_after_control: Encode | None = None,
         own_messages: int = 0,
     ) -> list[int]:
         """A conversation as token ids. `encode` reads literals as control tokens, `encode_text` reads none.
 
-        The first `own_messages` are not foreign: literals in them are control tokens, as in the template.
+        `encode_after_control` encodes text behind a control token, where a tokenizer does not do so as at the start.
+        The first `own_messages` are ours but for their tool calls: literals in them are control tokens, as in the
+        template.
         """
         text = render(messages, tools)
         marks = self._marks(text)
+        ours = [marks.calls_of(message) for message in messages[:own_messages]]
         foreign = [marks.message(message) for message in messages[own_messages:]]
-        marked = render([*messages[:own_messages], *foreign], [marks.message(tool) for tool in tools])
-        if marks.taken_off(marked) == text and self._spans(marked) == self._spans(text):
-            return encode(text)
-        ids: list[int] = []
-        for piece in self._pieces(marked):
-            ids.extend([piece] if isinstance(piece, int) else encode_text(marks.taken_off(piece)))
+        marked = render([*ours, *foreign], [marks.message(tool) for tool in tools])
+        expected = [self._id_of(found[0]) for found in self._pattern.finditer(marked)]
+        if self._is_template_alone(text, marked, marks):
+            ids = encode(text)
+            if self.among(ids) == expected:  # A normalizer may make a literal of what was none.
+                return ids
+        ids = []
+        between = encode_after_control or encode_text
+        for number, piece in enumerate(self._pieces(marked)):
+            encode_piece = between if number else encode_text
+            ids.extend([piece] if isinstance(piece, int) else encode_piece(marks.taken_off(piece)))
         return ids
+
+    def _is_template_alone(self, text: str, marked: str, marks: "_Marks") -> bool:
+        """Whether all literals in the text are the template's.
+
+        A template that sorts or measures foreign text renders marked text otherwise; then the literals are compared
+        without their places.
+        """
+        if marks.taken_off(marked) == text:
+            return self._spans(marked) == self._spans(text)
+        return [found[0] for found in self._pattern.finditer(marked)] == [
+            found[0] for found in self._pattern.finditer(text)
+        ]
 
     def _marks(self, text: str) -> "_Marks":
         """Marks that do not occur in the text, nor in anything it was made of."""
@@ -119,6 +151,11 @@ class _Marks:
         """A message or a tool with its foreign texts marked; the names of its own fields stay."""
         return cast(JsonObject, self._value(message, has_foreign_names=False))
 
+    def calls_of(self, message: JsonObject) -> JsonObject:
+        """A message of ours with the tool calls in it marked: what a model calls is its own text."""
+        calls = message.get("tool_calls")
+        return message if calls is None else {**message, "tool_calls": self._value(calls, has_foreign_names=False)}
+
     def taken_off(self, text: str) -> str:
         """The text without marks."""
         return text.translate({mark: character for character, mark in self.of_all.items()})
@@ -130,9 +167,9 @@ class _Marks:
             return [self._value(item, has_foreign_names=has_foreign_names) for item in value]
         if isinstance(value, dict):
             return {
-                self._text(name) if has_foreign_names else name: self._value(
-                    item, has_foreign_names=has_foreign_names or name in _WITH_FOREIGN_NAMES
-                )
+                self._text(name) if has_foreign_names else name: item
+                if name in _OUR_WORDS and not has_foreign_names
+                else self._value(item, has_foreign_names=has_foreign_names or name in _WITH_FOREIGN_NAMES)
                 for name, item in value.items()
             }
         return value

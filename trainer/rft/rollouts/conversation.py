@@ -130,7 +130,9 @@ class Conversation:
             sample = await self._sample(request)
         self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
         _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
-        parsed = self.setup.chat_format.parse(sample.token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"))
+        parsed = self.setup.chat_format.parse(
+            sample.token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"), tools=self.row.tools
+        )
         calls = to_wire(parsed.tool_calls, trace_id=self.trace_id, turn=turn)
         self.trace.turns.append(
             Turn(

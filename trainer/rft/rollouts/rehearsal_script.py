@@ -74,9 +74,9 @@ class ScriptedPolicy:
         del text
         return 1
 
-    def parse(self, token_ids: Sequence[int], *, call_id_seed: int) -> ParsedTurn:
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
         """What was written."""
-        del call_id_seed
+        del call_id_seed, tools
         return self._written[token_ids[0]].turn
 
     async def sample(self, request: SampleRequest) -> Sample:

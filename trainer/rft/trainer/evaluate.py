@@ -16,7 +16,7 @@ from rft.trainer.import_env import prepare_imports
 if __name__ == "__main__":
     prepare_imports()
 
-from rft.chat.hermes import HermesChatFormat
+from rft.chat.chat_format import ChatFormat
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
@@ -39,7 +39,7 @@ from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run import valid_rows
-from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
+from rft.trainer.tokenizer import load_tokenizer, open_model_chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
         if step and not (run_dir / layout.checkpoint_dir(step) / layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
+    chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
     engine = open_engine(spec, chat_format)
     all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
     rows, _ = split_by_fit(
@@ -106,7 +106,7 @@ async def _at_every_temperature(
     spec: RunSpec,
     connections: CustomerConnections,
     engine: Engine,
-    chat_format: HermesChatFormat,
+    chat_format: ChatFormat,
     step: int,
     wanted: Wanted,
 ) -> list[Evaluation]:

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from rft.chat.hermes import ChatTemplateError
+from rft.chat.errors import ChatTemplateError
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
 from rft.core.events import RunEnded, RunStarted

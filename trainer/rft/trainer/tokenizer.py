@@ -1,18 +1,21 @@
-"""A Hugging Face tokenizer as the agent loop needs it."""
+"""The base model's tokenizer: for the optimizer by transformers, for the agent loop by `rft.chat`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from huggingface_hub import snapshot_download
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
-from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
-from rft.chat.control_tokens import ControlToken, ControlTokens
-from rft.core.base import JsonObject
+from rft.chat.errors import ChatTemplateError
+from rft.chat.formats import CONTROL_LITERALS
+from rft.chat.model_folder import ModelFolder, read_model_folder
+from rft.chat.model_tokenizer import ModelTokenizer
+from rft.chat.opening import OpenedChat, open_chat
+from rft.chat.template import ChatTemplate
 from rft.core.errors import RunFailed
 
-_GENERIC = {"PreTrainedTokenizerFast", "TokenizersBackend"}
+_CHAT_FILES = ["*.json", "*.jinja", "additional_chat_templates/*.jinja"]
 
 
 class UnusableModel(RunFailed):
@@ -26,12 +29,13 @@ def load_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
     """The tokenizer as it was saved. Raises UnusableModel.
 
     AutoTokenizer trusts the architecture more than the saved files: for a Qwen2 model with a tokenizer of its own it
-    silently puts Qwen2's splitting rules in place. A tokenizer saved as the generic class is loaded as that class.
+    silently puts Qwen2's splitting rules in place, and it reads DeepSeek V3's with those of Llama 2. Where there is a
+    `tokenizer.json`, it is loaded as it is.
     """
     try:
-        saved_class = get_tokenizer_config(base_model).get("tokenizer_class")
-        loader = PreTrainedTokenizerFast if saved_class in _GENERIC else AutoTokenizer
-        tokenizer = loader.from_pretrained(base_model)
+        folder = _folder(base_model)
+        loader = PreTrainedTokenizerFast if (folder / "tokenizer.json").is_file() else AutoTokenizer
+        tokenizer = loader.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise UnusableModel(f"the tokenizer of {base_model} cannot be loaded: {error}") from error
     if tokenizer.chat_template is None:
@@ -52,69 +56,34 @@ def stop_ids(base_model: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, 
     return tuple(dict.fromkeys(wanted))
 
 
-class ChatTokenizer:
-    """The agent loop's `Tokenizer` over a Hugging Face one."""
+def open_model_chat(base_model: str, tokenizer: PreTrainedTokenizerBase) -> OpenedChat:
+    """The chat format that fits the model, proven by a round trip. Raises UnusableModel."""
+    try:
+        folder = _folder(base_model)
+        if (folder / "tokenizer.json").is_file():
+            return open_chat(read_model_folder(folder))
+        return open_chat(_converted(tokenizer, stop_ids(str(folder), tokenizer)))
+    except ChatTemplateError as error:
+        raise UnusableModel(f"the model {base_model} cannot be trained to use tools: {error}") from error
+
+
+class ChatTokenizer(ModelTokenizer):
+    """The agent loop's `Tokenizer` over one that transformers holds."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, stop_ids: tuple[int, ...]) -> None:
-        self._tokenizer = tokenizer
-        self._stop_ids = stop_ids
-        self._control = ControlTokens(
-            ControlToken(token.content, token_id, is_greedy_left=token.lstrip, is_greedy_right=token.rstrip)
-            for token_id, token in tokenizer.added_tokens_decoder.items()
-        )
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end a turn."""
-        return self._stop_ids
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids without added special tokens; literals of control tokens become these."""
-        return self._tokenizer.encode(text, add_special_tokens=False)
-
-    def encode_text(self, text: str) -> list[int]:
-        """Token ids of a text that somebody wrote, none of them a control token.
-
-        The tokenizer's parts are asked one by one: as a whole it would look for added tokens first.
-        """
-        backend = cast(Tokenizer, cast(Any, self._tokenizer).backend_tokenizer)
-        normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
-        pieces = [normal] if backend.pre_tokenizer is None else _pre_tokenized(backend, normal)
-        return [token.id for piece in pieces for token in backend.model.tokenize(piece)]
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text with special tokens kept."""
-        text = self._tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return cast(str, text)
-
-    def apply_template(
-        self,
-        messages: Sequence[JsonObject],
-        tools: Sequence[JsonObject],
-        *,
-        add_generation_prompt: bool,
-        own_messages: int = 0,
-    ) -> list[int]:
-        """The rendered conversation as token ids."""
-
-        def render(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> str:
-            text = self._tokenizer.apply_chat_template(
-                cast("list[dict[str, Any]]", list(messages)),
-                tools=cast("list[Any]", list(tools)) or None,
-                add_generation_prompt=add_generation_prompt,
-                tokenize=False,
-            )
-            return cast(str, text)
-
-        return self._control.encode(
-            messages,
-            tools,
-            render=render,
-            encode=self.encode,
-            encode_text=self.encode_text,
-            own_messages=own_messages,
-        )
+        folder = _converted(tokenizer, stop_ids)
+        template = ChatTemplate(folder.template or "", folder.special_tokens)
+        super().__init__(folder.tokenizer_json, template, stop_ids, control_literals=CONTROL_LITERALS)
 
 
-def _pre_tokenized(backend: Tokenizer, text: str) -> list[str]:
-    return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
+def _converted(tokenizer: PreTrainedTokenizerBase, stop_ids: tuple[int, ...]) -> ModelFolder:
+    """What a folder would say that was saved from this tokenizer."""
+    backend = cast(Tokenizer, cast(Any, tokenizer).backend_tokenizer)
+    template = cast("str | None", tokenizer.chat_template)
+    return ModelFolder(backend.to_str(), template, dict(tokenizer.special_tokens_map), stop_ids, None)
+
+
+def _folder(base_model: str) -> Path:
+    """Where the model's files lie; those of a hub name are fetched first, unless they are here. Raises OSError."""
+    folder = Path(base_model)
+    return folder if folder.is_dir() else Path(snapshot_download(base_model, allow_patterns=_CHAT_FILES))

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from rft.chat.hermes import HermesChatFormat
+from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
@@ -26,7 +26,7 @@ from rft.trainer.policy import load_base_model
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import StepContext, Steps
-from rft.trainer.tokenizer import ChatTokenizer, load_tokenizer, stop_ids
+from rft.trainer.tokenizer import load_tokenizer, open_model_chat
 
 
 def train(context: RunContext) -> None:
@@ -42,7 +42,7 @@ def _train(context: RunContext) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = HermesChatFormat(ChatTokenizer(tokenizer, stop_ids(spec.base_model, tokenizer)))
+    chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
     loop_thread.check()
     engine = open_engine(spec, chat_format)
     ledger, deadlines = Ledger(events), Deadlines()
@@ -96,7 +96,7 @@ def _train(context: RunContext) -> None:
 
 
 def _fitting(
-    rows: Sequence[DatasetRow], param: str, chat_format: HermesChatFormat, engine: Engine, events: EventWriter
+    rows: Sequence[DatasetRow], param: str, chat_format: ChatFormat, engine: Engine, events: EventWriter
 ) -> list[DatasetRow]:
     """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
     limit = engine.max_context_tokens

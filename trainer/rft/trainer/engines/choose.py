@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from rft.chat.hermes import HermesChatFormat
+from rft.chat.template_format import TemplateChatFormat
 from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
 from rft.core.spec import RunSpec
@@ -14,18 +14,18 @@ from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports
 from rft.trainer.policy import load_base_model, max_context_tokens
 
-Factory = Callable[[Path, RunSpec, HermesChatFormat], Engine]
+Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
 
 
-def open_engine(spec: RunSpec, chat_format: HermesChatFormat) -> Engine:
+def open_engine(spec: RunSpec, chat_format: TemplateChatFormat) -> Engine:
     """The engine the spec asks for, ready for its first version. Raises RunFailed, UnusableModel."""
     if spec.engine != run_spec.Engine.TRANSFORMERS:
         return _factory(spec.engine)(Path(spec.base_model), spec, chat_format)
     return transformers_engine(Path(spec.base_model), spec, chat_format)
 
 
-def transformers_engine(base_model: Path, spec: RunSpec, chat_format: HermesChatFormat) -> Engine:
+def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateChatFormat) -> Engine:
     """A copy of the base model in this process: slots where every layer has full attention, else pages."""
     del chat_format
     model = load_base_model(str(base_model))

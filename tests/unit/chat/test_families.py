@@ -1,0 +1,145 @@
+"""Every family's native calls are read, and what follows a call is what the template writes there."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rft.chat.errors import ChatTemplateError
+from rft.chat.opening import OpenedChat, open_chat
+from rft.chat.probe import native_turn
+from rft.chat.template_messages import result_message, template_message, template_tool
+from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from tests.unit.chat.models import ALL, REFUSED, SOME_DAY, folder_of, opened, tokenizer_of
+
+GOLDEN = Path(__file__).parent / "golden_ids.json"
+TOOLS = [
+    ToolSchema(
+        name="search",
+        description="Finds pages.",
+        parameters={"type": "object", "properties": {"query": {"type": "string"}, "limit": {"type": "number"}}},
+    )
+]
+QUESTION = Message(role=Role.USER, content="Wo liegt Zürich?")
+CALLS = [
+    ToolCall(call_id="call_0", name="search", arguments='{"query": "Zürich 😀", "limit": 1.0}'),
+    ToolCall(call_id="call_1", name="search", arguments='{"query": "75001", "limit": 20}'),
+]
+RESULTS = [
+    ToolResult(call_id=call.call_id, name=call.name, output=f"{number}: été\n\n  {{}}")
+    for number, call in enumerate(CALLS)
+]
+
+
+def calls_of(chat: OpenedChat) -> list[ToolCall]:
+    """As many as the family writes into one turn."""
+    return CALLS[: 2 if chat.round_trip.is_parallel else 1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_family_is_recognised_by_what_its_template_writes(name: str) -> None:
+    chat, expected = opened(name), ALL[name]
+    assert (chat.name, chat.is_shipped, chat.round_trip.is_parallel) == (
+        expected.chat_format,
+        expected.is_shipped,
+        expected.is_parallel,
+    )
+    assert chat.round_trip.lists_tools
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_native_calls_are_read_back_number_for_number(name: str) -> None:
+    chat = opened(name)
+    written = calls_of(chat)
+    # As its template writes it; its probe's tools stand in the prompt, which changes nothing of the turn.
+    read = chat.chat_format.parse(native_turn(chat.chat_format, written), call_id_seed=7, tools=TOOLS)
+    assert [call.name for call in read.tool_calls] == ["search"] * len(written)
+    assert [_exact(call.arguments) for call in read.tool_calls] == [_exact(call.arguments) for call in written]
+    assert "1.0" in read.tool_calls[0].arguments
+    assert read.content == ""
+    assert len({call.call_id for call in read.tool_calls}) == len(written)
+
+
+def _exact(arguments: str) -> object:
+    return json.loads(arguments, parse_int=str, parse_float=str)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_prompt_turn_and_suffixes_are_the_rendered_conversation(name: str) -> None:
+    """Two rounds of calls and results; all that stands before each stays as it was, token for token."""
+    chat = opened(name)
+    chat_format = chat.chat_format
+    written = calls_of(chat)
+    results = RESULTS[: len(written)]
+    messages = [template_message(QUESTION, chat_format.syntax)]
+    tools = [template_tool(tool) for tool in TOOLS]
+    call_message = {
+        "role": "assistant",
+        **chat_format.style,
+        "tool_calls": template_message(
+            Message(role=Role.ASSISTANT, content="", tool_calls=tuple(written)), chat_format.syntax
+        )["tool_calls"],
+    }
+    buffer = chat_format.prompt_ids([QUESTION], TOOLS)
+    for _ in range(2):
+        messages.append(call_message)
+        called = chat_format.tokenizer.apply_template(
+            messages, tools, add_generation_prompt=False, own_messages=len(messages)
+        )
+        messages += [result_message(result, chat_format.syntax) for result in results]
+        answered = chat_format.tokenizer.apply_template(
+            messages, tools, add_generation_prompt=True, own_messages=len(messages)
+        )
+        shared = _shared(buffer, called)
+        # Where the prompt opens a thought, a thought may differ; the turn before that is the same.
+        assert shared >= len(buffer) - 3
+        suffix = chat_format.suffix_ids(results)
+        assert answered[-len(suffix) :] == suffix
+        assert answered[: len(answered) - len(suffix)][-1] in chat_format.stop_token_ids
+        assert _shared(called, answered) >= len(answered) - len(suffix) - 1
+        buffer = answered
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other)))
+
+
+def golden_of(name: str) -> dict[str, object]:
+    """What a change of code must not change without being seen."""
+    chat = opened(name)
+    written = calls_of(chat)
+    prompt = chat.chat_format.prompt_ids([QUESTION], TOOLS)
+    turn = native_turn(chat.chat_format, written)
+    suffix = chat.chat_format.suffix_ids(RESULTS[: len(written)])
+    return {
+        "stop": list(chat.chat_format.stop_token_ids),
+        "prompt": prompt,
+        "turn": turn,
+        "turn text": chat.chat_format.tokenizer.decode(turn),
+        "suffix": suffix,
+        "suffix text": chat.chat_format.tokenizer.decode(suffix),
+    }
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_token_ids_are_the_golden_ones(name: str) -> None:
+    golden = json.loads(GOLDEN.read_text())
+    assert golden_of(name) == golden[name]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_template_that_cannot_carry_tools_is_refused_in_words(name: str) -> None:
+    with pytest.raises(ChatTemplateError, match=REFUSED[name]):
+        open_chat(folder_of(name), now=SOME_DAY)
+
+
+def test_control_tokens_are_found_whatever_their_flag() -> None:
+    """Literals that the tokenizers do not mark as special, and templates emit."""
+    assert {"<tool_call>", "</think>", "<|fim_prefix|>"} <= set(tokenizer_of(opened("qwen3")).control_literals)
+    deepseek = set(tokenizer_of(opened("deepseek_v3")).control_literals)
+    assert {"<｜User｜>", "<｜tool▁sep｜>", "<｜fim▁hole｜>"} <= deepseek
+    gemma = set(tokenizer_of(opened("gemma3")).control_literals)
+    assert {"<start_of_turn>", "<end_of_turn>"} <= gemma
+    assert not {"\n\n", "<table>", "<b>"} & gemma

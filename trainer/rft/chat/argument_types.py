@@ -1,0 +1,99 @@
+"""Arguments of syntaxes that write strings and numbers alike: only the tool's schema tells `75001` from "75001"."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from rft.chat.json_text import encodable, read_json, skip_space
+from rft.core.base import JsonObject
+from rft.core.messages import ToolSchema
+
+_PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+"""As templates print them that leave it to Python."""
+
+
+class ArgumentTypes:
+    """What the schema of one tool says of its arguments; nothing, where the tool is unknown."""
+
+    def __init__(self, tools: Sequence[ToolSchema], name: str) -> None:
+        tool = next((tool for tool in tools if tool.name == name), None)
+        found = None if tool is None else tool.parameters.get("properties")
+        self._properties: JsonObject = found if isinstance(found, dict) else {}
+
+    def to_json(self, key: str, text: str) -> str:
+        """The JSON text of an argument that was written without quotes.
+
+        A number, a list, an object, `true` and `null` stay the slice they were written as where the schema allows
+        them; all other text is a string.
+        """
+        allowed = _types(self._properties.get(key))
+        if allowed != {"string"}:
+            constant = _PYTHON_CONSTANTS.get(text.strip())
+            if constant is not None and allowed is not None and _type_of(json.loads(constant)) in allowed:
+                return constant
+            slice = _json_slice(text)
+            if slice is not None and (allowed is None or _fits(slice, allowed)):
+                return slice
+        return json.dumps(encodable(text), ensure_ascii=False)
+
+
+def object_text(arguments: Mapping[str, str]) -> str:
+    """The JSON text of an object whose values are JSON text already."""
+    members = (f"{json.dumps(encodable(key), ensure_ascii=False)}: {value}" for key, value in arguments.items())
+    return "{" + ", ".join(members) + "}"
+
+
+def _json_slice(text: str) -> str | None:
+    """The text without white space around it, where it is one JSON value other than a string."""
+    try:
+        found = read_json(text, 0)
+    except (ValueError, RecursionError):
+        return None
+    is_whole = skip_space(text, found.end) == len(text)
+    return encodable(found.text) if is_whole and not isinstance(found.value, str) else None
+
+
+def _fits(slice: str, allowed: set[str]) -> bool:
+    kind = _type_of(json.loads(slice))
+    return kind in allowed or (kind in ("integer", "number") and bool(allowed & {"integer", "number"}))
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "string"
+
+
+def _types(schema: JsonValue) -> set[str] | None:
+    """The types a schema allows; None where it says nothing of them."""
+    if not isinstance(schema, dict):
+        return None
+    match schema.get("type"):
+        case str() as one:
+            return {one} | ({"null"} if schema.get("nullable") is True else set())
+        case list() as many:
+            return {kind for kind in many if isinstance(kind, str)}
+        case _:
+            pass
+    values = schema.get("enum")
+    if isinstance(values, list):
+        return {_type_of(value) for value in values}
+    for key in ("anyOf", "oneOf"):
+        branches = schema.get(key)
+        if isinstance(branches, list):
+            found = [_types(branch) for branch in branches]
+            return None if None in found else {kind for kinds in found if kinds is not None for kind in kinds}
+    return None

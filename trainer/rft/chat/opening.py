@@ -1,0 +1,90 @@
+"""From a model's folder to the chat format that fits it, proven by a round trip."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from rft.chat.errors import ChatTemplateError
+from rft.chat.formats import AUTO, CONTROL_LITERALS, FORMATS, Format, candidates
+from rft.chat.model_folder import ModelFolder
+from rft.chat.model_tokenizer import ModelTokenizer, token_id
+from rft.chat.probe import RoundTrip, prove
+from rft.chat.template import ChatTemplate
+from rft.chat.template_format import TemplateChatFormat
+from rft.chat.thinking import THINK_OPEN
+from rft.core.base import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedChat:
+    """A chat format in use, and how it was found."""
+
+    chat_format: TemplateChatFormat
+    name: str
+    """As `chat_format` names it."""
+    template: ChatTemplate
+    is_shipped: bool
+    """The template is ours: the model's own has no place for tools."""
+    round_trip: RoundTrip
+
+
+def open_chat(
+    folder: ModelFolder,
+    *,
+    wanted: str = AUTO,
+    options: Mapping[str, JsonValue] | None = None,
+    now: datetime | None = None,
+) -> OpenedChat:
+    """The first format whose calls, results and second turn come back as they went in. Raises ChatTemplateError.
+
+    `wanted`: a name out of `FORMATS`, or `auto`. `options` go to the template.
+    """
+    if wanted != AUTO and wanted not in FORMATS:
+        raise ChatTemplateError(f"there is no chat format {wanted!r}; there are {', '.join((AUTO, *FORMATS))}")
+    first: ChatTemplateError | None = None
+    for known, template, is_shipped in candidates(wanted, folder.template, folder.model_type):
+        try:
+            read = {**(options or {}), "opens_thought": _opens_thought(folder)} if is_shipped else options
+            return _open(folder, known, ChatTemplate(template, folder.special_tokens, read, now=now), is_shipped)
+        except ChatTemplateError as error:
+            first = first or error
+    if first is not None:
+        raise first
+    if folder.template is None:
+        raise ChatTemplateError(
+            "the model has no chat template; put one that knows tools into its folder as chat_template.jinja"
+        )
+    raise ChatTemplateError(
+        "the chat template has no place for tool calls in any syntax known here"
+        f" ({', '.join(FORMATS)}); give the model a template for tool use, or another model"
+    )
+
+
+def _open(folder: ModelFolder, known: Format, template: ChatTemplate, is_shipped: bool) -> OpenedChat:
+    tokenizer = ModelTokenizer(
+        folder.tokenizer_json, template, _stop_ids(folder, known), control_literals=CONTROL_LITERALS
+    )
+    chat_format = TemplateChatFormat(tokenizer, known.syntax)
+    return OpenedChat(chat_format, known.syntax.name, template, is_shipped, prove(chat_format))
+
+
+def _opens_thought(folder: ModelFolder) -> bool:
+    """Whether the model's own template begins each turn with a thought."""
+    if folder.template is None:
+        return False
+    question: JsonObject = {"role": "user", "content": "probe"}
+    own = ChatTemplate(folder.template, folder.special_tokens)
+    return own.render([question], (), add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+
+
+def _stop_ids(folder: ModelFolder, known: Format) -> tuple[int, ...]:
+    """The tokenizer's end of sequence first, then what the generation configuration and the syntax add."""
+    eos = folder.special_tokens.get("eos_token")
+    literals = (*(() if eos is None else (eos,)), *known.syntax.stop_literals)
+    found = [token_id(folder.tokenizer_json, literal) for literal in literals]
+    if eos is None or found[0] is None:
+        raise ChatTemplateError("the tokenizer has no end-of-sequence token (`eos_token` in tokenizer_config.json)")
+    wanted = [found[0], *folder.eos_ids, *(token for token in found[1:] if token is not None)]
+    return tuple(dict.fromkeys(wanted))

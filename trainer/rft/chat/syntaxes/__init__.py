@@ -1,0 +1,1 @@
+"""One module per syntax of tool calls."""

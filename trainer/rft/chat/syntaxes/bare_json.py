@@ -1,0 +1,60 @@
+"""Llama 3 and Gemma: the turn is one JSON object `{"name": ..., "parameters": {...}}` and has no marks around it."""
+
+import re
+from collections.abc import Sequence
+
+from rft.chat.json_text import read_members, skip_space
+from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
+from rft.core.messages import ToolSchema
+
+_PYTHON_TAG, _END_OF_MESSAGE = "<|python_tag|>", "<|eom_id|>"
+_FENCE = re.compile(r"\A```(?:json|tool_code|tool_call)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_BEGUN = re.compile(r'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:parameters|arguments)"\s*:')
+_NAME_AND = {"parameters", "arguments"}
+
+
+class BareJsonSyntax(PlainIds):
+    """A call is the whole turn. Several stand one after the other, with white space or `;` between them."""
+
+    control_literals = (_PYTHON_TAG,)
+
+    def __init__(self, name: str, *, markers: tuple[str, ...], stop_literals: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.markers = markers
+        self.stop_literals = stop_literals
+
+    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+        """An answer may be JSON, too: only an object that begins with `name` and `parameters` is taken for a call.
+
+        One that begins so and cannot be read is told to the model; so is whatever follows `<|python_tag|>`.
+        """
+        del tools
+        body = text.strip()
+        is_tagged = body.startswith(_PYTHON_TAG)
+        body = body.removeprefix(_PYTHON_TAG).removesuffix(_END_OF_MESSAGE).strip()
+        fenced = _FENCE.match(body)
+        body = fenced[1].strip() if fenced is not None else body
+        try:
+            return WrittenTurn("", _read_calls(body))
+        except (ValueError, RecursionError):
+            if is_tagged or _BEGUN.match(body):
+                return WrittenTurn("", (unreadable(body),))
+            return WrittenTurn(text.strip())
+
+
+def _read_calls(text: str) -> tuple[WrittenCall, ...]:
+    """All of the text. Raises ValueError or RecursionError."""
+    calls: list[WrittenCall] = []
+    position = 0
+    while position < len(text):
+        members, position = read_members(text, position)
+        if not (set(members) <= {"name", "type", *_NAME_AND} and "name" in members and _NAME_AND & set(members)):
+            raise ValueError("not a call")
+        arguments = members["parameters"] if "parameters" in members else members["arguments"]
+        calls.append(checked_call(members["name"].value, arguments))
+        position = skip_space(text, position)
+        if text.startswith(";", position):
+            position = skip_space(text, position + 1)
+    if not calls:
+        raise ValueError("no call")
+    return tuple(calls)

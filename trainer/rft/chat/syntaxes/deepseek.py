@@ -1,0 +1,51 @@
+"""DeepSeek V3 and later: calls between full-width marks, arguments as fenced JSON."""
+
+import re
+from collections.abc import Sequence
+
+from rft.chat.json_text import read_json, skip_space
+from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
+from rft.chat.thinking import split_thinking
+from rft.core.messages import ToolSchema
+
+_CALLS, _CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+_CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+_FENCED = re.compile(r"\A\s*([^\n]*)\n```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+class DeepSeekSyntax(PlainIds):
+    """`function<｜tool▁sep｜>NAME`, a fence, arguments; V3.1 writes `NAME<｜tool▁sep｜>{...}` without a fence."""
+
+    name = "deepseek_v3"
+    markers = (_CALLS, "<｜Assistant｜>")
+    control_literals = (
+        *(_CALLS, _CALLS_END, _CALL, _SEPARATOR, _CALL_END, "<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"),
+        *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+    )
+    stop_literals = ()
+
+    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+        """A call that is neither shape cannot be read; so is a section without a call."""
+        del tools
+        reasoning, visible = split_thinking(text, call_open=_CALLS)
+        content, opened, section = visible.partition(_CALLS)
+        if not opened:
+            return WrittenTurn(visible.strip(), (), reasoning)
+        section = section.partition(_CALLS_END)[0]
+        _, *blocks = section.split(_CALL)
+        calls = tuple(_read_block(block) for block in blocks) or (unreadable(section),)
+        return WrittenTurn(content.strip(), calls, reasoning)
+
+
+def _read_block(block: str) -> WrittenCall:
+    body, _, rest = block.partition(_CALL_END)
+    head, _, tail = body.partition(_SEPARATOR)
+    fenced = _FENCED.match(tail)
+    name, arguments = (fenced[1], fenced[2]) if fenced is not None else (head, tail)
+    try:
+        found = read_json(arguments, 0)
+        if skip_space(arguments, found.end) == len(arguments) and not rest.strip():
+            return checked_call(name.strip(), found)
+    except (ValueError, RecursionError):
+        pass  # The model's mistake.
+    return unreadable(body)

@@ -1,0 +1,180 @@
+"""LFM2: `<|tool_call_start|>[NAME(key=value, ...), ...]<|tool_call_end|>`, calls as Python would write them."""
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Sequence
+
+from rft.chat.argument_types import object_text
+from rft.chat.json_text import encodable
+from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
+from rft.chat.thinking import split_thinking
+from rft.core.messages import ToolSchema
+
+_OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
+_JSON_NAMES = {"true": "true", "false": "false", "null": "null"}
+"""Templates print lists and objects as JSON."""
+_HEAD = re.compile(r"\s*([^\s(),\[\]'\"=]+)\(\s*")
+_KEY = re.compile(r"([^\s=(),]+)\s*=\s*")
+_STRING_END = re.compile(r"['\"](?=\s*(?:,\s*[^\s=(),]+\s*=|\)\s*(?:,|\]|\Z)))")
+_BETWEEN_ARGUMENTS, _BETWEEN_CALLS = re.compile(r"\s*(,\s*|\))"), re.compile(r"\s*(,|\]\s*\Z)")
+
+
+class PythonicSyntax(PlainIds):
+    """Python literals; numbers keep the digits they were written with."""
+
+    name = "lfm2"
+    markers = (_OPEN,)
+    control_literals = (
+        *(_OPEN, _CLOSE, "<think>", "</think>", "<|tool_list_start|>", "<|tool_list_end|>"),
+        *("<|tool_response_start|>", "<|tool_response_end|>"),
+    )
+    stop_literals = ()
+
+    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+        """A section that is not a list of calls with named arguments cannot be read."""
+        del tools
+        reasoning, visible = split_thinking(text, call_open=_OPEN)
+        content, *sections = visible.split(_OPEN)
+        said, calls = [content], list[WrittenCall]()
+        for section in sections:
+            body, _, after = section.partition(_CLOSE)
+            calls.extend(_read_section(body))
+            said.append(after)
+        return WrittenTurn("".join(said).strip(), tuple(calls), reasoning)
+
+
+def _read_section(text: str) -> tuple[WrittenCall, ...]:
+    """All calls of a list, or one call that cannot be read."""
+    try:
+        return _read_calls(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # What Python's own parser raises of bad literals.
+        return (unreadable(text),)
+
+
+def _read_calls(text: str) -> tuple[WrittenCall, ...]:
+    """Not by Python's parser as a whole: names may hold hyphens, and templates leave quotes in strings as they are."""
+    if not text.startswith("["):
+        raise ValueError("not a list of calls")
+    calls: list[WrittenCall] = []
+    position = 1
+    while True:
+        call, position = _read_call(text, position)
+        calls.append(call)
+        between = _expect(_BETWEEN_CALLS, text, position)
+        position = between.end()
+        if between[1] != ",":
+            return tuple(calls)
+
+
+def _read_call(text: str, position: int) -> tuple[WrittenCall, int]:
+    head = _expect(_HEAD, text, position)
+    arguments: dict[str, str] = {}
+    position = head.end()
+    if text.startswith(")", position):
+        return WrittenCall(encodable(head[1]), "{}"), position + 1
+    while True:
+        key = _expect(_KEY, text, position)
+        arguments[key[1]], position = _read_value(text, key.end())
+        between = _expect(_BETWEEN_ARGUMENTS, text, position)
+        position = between.end()
+        if between[1] == ")":
+            return WrittenCall(encodable(head[1]), object_text(arguments)), position
+
+
+def _read_value(text: str, start: int) -> tuple[str, int]:
+    """The JSON text of the value at `start`, and its end."""
+    if text[start : start + 1] in ("'", '"'):
+        return _read_string(text, start)
+    end = _end_of_literal(text, start)
+    return _json_of(_parsed(text[start:end]), text[start:end].strip()), end
+
+
+def _read_string(text: str, start: int) -> tuple[str, int]:
+    """To the quote behind which the next argument or call begins: those before it are part of the string."""
+    for found in _STRING_END.finditer(text, start + 1):
+        if found[0] == text[start]:
+            return json.dumps(encodable(_unescaped(text[start : found.end()])), ensure_ascii=False), found.end()
+    raise ValueError("a string does not end")
+
+
+def _unescaped(written: str) -> str:
+    """What Python reads; the characters as they stand where it reads nothing."""
+    try:
+        node = _parsed(written)
+    except (ValueError, SyntaxError):
+        return written[1:-1]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else written[1:-1]
+
+
+def _end_of_literal(text: str, start: int) -> int:
+    """Where a number, a constant, a list or an object ends: at the first comma or bracket outside of it."""
+    depth, quote, position = 0, "", start
+    while position < len(text):
+        character = text[position]
+        if quote:
+            position += character == "\\"
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "[{(":
+            depth += 1
+        elif depth == 0 and character in ",)]}":
+            return position
+        elif character in "]})":
+            depth -= 1
+        position += 1
+    raise ValueError("an argument does not end")
+
+
+def _parsed(written: str) -> ast.expr:
+    with warnings.catch_warnings(action="ignore"):  # Of escapes that Python is going to forbid.
+        return ast.parse(written.strip(), mode="eval").body
+
+
+def _json_of(node: ast.expr, source: str) -> str:
+    """The JSON text of a literal. Raises ValueError."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return json.dumps(encodable(text), ensure_ascii=False)
+        case ast.Constant(value=bool() | None as constant):
+            return json.dumps(constant)
+        case ast.Constant(value=int() | float()):
+            return _number(ast.get_source_segment(source, node) or "")
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())):
+            return _number(ast.get_source_segment(source, node) or "")
+        case ast.Name(id=name) if name in _JSON_NAMES:
+            return _JSON_NAMES[name]
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return "[" + ", ".join(_json_of(item, source) for item in items) + "]"
+        case ast.Dict(keys=keys, values=values):
+            return object_text({_key(key): _json_of(value, source) for key, value in zip(keys, values, strict=True)})
+        case _:
+            raise ValueError("not a literal")
+
+
+def _key(node: ast.expr | None) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise ValueError("a key is not a string")
+
+
+def _number(written: str) -> str:
+    """The digits as they stand, where JSON knows them; `1_000` and `0x10` it does not. Raises ValueError."""
+    try:
+        json.loads(written, parse_constant=_refuse)
+    except ValueError:
+        return json.dumps(ast.literal_eval(written), allow_nan=False)
+    return written
+
+
+def _refuse(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _expect(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
+    found = pattern.match(text, position)
+    if found is None:
+        raise ValueError(f"{pattern.pattern} was expected at {position}")
+    return found

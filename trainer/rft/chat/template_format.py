@@ -1,0 +1,85 @@
+"""A `ChatFormat` that renders with a chat template and reads turns by a syntax."""
+
+from collections.abc import Sequence
+
+from rft.chat.chat_format import ParsedTurn
+from rft.chat.dummies import Dummies
+from rft.chat.errors import ChatTemplateError
+from rft.chat.syntax import TurnSyntax
+from rft.chat.template_messages import result_message, template_message, template_tool
+from rft.chat.tokenizer import Tokenizer
+from rft.core.base import JsonObject
+from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
+
+
+class TemplateChatFormat:
+    """Renders with the model's own template, or one that fits it, and reads what the model writes.
+
+    The `developer` role is always rendered as `system`: it is the contract's word for it, and templates that do not
+    know it drop such a message without a word. Raises ChatTemplateError when the template rewrites earlier turns or
+    drops tool results.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, syntax: TurnSyntax) -> None:
+        self.tokenizer = tokenizer
+        self.syntax = syntax
+        self._stop_ids = frozenset(tokenizer.stop_ids)
+        self._dummies = Dummies(tokenizer, syntax)
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """Tokens that end a turn."""
+        return self.tokenizer.stop_ids
+
+    @property
+    def style(self) -> JsonObject:
+        """Fields of an assistant's message with calls that the template leaves as it is."""
+        return self._dummies.style
+
+    @property
+    def takes_parallel_calls(self) -> bool:
+        """Whether the template writes several calls into one turn."""
+        return self._dummies.is_parallel
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        """The whole prompt, ready for the policy to answer."""
+        return self.tokenizer.apply_template(
+            [template_message(message, self.syntax) for message in messages],
+            [template_tool(tool) for tool in tools],
+            add_generation_prompt=True,
+        )
+
+    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
+        """What follows a turn that ended in a stop token: all results, then the next turn's opening.
+
+        The difference of two renderings of a dummy conversation, with and without the results, taken on token ids
+        after the stop token of the dummy's call. Results of one turn go in together: templates may merge them.
+        """
+        shown = [result_message(result, self.syntax) for result in results]
+        dummy = self._dummies.for_results(results)
+        rendered = self.tokenizer.apply_template(
+            [*dummy.messages, *shown], (), add_generation_prompt=True, own_messages=len(dummy.messages)
+        )
+        if rendered[: len(dummy.token_ids)] != dummy.token_ids:
+            raise ChatTemplateError("the chat template rewrote an earlier turn for these tool results")
+        return rendered[len(dummy.token_ids) :]
+
+    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
+        """Decode and read one sampled turn."""
+        is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
+        text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
+        text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
+        turn = self.syntax.read(text, tools)
+        calls = tuple(
+            ToolCall(
+                call_id=self.syntax.shown_id(call.call_id or f"call_{call_id_seed:016x}_{number}"),
+                name=call.name,
+                arguments=call.arguments,
+            )
+            for number, call in enumerate(turn.calls)
+        )
+        return ParsedTurn(content=turn.content, raw_text=text, tool_calls=calls, reasoning=turn.reasoning)
+
+    def count_tokens(self, text: str) -> int:
+        """Length in policy tokens of a text that is shown to the model."""
+        return len(self.tokenizer.encode_text(text))
