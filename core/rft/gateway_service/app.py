@@ -21,6 +21,7 @@ from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
     Breakers,
+    Forgotten,
     JobRegistration,
     NotJson,
     OpenBreaker,
@@ -128,11 +129,13 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
         return _answer(ServiceReply())
 
     async def forget(request: Request) -> Response:
-        job = await jobs.forget(_job_id(request))
-        if job is None:
+        forgotten = await jobs.forget(_job_id(request))
+        if forgotten is None:
             raise UnknownJob
-        _log.info("%s: job %s is done", service.title, _job_id(request))
-        return _answer(ServiceReply(attempts=job.attempts.take_left_over()))
+        attempts, is_over = forgotten
+        if is_over:
+            _log.info("%s: job %s is done", service.title, _job_id(request))
+        return _answer(Forgotten(attempts=attempts, is_over=is_over))
 
     async def breakers(request: Request) -> Response:
         job = await jobs.find(_job_id(request))

@@ -28,6 +28,7 @@ from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
     Breakers,
+    Forgotten,
     JobRegistration,
     ServiceReply,
     decode,
@@ -87,7 +88,7 @@ class ServiceConnection:
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell the service that the job is done, and close all connections. Once hurried, it has only seconds.
 
-        The service answers when it has told the customer's servers all it had to tell.
+        Waits until the service has told the customer's servers all it had to tell, for as long as it answers.
         """
         if self._watch is not None:
             self._watch.cancel()
@@ -99,7 +100,12 @@ class ServiceConnection:
         await self._http.aclose()
 
     async def _unregister(self) -> None:
-        self._read(ServiceReply, await self._send("DELETE", self._job_url, b"", self._deadline_s))
+        is_over = False
+        while (
+            not is_over
+        ):  # Each answer comes soon: a service that fell silent would hold the end of the job up for hours.
+            reply = self._read(Forgotten, await self._send("DELETE", self._job_url, b"", CONTROL_S))
+            is_over = not isinstance(reply, Forgotten) or reply.is_over
 
     async def call(self, operation: str, request: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
         """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""

@@ -21,6 +21,8 @@ FORGET_AFTER_S = 900.0
 """A living trainer asks about its breakers every second, and says again who it is when it was forgotten."""
 TAKE_OVER_S = 20.0
 """How long a trainer that takes a job over waits for what its predecessor left to be told."""
+FORGET_WAIT_S = 10.0
+"""How long a trainer that is done waits for one answer while customers' servers are still told; then it asks again."""
 _KEPT_ATTEMPTS = 20_000
 
 
@@ -88,6 +90,15 @@ class RegisteredJob(Generic[J, G]):
     heard_s: float = 0.0
 
 
+@dataclass(slots=True)
+class _Ending:
+    """A job that is done, while its gateway still closes or nobody has asked how that went."""
+
+    closing: asyncio.Task[None]
+    attempts: AttemptBook
+    asked_s: float
+
+
 class Jobs(Generic[J, G]):
     """Registered jobs by id.
 
@@ -106,7 +117,8 @@ class Jobs(Generic[J, G]):
         self._by_id: OrderedDict[str, RegisteredJob[J, G]] = OrderedDict()
         """Longest unheard of first."""
         self._closing: set[asyncio.Task[None]] = set()
-        """Closings that nobody waits for: of jobs that went silent, or were taken over."""
+        """All closings that are underway."""
+        self._endings: dict[str, _Ending] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -134,13 +146,26 @@ class Jobs(Generic[J, G]):
             raise UnknownJob
         return self._hear(job_id)
 
-    async def forget(self, job_id: str) -> RegisteredJob[J, G] | None:
-        """Forget the job and its secrets; calls inside are finished."""
+    async def forget(self, job_id: str, *, wait_s: float = FORGET_WAIT_S) -> tuple[tuple[Attempt, ...], bool] | None:
+        """Forget the job and its secrets; calls inside are finished.
+
+        What was tried that nobody has heard of yet, and whether all is over; ask again while it is not. None for a job
+        that is not known.
+        """
         job = self._by_id.pop(job_id, None)
         if job is not None:
-            job.is_forgotten = True
-            await self._close_idle(job)
-        return job
+            self._endings[job_id] = _Ending(self._close_in_background(job), job.attempts, self._now())
+        ending = self._endings.get(job_id)
+        if ending is None:
+            return None
+        ending.asked_s = self._now()
+        await asyncio.wait((ending.closing,), timeout=wait_s)
+        is_over = ending.closing.done()
+        if is_over:
+            ending.closing.result()
+            if self._endings.get(job_id) is ending:
+                del self._endings[job_id]
+        return ending.attempts.take_left_over(), is_over
 
     @asynccontextmanager
     async def inside(self, job_id: str) -> AsyncGenerator[RegisteredJob[J, G]]:
@@ -156,7 +181,9 @@ class Jobs(Generic[J, G]):
     async def aclose(self) -> None:
         """Forget all jobs."""
         try:
-            await asyncio.gather(*(self.forget(job_id) for job_id in list(self._by_id)), *self._closing)
+            for job_id in list(self._by_id):
+                self._close_in_background(self._by_id.pop(job_id))
+            await asyncio.gather(*self._closing)
         finally:
             await _cancelled(self._closing)
 
@@ -181,6 +208,9 @@ class Jobs(Generic[J, G]):
 
     def forget_silent(self) -> None:
         """Forget jobs whose trainers are gone."""
+        for job_id, ending in list(self._endings.items()):
+            if ending.closing.done() and self._now() - ending.asked_s > self._forget_after_s:
+                del self._endings[job_id]
         while self._by_id:
             job_id, job = next(iter(self._by_id.items()))
             if self._now() - job.heard_s <= self._forget_after_s:

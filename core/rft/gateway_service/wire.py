@@ -3,7 +3,7 @@
 PUT    /v1/jobs/{job_id}            the job's endpoints, secrets and retry budget; again after every `unknown_job`
 POST   /v1/jobs/{job_id}/<operation> one call; the reply carries the ledger lines of its attempts
 GET    /v1/jobs/{job_id}/breakers   which of the job's endpoints are down
-DELETE /v1/jobs/{job_id}            the job is done; its secrets are forgotten
+DELETE /v1/jobs/{job_id}            the job is done; its secrets are forgotten; again until all is told to its customer
 GET    /health
 """
 
@@ -63,6 +63,13 @@ class ServiceReply(Record):
 
     attempts: tuple[Attempt, ...] = ()
     """What was tried at the customer's endpoints, for the failure ledger."""
+
+
+class Forgotten(ServiceReply):
+    """The job is forgotten. `attempts` are those of calls that nobody waited for any more."""
+
+    is_over: bool = True
+    """Whether the customer's servers were told all there was to tell."""
 
 
 class OpenBreaker(Record):

@@ -19,6 +19,7 @@ from rft.platform.files.uploading import MAX_FILE_BYTES
 from tests.integration.api.api_process import api_process
 from tests.integration.api.form import END, FORM, opened
 from tests.shared.running_api import ROW, upload
+from tests.shared.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ class Sender:
 
     async def reply(self) -> tuple[int, dict[str, Any]]:
         """Status and body."""
-        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)).decode().lower()
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE_S)).decode().lower()
         length = int(head.split("content-length:")[1].split()[0])
         return int(head.split()[1]), json.loads(await self.reader.readexactly(length))
 
@@ -115,7 +116,7 @@ async def test_one_byte_more_is_refused_without_reading_on(platform: Platform, t
 
 async def test_a_dataset_that_is_hard_to_read_costs_the_api_next_to_nothing(platform: Platform) -> None:
     row = json.dumps({"messages": [{"role": "user", "content": "x"}], "nested": [[]] * 200_000}).encode() + b"\n"
-    head, count, tail = opened("fine-tune"), 40 * MIB // len(row), b"\r\n" + END
+    head, count, tail = opened("fine-tune"), 10 * MIB // len(row), b"\r\n" + END
     before = platform.process.cpu_times()
     async with platform.upload(len(head) + count * len(row) + len(tail)) as sender:
         await sender.send(head)

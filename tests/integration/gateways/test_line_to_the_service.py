@@ -11,7 +11,10 @@ from rft.core.failure import Fault as Blame
 from rft.core.messages import ToolCall
 from rft.core.spec import RetryBudget
 from rft.egress.endpoint_client import encode_json
+from rft.gateway_service import connection
+from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import to_wire
 from tests.integration.gateways.conftest import TOKEN, Town
 from tests.shared.running_service import RunningService
@@ -134,6 +137,19 @@ async def test_a_job_that_is_done_is_forgotten(town: Town) -> None:
     await trainer.gateway.aclose()
     assert (await town.ask("GET", address)).status == 404
     assert (await town.ask("DELETE", f"{service.url}/v1/jobs/ftjob-1")).status == 404
+
+
+async def test_the_end_of_a_job_does_not_wait_for_a_service_that_fell_silent(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONTROL_S", 0.2)
+    with town.service() as service:
+        trainer = await town.trainer(service.url)
+        await trainer.call()
+    silent = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.HANG)], last_stays=True))
+    async with LoopbackEndpoint(silent, port=service.port):
+        await trainer.gateway.aclose()
+        assert [call.method for call in silent.calls][-1] == "DELETE"
 
 
 async def test_a_row_arrives_at_the_customer_as_it_does_in_process(town: Town) -> None:

@@ -3,8 +3,12 @@
 import asyncio
 import os
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from rft.core.job import JobStatus
@@ -18,6 +22,7 @@ from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
 from tests.integration.worker.workbench import Workbench
+from tests.shared.waiting import PATIENCE_S
 
 
 async def taken(bench: Workbench, job_id: str, *, owner: str = "a/1/x", ttl_s: float = 60.0, slots: int = 1):
@@ -86,6 +91,29 @@ async def test_a_heartbeat_gives_up_before_the_lease_ends(bench: Workbench) -> N
             assert time.monotonic() - asked_at >= 0.2
             with pytest.raises(LeaseLost):
                 beat.check()
+
+
+async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_too_late(bench: Workbench) -> None:
+    class FullThenSilent(Database):
+        beats = 0
+
+        @asynccontextmanager
+        async def connection(self) -> AsyncGenerator[Any]:
+            self.beats += 1
+            if self.beats > 1:
+                await asyncio.Event().wait()
+            raise psycopg.errors.DiskFull("No space left on device")
+            yield
+
+    lease = await taken(bench, await bench.queued_job(), owner="a/1/x")
+    assert isinstance(lease, Lease)
+    lost, database = asyncio.Event(), FullThenSilent(bench.database_url)
+    beat = Heartbeat(database, lease, 2.0, 0.05, time.monotonic(), on_lost=lost.set)
+    async with beat:
+        await asyncio.wait_for(lost.wait(), PATIENCE_S)
+    with pytest.raises(LeaseLost, match="the disk that holds the database is full"):
+        beat.check()
+    assert database.beats == 2
 
 
 async def test_silent_workers_lose_their_jobs_and_lost_messages_are_enqueued_again(bench: Workbench) -> None:

@@ -56,6 +56,35 @@ async def test_a_job_that_nobody_registered_is_unknown() -> None:
         await Office().jobs().find("ftjob-1")
 
 
+async def test_who_is_done_is_told_whether_all_is_over_and_asks_again_while_it_is_not() -> None:
+    told, office = asyncio.Event(), Office()
+
+    async def close(gateway: Gateway) -> None:
+        await told.wait()
+
+    jobs = Jobs(office._open, close, forget_after_s=100.0, now=office.clock.now)  # pyright: ignore[reportPrivateUsage]
+    await jobs.register("ftjob-1", registration())
+    (await jobs.find("ftjob-1")).attempts.note(attempt(1))
+    assert await jobs.forget("ftjob-1", wait_s=0.0) == ((attempt(1),), False)
+    with pytest.raises(UnknownJob):
+        await jobs.find("ftjob-1")
+    assert await jobs.forget("ftjob-1", wait_s=0.0) == ((), False)
+    told.set()
+    assert await jobs.forget("ftjob-1") == ((), True)
+    assert await jobs.forget("ftjob-1") is None
+
+
+async def test_how_a_job_ended_is_not_kept_for_ever_for_a_trainer_that_does_not_ask() -> None:
+    office = Office()
+    jobs = office.jobs()
+    await jobs.register("ftjob-1", registration())
+    await jobs.forget("ftjob-1", wait_s=0.0)  # Too soon to see the end of the closing.
+    await asyncio.sleep(0)
+    office.clock.advance(101.0)
+    jobs.forget_silent()
+    assert await jobs.forget("ftjob-1") is None
+
+
 async def test_the_same_order_again_keeps_the_gateway_and_another_one_replaces_it() -> None:
     office = Office()
     jobs = office.jobs()

@@ -107,9 +107,10 @@ class Heartbeat:
                 self.confirmed_at, wait_s = asked_at, self.every_s
 
     def _reason(self, error: Exception) -> str:
-        """Why the database took nothing; what was lacking before is forgotten."""
-        self.is_disk_full = isinstance(error, psycopg.errors.DiskFull)
-        return f"{DISK_OF_DATABASE_FULL}: {error}" if self.is_disk_full else repr(error)
+        """Why the database took nothing; a full disk is forgotten, unless this is only an answer that came too late."""
+        is_full = isinstance(error, psycopg.errors.DiskFull)
+        self.is_disk_full = is_full or (self.is_disk_full and isinstance(error, TimeoutError))
+        return f"{DISK_OF_DATABASE_FULL}: {error}" if is_full else repr(error)
 
     def _left_s(self) -> float:
         """Until which we may go on without word from the database: short of the lease's end, on our own clock."""
