@@ -32,8 +32,8 @@ from rft.platform.files.endpoints import router as files_router
 from rft.platform.files.sweeping import sweep_forever
 from rft.platform.files.uploading import MAX_FILE_BYTES
 from rft.platform.jobs.endpoints import router as jobs_router
+from rft.platform.models.endpoints import permissions_router
 from rft.platform.models.endpoints import router as models_router
-from rft.platform.models.permission_endpoints import router as permissions_router
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.registry.endpoints import graders_router as registered_graders_router
 from rft.platform.registry.endpoints import tools_router

@@ -5,8 +5,8 @@ import secrets
 from rft.core.ids import public_id
 from rft.platform.api.errors import NotFound
 from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
-from rft.platform.models.permission_objects import PermissionObject
 from rft.platform.models.permission_repository import Order, PermissionRepository, PermissionRow
+from rft.platform.models.schemas import PermissionObject
 from rft.platform.models.service import find_model
 from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings

@@ -10,9 +10,8 @@ from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, no
 from rft.platform.api.dependencies import Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
-from rft.platform.rollouts import ledger, service
+from rft.platform.rollouts import service
 from rft.platform.rollouts.curve_objects import CurvesObject
-from rft.platform.rollouts.curves import job_curves
 from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
@@ -57,7 +56,7 @@ async def retrieve_job_curves(
     etag = etag_of(known.version, points, from_step, to_step)
     if has_newest(request, etag):
         return not_modified(etag)
-    content = await job_curves(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
+    content = await service.job_curves(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
     return tagged(content, etag, known.newest_seq)
 
 
@@ -93,7 +92,7 @@ async def list_rollout_attempts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ListPage[AttemptObject]:
     """Every attempt of every call a rollout made to the customer's endpoints, in the order they ended."""
-    return await ledger.list_attempts(uow, fine_tuning_job_id, trace_id, after=after, limit=limit)
+    return await service.list_attempts(uow, fine_tuning_job_id, trace_id, after=after, limit=limit)
 
 
 @router.get("/endpoints")
@@ -104,4 +103,4 @@ async def list_job_endpoints(
 
     By default the latest ten steps that called any. All of them come on one page.
     """
-    return await ledger.list_endpoints(uow, fine_tuning_job_id, from_step=from_step, to_step=to_step)
+    return await service.list_endpoints(uow, fine_tuning_job_id, from_step=from_step, to_step=to_step)

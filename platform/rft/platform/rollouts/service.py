@@ -1,9 +1,18 @@
-"""What can be read of a job's steps and rollouts."""
+"""What can be read of a job's steps, curves, rollouts and failure ledger."""
 
-from rft.platform.api.errors import NotFound
+from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
+from rft.platform.rollouts.curve_repository import CurveRepository
+from rft.platform.rollouts.downsampling import downsample
+from rft.platform.rollouts.ledger_objects import (
+    AttemptObject,
+    EndpointHealth,
+    to_attempt_object,
+    to_endpoint_health,
+)
+from rft.platform.rollouts.ledger_repository import LedgerRepository
 from rft.platform.rollouts.objects import (
     RolloutDetail,
     StepObject,
@@ -14,6 +23,10 @@ from rft.platform.rollouts.objects import (
 from rft.platform.rollouts.repository import RolloutFilter, RolloutRepository, StepRepository
 from rft.platform.store.unit_of_work import UnitOfWork
 
+_MAX_ID = 2**63 - 1
+_WINDOW_STEPS = 10
+"""Steps the summary covers when nobody says otherwise."""
+
 
 async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: int) -> ListPage[StepObject]:
     """One page of the steps of a job that exists, oldest first. Raises BadRequest."""
@@ -23,6 +36,25 @@ async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: 
         job_id, after=None if after is None else int(after), limit=limit + 1
     )
     return to_page([to_step_object(row) for row in rows], limit=limit)
+
+
+async def job_curves(uow: UnitOfWork, job_id: str, *, points: int, from_step: int | None, to_step: int | None) -> str:
+    """A `CurvesObject` as JSON over a window of steps, both ends counted; by default all of them."""
+    curves = CurveRepository(uow.connection)
+    series = await curves.series(job_id, from_step=from_step, to_step=to_step)
+    if series is None:
+        return _document("", steps=0, rollouts=0, excluded=0)
+    chosen = downsample(
+        series.candidates, series.validated, series.saved, first=series.first, last=series.last, points=points
+    )
+    data = await curves.points(job_id, chosen)
+    return _document(data, steps=series.steps, rollouts=series.rollouts, excluded=series.excluded)
+
+
+def _document(points: str, *, steps: int, rollouts: int, excluded: int) -> str:
+    """Points are put in as they are: they were checked before they were stored."""
+    head = f'{{"object":"fine_tuning.job.curves","steps":{steps},"rollouts":{rollouts},"excluded":{excluded}'
+    return f'{head},"data":[{points}]}}'
 
 
 async def list_rollouts(uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int) -> bytes:
@@ -49,3 +81,43 @@ async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDe
         return to_begun_detail(begun)
     await expect_job(uow, job_id)
     raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
+
+
+async def list_attempts(
+    uow: UnitOfWork, job_id: str, trace_id: str, *, after: str | None, limit: int
+) -> ListPage[AttemptObject]:
+    """One page of a rollout's attempts, in the order they ended. Raises NotFound, BadRequest."""
+    await expect_job(uow, job_id)
+    if after is not None and not (after.isascii() and after.isdecimal() and int(after) <= _MAX_ID):
+        raise unknown_cursor(after)
+    rollout = await RolloutRepository(uow.connection).get(job_id, trace_id) or await BegunRepository(
+        uow.connection
+    ).get(job_id, trace_id)
+    step = None if rollout is None else rollout.step
+    rows = await LedgerRepository(uow.connection).of_rollout(
+        job_id, trace_id, step=step, after=None if after is None else int(after), limit=limit + 1
+    )
+    if not rows and rollout is None:
+        raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
+    return to_page([to_attempt_object(row) for row in rows], limit=limit)
+
+
+async def list_endpoints(
+    uow: UnitOfWork, job_id: str, *, from_step: int | None, to_step: int | None
+) -> ListPage[EndpointHealth]:
+    """Every endpoint called in a window of steps; by default the latest ones. Raises NotFound, BadRequest."""
+    await expect_job(uow, job_id)
+    ledger = LedgerRepository(uow.connection)
+    last = await ledger.newest_step(job_id) if to_step is None else to_step
+    if last is None:
+        last = from_step or 0
+    first = max(0, last - _WINDOW_STEPS + 1) if from_step is None else from_step
+    if first > last:
+        raise BadRequest(
+            f"The window ends at step {last}, before it begins at step {first}.",
+            param="from_step" if to_step is None else "to_step",
+            code="invalid_window",
+        )
+    rows = await ledger.health(job_id, from_step=first, to_step=last)
+    objects = [to_endpoint_health(row, from_step=first, to_step=last) for row in rows]
+    return to_page(objects, limit=len(objects))

@@ -23,8 +23,7 @@ from rft.platform.cli.watch import Watched, event_lines
 from rft.platform.dry_runs.objects import GraderRunObject, ToolRunObject
 from rft.platform.files.schemas import FileObject, ProblemObject
 from rft.platform.jobs.objects import EventObject, JobObject
-from rft.platform.models.permission_objects import PermissionObject
-from rft.platform.models.schemas import ModelObject
+from rft.platform.models.schemas import ModelObject, PermissionObject
 from rft.platform.registry.schemas import GraderObject, GraderTested, ToolObject, ToolTested
 from rft.platform.regrades.objects import RegradeObject
 from rft.platform.rehearsals.schemas import RehearsalObject
