@@ -1,10 +1,14 @@
 """Rows that no policy can answer are left out and named, not scored."""
 
+from collections.abc import Sequence
+
+from rft.chat.errors import ChatTemplateError
 from rft.chat.hermes import HermesChatFormat
+from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Message, Role
 from rft.testing.samplers_tokenizer import ByteTokenizer
-from rft.trainer.fitting import split_by_fit, too_long_notice
+from rft.trainer.fitting import Fit, split_by_fit, too_long_notice
 
 
 def row(index: int, text: str) -> DatasetRow:
@@ -15,8 +19,32 @@ def test_a_row_fits_when_one_token_can_follow_its_prompt() -> None:
     chat_format = HermesChatFormat(ByteTokenizer())
     rows = [row(0, "x"), row(1, "x" * 50), row(2, "xx")]
     exact = len(chat_format.prompt_ids(rows[2].messages, ()))
-    assert split_by_fit(rows, chat_format, max_context_tokens=exact + 1) == ([rows[0], rows[2]], [rows[1]])
-    assert split_by_fit(rows, chat_format, max_context_tokens=exact) == ([rows[0]], [rows[1], rows[2]])
+    assert split_by_fit(rows, chat_format, max_context_tokens=exact + 1) == Fit([rows[0], rows[2]], [rows[1]])
+    assert split_by_fit(rows, chat_format, max_context_tokens=exact) == Fit([rows[0]], [rows[1], rows[2]])
+
+
+class Choosy(ByteTokenizer):
+    """Its template takes no question marks."""
+
+    def render(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
+    ) -> str:
+        if any("?" in str(message["content"]) for message in messages):
+            raise ChatTemplateError("rendering the chat template failed: TemplateError: no questions")
+        return super().render(messages, tools, add_generation_prompt=add_generation_prompt)
+
+
+def test_a_row_that_the_template_refuses_is_left_out_with_its_words() -> None:
+    chat_format = HermesChatFormat(Choosy())
+    rows = [row(0, "x"), row(1, "what?"), row(2, "x" * 50)]
+    fit = split_by_fit(rows, chat_format, max_context_tokens=60)
+    assert (fit.fitting, fit.too_long) == ([rows[0]], [rows[2]])
+    too_long, refused = fit.notices(file="training file", max_context_tokens=60)
+    assert too_long.code == "rows_too_long"
+    assert (refused.level, refused.code) == ("warn", "rows_refused_by_template")
+    assert "1 rows of the training file are left out" in refused.message
+    assert "(rows 2; the first: rendering the chat template failed: TemplateError: no questions)" in refused.message
+    assert Fit(rows).notices(file="training file", max_context_tokens=60) == []
 
 
 def test_the_notice_names_rows_as_people_count_them() -> None:

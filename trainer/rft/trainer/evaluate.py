@@ -80,9 +80,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
     chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
     engine = open_engine(spec, chat_format)
     all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
-    rows, _ = split_by_fit(
-        with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens
-    )
+    fit = split_by_fit(with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens)
     loop_thread = LoopThread()
     try:
         connections = loop_thread.call(open_connections(spec, secrets))
@@ -92,7 +90,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
                 if step:  # An untrained adapter changes nothing, so that step 0 is the base model as it was loaded.
                     loop_thread.call(engine.publish(step, run_dir / layout.checkpoint_dir(step)))
                 done += loop_thread.call(
-                    _at_every_temperature(rows, spec, connections, engine, chat_format, step, wanted)
+                    _at_every_temperature(fit.fitting, spec, connections, engine, chat_format, step, wanted)
                 )
             return done
         finally:

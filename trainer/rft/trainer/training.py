@@ -18,7 +18,7 @@ from rft.trainer.beginnings import Beginnings
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
-from rft.trainer.fitting import split_by_fit, too_long_notice
+from rft.trainer.fitting import split_by_fit
 from rft.trainer.grpo import PolicyTrainer, UpdateSettings
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
@@ -100,13 +100,14 @@ def _fitting(
 ) -> list[DatasetRow]:
     """The rows a policy can answer; the customer is told of the others. Raises RunFailed when there are none."""
     limit = engine.max_context_tokens
-    fitting, too_long = split_by_fit(rows, chat_format, max_context_tokens=limit)
-    if too_long:
-        notice = too_long_notice(too_long, file=param.replace("_", " "), max_context_tokens=limit)
-        if not fitting:
-            raise RunFailed("rows_too_long", notice.message, param)
+    fit = split_by_fit(rows, chat_format, max_context_tokens=limit)
+    notices = fit.notices(file=param.replace("_", " "), max_context_tokens=limit)
+    if notices and not fit.fitting:
+        code = "rows_too_long" if fit.too_long else "rows_refused_by_template"
+        raise RunFailed(code, " ".join(notice.message for notice in notices), param)
+    for notice in notices:
         events.append(notice)
-    return fitting
+    return fit.fitting
 
 
 def _update_settings(spec: RunSpec) -> UpdateSettings:

@@ -26,6 +26,7 @@ from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.base_models import resolve_base
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
+from rft.platform.orders.model_checks import refuse_unusable_model
 from rft.platform.orders.probing import Target, find_doubtful
 from rft.platform.orders.redaction import redacted_method, redacted_request, secrets_of
 from rft.platform.orders.schemas import JobCreate, JobOrder, Method
@@ -57,6 +58,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
+    await refuse_unusable_model(wanted.model, base_model_path)
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
     warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
     job = _new_job(services, order, base_model_path)

@@ -1,0 +1,22 @@
+"""What is found out about a base model before a job starts from it."""
+
+from rft.core.base import Record
+
+
+class ModelCheck(Record):
+    """What a model's chat can do, or why it cannot be used."""
+
+    problem: str | None = None
+    """Why it cannot be trained to use tools, and what to do; None when it can."""
+    chat_format: str | None = None
+    """Its name; None where there is a problem."""
+    template_fingerprint: str | None = None
+    """Sixteen hexadecimal digits of the chat template in use."""
+    is_template_shipped: bool = False
+    """The template is ours, since the model's own has no place for tools."""
+    takes_parallel_calls: bool = False
+    """Its template writes several calls into one turn."""
+    lists_tools: bool = False
+    """Its template tells the model of its tools."""
+    stop_tokens: tuple[str, ...] = ()
+    """What ends a turn."""

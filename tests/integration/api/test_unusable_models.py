@@ -1,0 +1,71 @@
+"""A base model is looked at when a job is ordered: what cannot carry tools is refused in words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+WITH_TOOLS = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content -}}
+{%- for call in message.tool_calls or [] -%}
+{{- '<tool_call>{"name": "' + call.function.name + '", "arguments": ' -}}
+{{- (call.function.arguments | tojson) + '}</tool_call>' -}}
+{%- endfor -%}
+{{- '<|im_end|>\\n' -}}
+{%- endfor -%}
+{{- '<|im_start|>assistant\\n' if add_generation_prompt -}}
+"""
+WITHOUT_TOOLS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
+RAISING = "{# <tool_call> #}{{ raise_exception('Conversation roles must alternate') }}"
+BROKEN = "{# <tool_call> #}{% if %}"
+
+
+def write_model(folder: Path, template: str) -> None:
+    """A tokenizer of bytes with a chat template: all that is looked at."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<|im_start|>", "<|im_end|>", "<tool_call>")])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}')
+    (folder / "chat_template.jinja").write_text(template)
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        (WITHOUT_TOOLS, "has no place for tool calls"),
+        (RAISING, "Conversation roles must alternate"),
+        (BROKEN, "reading the chat template failed"),
+    ],
+)
+async def test_a_model_that_cannot_use_tools_is_refused_when_the_job_is_ordered(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path, template: str, reason: str
+) -> None:
+    write_model(base_model, template)
+    with pytest.raises(BadRequestError, match=reason) as refused:
+        await client.fine_tuning.jobs.create(**order)
+    assert (refused.value.code, refused.value.param) == ("unusable_model", "model")
+    assert "The model 'tiny' cannot be trained to use tools" in str(refused.value)
+
+
+async def test_a_model_with_another_template_is_looked_at_anew(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path
+) -> None:
+    write_model(base_model, WITHOUT_TOOLS)
+    with pytest.raises(BadRequestError):
+        await client.fine_tuning.jobs.create(**order)
+    write_model(base_model, WITH_TOOLS)
+    job = await client.fine_tuning.jobs.create(**order)
+    assert job.status == "validating_files"
+
+
+async def test_what_cannot_be_looked_at_is_left_to_the_trainer(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path
+) -> None:
+    assert not (base_model / "tokenizer.json").exists()
+    assert (await client.fine_tuning.jobs.create(**order)).status == "validating_files"
