@@ -3,10 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -19,6 +21,14 @@ from pydantic_core import PydanticCustomError
 MAX_DEPTH = 100
 """Lists and objects inside one another in a body: what is deeper could be neither stored nor shown."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def _to_unix(at: Any) -> Any:
+    return int(at.timestamp()) if isinstance(at, datetime) else at
+
+
+UnixTime: TypeAlias = Annotated[int, BeforeValidator(_to_unix)]
+"""Whole seconds, also of a row's time."""
 
 
 def proper_json(value: Any) -> Any:

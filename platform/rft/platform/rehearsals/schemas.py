@@ -1,17 +1,16 @@
 """Rehearsals on the wire: what a customer orders, and what is shown."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
 from rft.core.base import JsonObject
 from rft.platform.api.pagination import Listed
-from rft.platform.api.wire import must_be
+from rft.platform.api.wire import UnixTime, must_be
 from rft.platform.jobs.objects import JobErrorObject
 from rft.platform.orders.schemas import JobOrder
 from rft.platform.rehearsals.repository import RehearsalRow, RehearsalStatus
-from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
+from rft.rollouts.rehearsal_report import RehearsalReport
 
 DEFAULT_CALLS = 3
 MAX_CALLS = 50
@@ -59,9 +58,9 @@ class RehearsalObject(Listed):
     """A rehearsal as it is shown."""
 
     object: Literal["rehearsal"] = "rehearsal"
-    created_at: int
-    started_at: int | None
-    finished_at: int | None
+    created_at: UnixTime
+    started_at: UnixTime | None
+    finished_at: UnixTime | None
     status: RehearsalStatus
     is_cancel_requested: bool
     model: str
@@ -78,27 +77,4 @@ class RehearsalObject(Listed):
 
 def to_rehearsal_object(row: RehearsalRow) -> RehearsalObject:
     """The row as it is shown."""
-    return RehearsalObject(
-        id=row.id,
-        created_at=int(row.created_at.timestamp()),
-        started_at=_unix(row.started_at),
-        finished_at=_unix(row.finished_at),
-        status=row.status,
-        is_cancel_requested=row.is_cancel_requested,
-        model=row.model,
-        training_file=row.training_file,
-        method=row.method,
-        seed=row.seed,
-        plan=to_plan_object(row.plan),
-        report=row.report,
-        error=None if row.error is None else JobErrorObject.model_validate(row.error.model_dump()),
-    )
-
-
-def to_plan_object(plan: RehearsalPlan) -> PlanObject:
-    """With the burst spelled out."""
-    return PlanObject(**plan.model_dump(), burst=plan.burst)
-
-
-def _unix(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp())
+    return RehearsalObject.model_validate(row, from_attributes=True)

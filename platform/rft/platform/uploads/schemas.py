@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from rft.platform.api.pagination import Listed
-from rft.platform.api.wire import OpenBody, TextBody, must_be
+from rft.platform.api.wire import OpenBody, TextBody, UnixTime, must_be
 from rft.platform.files.schemas import FileObject, UploadPurpose
 from rft.platform.files.uploading import MAX_FILE_BYTES
 
@@ -58,9 +58,9 @@ class UploadObject(Listed):
     object: Literal["upload"] = "upload"
     bytes: int
     """As announced."""
-    created_at: int
+    created_at: UnixTime
     """Unix time in seconds."""
-    expires_at: int
+    expires_at: UnixTime
     filename: str
     purpose: str
     status: UploadStatus
@@ -73,6 +73,6 @@ class PartObject(BaseModel):
 
     id: str
     object: Literal["upload.part"] = "upload.part"
-    created_at: int
+    created_at: UnixTime
     """Unix time in seconds."""
     upload_id: str

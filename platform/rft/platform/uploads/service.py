@@ -65,7 +65,7 @@ async def add_part(services: Services, upload_id: str, *, content_type: str, bod
             await _refuse_unless_room(uploads, upload)
             await incoming.keep(connection)
             part = await uploads.add_part(upload_id, id=part_id, bytes=form.bytes)
-    return PartObject(id=part.id, created_at=int(part.created_at.timestamp()), upload_id=upload_id)
+    return PartObject.model_validate({"upload_id": upload_id, **part.model_dump()})
 
 
 async def complete_upload(services: Services, upload_id: str, wanted: UploadComplete) -> UploadObject:
@@ -101,16 +101,8 @@ async def cancel_upload(uow: UnitOfWork, store: FileStore, upload_id: str) -> Up
 
 def to_upload_object(row: UploadRow, file: FileRow | None = None) -> UploadObject:
     """The row as the contract shows it."""
-    return UploadObject(
-        id=row.id,
-        bytes=row.bytes,
-        created_at=int(row.created_at.timestamp()),
-        expires_at=int(row.expires_at.timestamp()),
-        filename=row.filename,
-        purpose=row.purpose,
-        status=row.status,
-        file=None if file is None else to_file_object(file),
-    )
+    shown = UploadObject.model_validate(row, from_attributes=True)
+    return shown if file is None else shown.model_copy(update={"file": to_file_object(file)})
 
 
 def _take_any_name(_filename: str, _fields: Mapping[str, str]) -> None:
