@@ -142,6 +142,24 @@ class Engine(StrEnum):
     """What samples. `module:factory` names of shipped fakes are allowed beside these."""
 
     TRANSFORMERS = "transformers"
+    VLLM = "vllm"
+
+
+class VllmSpec(Record):
+    """What `Engine.VLLM` samples with."""
+
+    servers: tuple[str, ...] = ()
+    """Their addresses; none: a server of the run's own is started, and ends with it."""
+    python: str = ""
+    """Of the environment that a server of the run's own is started in."""
+    max_context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Prompt plus completion at most; None: what the model allows, within the trainer's own limit."""
+    requests_at_once: Annotated[int, Field(ge=1)] = 256
+    """By server; the others wait in the engine's queue."""
+    cpu_cache_gib: Annotated[int, Field(ge=1)] = 1
+    """Memory for cached conversations of a server of the run's own, on a CPU."""
+    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.4
+    """What a server of the run's own may take of a GPU that it shares with the training."""
 
 
 class RunSpec(Record):
@@ -165,6 +183,7 @@ class RunSpec(Record):
     temperature: float = 1.0
     engine: str = Engine.TRANSFORMERS
     """An `Engine`, or `package.module:factory` of another sampler."""
+    vllm: VllmSpec = VllmSpec()
     egress: EgressSettings = EgressSettings()
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
@@ -211,3 +230,5 @@ class RunSecrets(Record):
     judge_api_key: str | None = None
     gateway_token: str | None = None
     """Shown to the gateway services."""
+    vllm_api_key: str | None = None
+    """Shown to the servers of `VllmSpec.servers`."""

@@ -137,7 +137,22 @@ class Settings(BaseSettings):
     learning_rate: float = 5e-5
     """Learning rate of the adapter at learning_rate_multiplier 1, for all base models but the starter."""
     engine: str = "transformers"
-    """What samples: `transformers`, or `package.module:factory`."""
+    """What samples: `transformers`, `vllm`, or `package.module:factory`."""
+    vllm_servers: tuple[str, ...] = ()
+    """vLLM servers that the engine `vllm` samples with, each by its own address, e.g. `["http://10.0.0.7:8000"]`.
+    Unset: each trainer starts its own. JSON."""
+    vllm_api_key: str | None = None
+    """Their key."""
+    vllm_python: Path | None = None
+    """Python of an environment with vLLM, for servers of our own. Unset: what `rft engine install` has made."""
+    vllm_max_context_tokens: int | None = Field(default=None, ge=1)
+    """Prompt plus completion at most with the engine `vllm`. Unset: what the model allows, up to 16,384."""
+    vllm_requests_at_once: int = Field(default=256, ge=1)
+    """Requests that one vLLM server gets at once; the others wait in our queue."""
+    vllm_cpu_cache_gib: int = Field(default=1, ge=1)
+    """Memory for cached conversations of a vLLM server of our own, on a CPU."""
+    vllm_gpu_memory_share: float = Field(default=0.4, gt=0, le=1)
+    """What a vLLM server of our own may take of a GPU's memory; the training needs the rest."""
     torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
     log_level: str = "INFO"

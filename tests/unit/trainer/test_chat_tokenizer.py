@@ -56,7 +56,7 @@ def test_the_adapter_covers_attention_and_mlp(model_dir: Path) -> None:
     from rft.core.spec import LoraSpec
 
     model = load_base_model(str(model_dir))
-    assert max_context_tokens(model) == 512
+    assert max_context_tokens(model.config) == 512
     config = lora_config(model, LoraSpec())
     assert isinstance(config.target_modules, set)
     assert config.target_modules == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import RunFailed
 from rft.core.graders import EndpointGrader
-from rft.core.spec import Hyperparameters, RunSpec, resolve
+from rft.core.spec import Hyperparameters, RunSecrets, RunSpec, resolve
 from rft.testing.samplers import FakeSampler
 from rft.testing.samplers_tokenizer import ByteTokenizer
 from rft.trainer.engines.choose import open_engine
@@ -36,7 +36,7 @@ def chat_format() -> HermesChatFormat:
 
 
 async def test_full_attention_everywhere_gets_slots(model_dir: Path, chat_format: HermesChatFormat) -> None:
-    engine = open_engine(spec(model_dir, "transformers"), chat_format)
+    engine = open_engine(spec(model_dir, "transformers"), RunSecrets(), chat_format, model_dir)
     assert isinstance(engine, SlotEngine)
     assert engine.max_context_tokens == 512
     await engine.close()
@@ -49,18 +49,18 @@ async def test_sliding_windows_get_pages(
     model.config.layer_types = ["full_attention", "sliding_attention"]
     model.config.sliding_window, model.config.use_sliding_window = 64, True
     model.save_pretrained(model_dir)
-    engine = open_engine(spec(model_dir, "transformers"), chat_format)
+    engine = open_engine(spec(model_dir, "transformers"), RunSecrets(), chat_format, model_dir)
     assert isinstance(engine, PagedEngine)
     await engine.close()
 
 
 def test_a_factory_is_taken_by_its_name(model_dir: Path, chat_format: HermesChatFormat) -> None:
-    engine = open_engine(spec(model_dir, "rft.testing.samplers:fake_engine"), chat_format)
+    engine = open_engine(spec(model_dir, "rft.testing.samplers:fake_engine"), RunSecrets(), chat_format, model_dir)
     assert isinstance(engine, FakeSampler)
 
 
-@pytest.mark.parametrize("name", ["vllm", "no.such.module:x", "rft.testing.samplers:nothing", ":"])
+@pytest.mark.parametrize("name", ["sglang", "no.such.module:x", "rft.testing.samplers:nothing", ":"])
 def test_an_unknown_engine_is_refused_by_name(model_dir: Path, chat_format: HermesChatFormat, name: str) -> None:
     with pytest.raises(RunFailed, match=f"engine '{name}'") as failed:
-        open_engine(spec(model_dir, name), chat_format)
+        open_engine(spec(model_dir, name), RunSecrets(), chat_format, model_dir)
     assert failed.value.code == "unknown_engine"

@@ -21,7 +21,7 @@ from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
-from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
+from rft.rollouts.sampler import FinishReason, RolloutHolder, Sample, SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
@@ -82,6 +82,13 @@ class Conversation:
 
     async def converse(self) -> StopReason:
         """Turns until one is the last."""
+        try:
+            return await self._take_turns()
+        finally:
+            if isinstance(self.setup.sampler, RolloutHolder):
+                self.setup.sampler.rollout_ended(self.trace_id)
+
+    async def _take_turns(self) -> StopReason:
         chat_format = self.setup.chat_format
         self.trace = Trace(prompt_ids=self.setup.prompts.of(self.row, chat_format))
         suffix: list[int] = []
@@ -124,6 +131,9 @@ class Conversation:
             stop_token_ids=self.setup.chat_format.stop_token_ids,
             seed=seed_63(self.key.seed, turn),
             temperature=self.setup.temperature,
+            rollout_id=self.trace_id,
+            group_id=f"{self.key.split}-{self.key.step}-{self.key.epoch}-{self.key.row_index}",
+            policy_version=self.policy_version,
         )
         before_s = self.spent_s[Stage.SAMPLER]
         with self._held_by(Stage.SAMPLER):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class FinishReason(StrEnum):
@@ -39,6 +39,12 @@ class SampleRequest:
     temperature: float = 1.0
     """0 means greedy. top_p 1, no top_k, no penalties: anything else would falsify the log-probabilities."""
     progress: SampleProgress = field(default_factory=SampleProgress, compare=False, repr=False)
+    rollout_id: str = ""
+    """Whose turn it is; empty for no rollout's. See `RolloutHolder`."""
+    group_id: str = ""
+    """The same for all rollouts of a group: they share their prompt."""
+    policy_version: int | None = None
+    """What to sample from; None for the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,15 @@ class Sample:
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     finish_reason: FinishReason
+
+
+@runtime_checkable
+class RolloutHolder(Protocol):
+    """A sampler that keeps something for a rollout between its turns: its server, its policy version."""
+
+    def rollout_ended(self, rollout_id: str) -> None:
+        """The rollout samples no more."""
+        ...
 
 
 class Sampler(Protocol):

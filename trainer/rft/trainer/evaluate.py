@@ -17,6 +17,7 @@ if __name__ == "__main__":
     prepare_imports()
 
 from rft.chat.chat_format import ChatFormat
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
@@ -33,6 +34,7 @@ from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import rollout_setup
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
+from rft.scratch.folder import ScratchFolder
 from rft.trainer.data import read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
@@ -78,7 +80,17 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
-    engine = open_engine(spec, chat_format)
+    scratch = ScratchFolder("rft-evaluation-", parent=run_dir.parent)
+    try:
+        return _evaluated(run_dir, spec, secrets, wanted, chat_format, scratch.path)
+    finally:
+        scratch.remove()
+
+
+def _evaluated(
+    run_dir: Path, spec: RunSpec, secrets: RunSecrets, wanted: Wanted, chat_format: TemplateChatFormat, scratch: Path
+) -> list[Evaluation]:
+    engine = open_engine(spec, secrets, chat_format, scratch)
     all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
     fit = split_by_fit(with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens)
     loop_thread = LoopThread()

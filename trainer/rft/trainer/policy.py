@@ -3,7 +3,7 @@
 import torch
 from peft import LoraConfig
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from rft.core.spec import LoraSpec
@@ -25,9 +25,9 @@ def load_base_model(base_model: str) -> PreTrainedModel:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 
 
-def max_context_tokens(model: PreTrainedModel) -> int:
+def max_context_tokens(config: PretrainedConfig) -> int:
     """Prompt plus completion at most."""
-    wanted = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    wanted = getattr(config.get_text_config(), "max_position_embeddings", None)
     return min(wanted or _CONTEXT_LIMIT_TOKENS, _CONTEXT_LIMIT_TOKENS)
 
 

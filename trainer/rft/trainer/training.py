@@ -44,7 +44,7 @@ def _train(context: RunContext) -> None:
     tokenizer = load_tokenizer(spec.base_model)
     chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
     loop_thread.check()
-    engine = open_engine(spec, chat_format)
+    engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
     last = [engine.close, ledger.aclose]

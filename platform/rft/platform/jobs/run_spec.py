@@ -14,6 +14,7 @@ from rft.core.spec import (
     RetryBudget,
     RunSpec,
     ToolServer,
+    VllmSpec,
     resolve,
 )
 from rft.platform.jobs.repository import JobRow
@@ -23,6 +24,7 @@ from rft.platform.orders.response_format import to_response_format
 from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import NO_PARAMETERS, Tool
 from rft.platform.settings import Settings
+from rft.vllm_server.environment import python_of
 
 STARTER_LEARNING_RATE = 2e-3
 """Half a million weights want steps that would ruin a larger model."""
@@ -67,6 +69,7 @@ def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Setti
         lora=_to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
         engine=settings.engine,
+        vllm=_to_vllm(settings),
         egress=settings.egress,
         hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
         platform_failure_share=settings.platform_failure_share,
@@ -134,3 +137,14 @@ def _to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
     rate = STARTER_LEARNING_RATE if model == STARTER else settings.learning_rate
     wanted = order.lora.model_dump(include=set(LoraSpec.model_fields), exclude_none=True) if order.lora else {}
     return LoraSpec.model_validate({"learning_rate": rate, **wanted})
+
+
+def _to_vllm(settings: Settings) -> VllmSpec:
+    return VllmSpec(
+        servers=settings.vllm_servers,
+        python=str(settings.vllm_python or python_of(settings.home)),
+        max_context_tokens=settings.vllm_max_context_tokens,
+        requests_at_once=settings.vllm_requests_at_once,
+        cpu_cache_gib=settings.vllm_cpu_cache_gib,
+        gpu_memory_share=settings.vllm_gpu_memory_share,
+    )

@@ -12,7 +12,7 @@ from rft.platform.store.secret_box import SecretBox
 async def whole_run_secrets(
     connection: AsyncConnection[TupleRow], sealed: bytes | None, box: SecretBox, settings: Settings
 ) -> RunSecrets:
-    """The job's sealed secrets, the active signing secrets, and the keys of judge and gateways.
+    """The job's sealed secrets, the active signing secrets, and the keys of judge, gateways and engine.
 
     Raises SecretsUnreadable.
     """
@@ -22,5 +22,6 @@ async def whole_run_secrets(
             "signing_secrets": await active_secrets(connection, box),
             "judge_api_key": settings.judge_api_key,
             "gateway_token": settings.gateway_token,
+            "vllm_api_key": settings.vllm_api_key,
         }
     )

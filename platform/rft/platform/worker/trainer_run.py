@@ -260,7 +260,12 @@ class Drained:
 
 def _secret_values(secrets: RunSecrets) -> list[str]:
     headers = [*secrets.tool_headers.values(), secrets.grader_headers, *secrets.part_headers.values()]
-    keys = [*secrets.signing_secrets, secrets.judge_api_key or "", secrets.gateway_token or ""]
+    keys = [
+        *secrets.signing_secrets,
+        secrets.judge_api_key or "",
+        secrets.gateway_token or "",
+        secrets.vllm_api_key or "",
+    ]
     values = [value for value in (*(value for header in headers for value in header.values()), *keys) if value]
     urls = (*secrets.tool_urls.values(), *secrets.callback_urls.values(), *secrets.part_urls.values())
     queries = secrets_of({}, *urls, secrets.grader_url or "")

@@ -8,18 +8,24 @@ from typing import cast
 from rft.chat.template_format import TemplateChatFormat
 from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
-from rft.core.spec import RunSpec
+from rft.core.spec import RunSecrets, RunSpec
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports
+from rft.trainer.engines.vllm.open_engine import open_vllm_engine
 from rft.trainer.policy import load_base_model, max_context_tokens
 
 Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
 
 
-def open_engine(spec: RunSpec, chat_format: TemplateChatFormat) -> Engine:
-    """The engine the spec asks for, ready for its first version. Raises RunFailed, UnusableModel."""
+def open_engine(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFormat, folder: Path) -> Engine:
+    """The engine the spec asks for, ready for its first version. Raises RunFailed, RunPaused, UnusableModel.
+
+    `folder`: where it may keep what belongs to it; servers on other machines must see it, too.
+    """
+    if spec.engine == run_spec.Engine.VLLM:
+        return open_vllm_engine(spec, secrets, folder)
     if spec.engine != run_spec.Engine.TRANSFORMERS:
         return _factory(spec.engine)(Path(spec.base_model), spec, chat_format)
     return transformers_engine(Path(spec.base_model), spec, chat_format)
@@ -30,7 +36,7 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
     del chat_format
     model = load_base_model(str(base_model))
     engine = SlotEngine if supports(model) else PagedEngine
-    return engine(model, max_context_tokens=max_context_tokens(model), threads=spec.torch_threads)
+    return engine(model, max_context_tokens=max_context_tokens(model.config), threads=spec.torch_threads)
 
 
 def _factory(name: str) -> Factory:
@@ -39,5 +45,6 @@ def _factory(name: str) -> Factory:
         return cast(Factory, getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError, ValueError) as error:
         raise RunFailed(
-            "unknown_engine", f"engine {name!r} is neither `transformers` nor a `package.module:factory`: {error}"
+            "unknown_engine",
+            f"engine {name!r} is neither `transformers`, nor `vllm`, nor a `package.module:factory`: {error}",
         ) from error

@@ -65,6 +65,8 @@ class PagedEngine:
             raise SamplerError("a request needs a prompt and at least one token to sample")
         if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
+        if request.policy_version not in (None, self._version):
+            raise SamplerError(f"policy version {request.policy_version} is not served any more")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         name = f"request-{next(self._numbers)}"
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

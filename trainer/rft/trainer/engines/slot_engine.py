@@ -83,6 +83,8 @@ class SlotEngine:
             raise SamplerError("a request needs a prompt and at least one token to sample")
         if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
+        if request.policy_version not in (None, self._version):
+            raise SamplerError(f"policy version {request.policy_version} is not served any more")
         loop = asyncio.get_running_loop()
         running = Running(request, loop.create_future(), loop.create_future(), loop, list(request.prompt_ids))
         self._inbox.append(running)

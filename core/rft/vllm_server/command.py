@@ -1,0 +1,75 @@
+"""How a vLLM server is started: its flags and its environment, each for a reason that stands beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BASE_NAME = "base"
+"""What our own servers call the base model."""
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+_ADAPTERS_AT_ONCE = 4
+"""One more than are ever sampled from at once, and one that is on its way."""
+_ADAPTERS_KNOWN = 8
+_NOT_FOR_IT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """One server of ours."""
+
+    model: str
+    port: int
+    is_cpu: bool
+    max_context_tokens: int | None = None
+    """None: what the model allows."""
+    lora_rank: int = 16
+    """The largest rank of an adapter."""
+    requests_at_once: int = 256
+    cpu_cache_gib: int = 1
+    gpu_memory_share: float = 0.9
+    host: str = "127.0.0.1"
+
+
+def server_command(python: Path, options: ServerOptions) -> list[str]:
+    """What is executed."""
+    flags: dict[str, str | int | float | None] = {
+        "--model": options.model,
+        "--served-model-name": BASE_NAME,
+        "--host": options.host,
+        "--port": options.port,
+        # The sampling fields of requests count, never the model's own defaults, and log-probabilities are those of the
+        # distribution that was sampled from.
+        "--generation-config": "vllm",
+        "--logprobs-mode": "processed_logprobs",
+        "--enable-lora": None,
+        "--max-loras": _ADAPTERS_AT_ONCE,
+        "--max-cpu-loras": _ADAPTERS_KNOWN,
+        "--max-lora-rank": next((rank for rank in _RANKS if rank >= options.lora_rank), options.lora_rank),
+        "--max-num-seqs": options.requests_at_once,
+    }
+    if options.max_context_tokens is not None:
+        flags["--max-model-len"] = options.max_context_tokens
+    if options.is_cpu:
+        # As the trainer has it, so that their log-probabilities agree to the sixth digit; compiling brings nothing.
+        flags |= {"--dtype": "float32", "--enforce-eager": None}
+    else:
+        flags |= {"--dtype": "bfloat16", "--gpu-memory-utilization": options.gpu_memory_share}
+    # `vllm serve` asks for a distribution named `vllm`, which the CPU build is not.
+    return [str(python), "-m", "vllm.entrypoints.openai.api_server", *_written(flags)]
+
+
+def server_environment(options: ServerOptions, *, api_key: str | None, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What it sees: the key travels here, where a list of processes does not show it."""
+    kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_IT}
+    own = {
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": str(options.cpu_cache_gib),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {"HF_HUB_OFFLINE": "1", **kept, **own, **({} if api_key is None else {"VLLM_API_KEY": api_key})}
+
+
+def _written(flags: Mapping[str, str | int | float | None]) -> Sequence[str]:
+    return [part for flag, value in flags.items() for part in ((flag,) if value is None else (flag, str(value)))]

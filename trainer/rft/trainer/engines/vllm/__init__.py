@@ -1,0 +1,1 @@
+"""The engine over one or more vLLM servers."""

@@ -1,0 +1,351 @@
+"""The engine over independent vLLM servers: a policy version is an adapter that all of them know.
+
+Never several replicas behind one address: an adapter would reach only the one that answers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rft.core.errors import RunPaused, SamplerError
+from rft.egress.client import HttpClient
+from rft.rollouts.gather_or_cancel import gather_or_cancel
+from rft.rollouts.sampler import Sample, SampleRequest
+from rft.trainer.engines.vllm.adapters import Adapter, AdapterFolder
+from rft.trainer.engines.vllm.client import ServerClient, ServerLost, ServerRefused, open_http
+from rft.trainer.engines.vllm.pool import POLL_S, Server, ServerPool, ServerUnfit
+from rft.trainer.engines.vllm.served import judge_served
+from rft.trainer.engines.vllm.version_use import VersionUse
+
+_NOT_THERE_YET = "No adapter found"
+"""What a server says of a directory that its file system does not show yet."""
+_LOOK_AGAIN_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is. `ensure_running` where it is our own: see `Server`."""
+
+    url: str
+    ensure_running: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What holds for every server of a run."""
+
+    base_model: str
+    """What the run trains."""
+    max_context_tokens: int
+    api_key: str | None = None
+    requests_at_once: int = 256
+    """By server; the others wait here."""
+    sample_s: float = 3600.0
+    """How long one turn may take."""
+    start_patience_s: float = 600.0
+    """How long the first server may take to be up."""
+    patience_s: float = 300.0
+    """How long a turn or a new version waits while no server is up."""
+    poll_s: float = POLL_S
+
+
+class VllmEngine:
+    """An `Engine`. Its event loop is the one of the first call."""
+
+    def __init__(
+        self,
+        addresses: Sequence[ServerAddress],
+        adapters: AdapterFolder,
+        options: EngineOptions,
+        *,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._addresses, self._folder, self._options, self._on_close = addresses, adapters, options, on_close
+        self._use = VersionUse()
+        self._adapters: dict[int, Adapter] = {}
+        self._changing = asyncio.Lock()
+        """Held while what servers have to know changes, or one of them is told."""
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._starting: asyncio.Task[tuple[HttpClient, ServerPool]] | None = None
+        self._servers: ServerPool | None = None
+        """Once one was up."""
+        self._is_closed = False
+
+    @property
+    def policy_version(self) -> int:
+        """The step that produced the weights that new rollouts sample from."""
+        return self._use.newest
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Prompt plus completion at most."""
+        return self._options.max_context_tokens
+
+    @property
+    def live_versions(self) -> frozenset[int]:
+        """The versions that can be sampled from."""
+        return self._use.live
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        """One sample. Cancelling the task frees the server. Raises SamplerError."""
+        self._check(request)
+        version = self._use.newest if request.policy_version is None else request.policy_version
+        holder = request.rollout_id or f"request {id(request)}"
+        if not self._use.hold(holder, version):
+            raise SamplerError(f"policy version {version} is not served any more")
+        try:
+            pool = await self._pool()
+            return await self._sample(pool, request, version)
+        except RunPaused as problem:
+            raise SamplerError(str(problem)) from problem
+        finally:
+            if not request.rollout_id:
+                self._release(holder)
+
+    async def sample_at_each(self, request: SampleRequest) -> dict[str, Sample]:
+        """The newest version's sample of every server that is up, by its address. Raises SamplerError."""
+        self._check(request)
+        pool = await self._pool()
+
+        async def at(server: Server) -> Sample:
+            name = self._model_name(server, self._use.newest)
+            return await pool.run(server, lambda client: client.sample(request, name))
+
+        try:
+            return dict(zip((s.name for s in pool.up), await gather_or_cancel(map(at, pool.up)), strict=True))
+        except (ServerLost, ServerRefused) as problem:
+            raise SamplerError(str(problem)) from problem
+
+    def rollout_ended(self, rollout_id: str) -> None:
+        """The rollout samples no more: its version may go once nobody needs it."""
+        if self._servers is not None:
+            self._servers.router.ended(rollout_id)
+        self._release(rollout_id)
+
+    async def publish(self, version: int, adapter_dir: Path) -> None:
+        """New rollouts sample from this adapter; older versions stay for as long as a rollout needs them.
+
+        All servers that are up know it then, or none does. Raises SamplerError, and RunPaused where the servers are
+        at fault.
+        """
+        if version in self._adapters:
+            raise SamplerError(f"policy version {version} was published already")
+        pool = await self._pool()
+        adapter = await asyncio.to_thread(self._folder.add, version, adapter_dir)
+        is_published = False
+        try:
+            while not is_published:
+                if not await pool.until(lambda pool: bool(pool.up) or pool.is_closed, self._options.patience_s):
+                    raise _unreachable(pool)
+                if self._is_closed:
+                    raise SamplerError("the engine is closed")
+                async with self._changing:
+                    is_published = await self._load_everywhere(pool, adapter)
+                    if is_published:
+                        self._adapters[version] = adapter
+                        self._use.publish(version)
+        finally:
+            if not is_published:
+                await asyncio.to_thread(self._folder.remove, adapter)
+        await self._retire()
+
+    async def close(self) -> None:
+        """Give up what runs, let the servers forget the run's adapters, stop what was started for it; idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        if self._starting is not None:
+            if not self._starting.done():
+                self._starting.cancel()
+            started, *_ = await asyncio.gather(self._starting, return_exceptions=True)
+            if isinstance(started, tuple):
+                await self._shut(*started)
+        await asyncio.to_thread(self._folder.clear)
+        if self._on_close is not None:
+            await self._on_close()
+
+    async def _shut(self, http: HttpClient, pool: ServerPool) -> None:
+        up = pool.up if self._on_close is None else []  # A server of our own forgets by being stopped.
+        await pool.close()
+        names = [adapter.name for adapter in self._adapters.values()]
+        await asyncio.gather(*(server.client.unload(name) for server in up for name in names), return_exceptions=True)
+        await http.aclose()
+
+    def _check(self, request: SampleRequest) -> None:
+        if self._is_closed:
+            raise SamplerError("the engine is closed")
+        if not request.prompt_ids or request.max_tokens < 1:
+            raise SamplerError("a request needs a prompt and at least one token to sample")
+        if len(request.prompt_ids) + request.max_tokens > self.max_context_tokens:
+            raise SamplerError(f"prompt and completion exceed {self.max_context_tokens} tokens")
+
+    async def _sample(self, pool: ServerPool, request: SampleRequest, version: int) -> Sample:
+        """At one server after the other, until one does not die of it."""
+        problem = ""
+        for _ in range(2 * len(pool.servers) + 2):
+            server = await self._route(pool, request)
+            name = self._model_name(server, version)
+            try:
+                return await pool.run(server, lambda client, name=name: client.sample(request, name), request.progress)
+            except ServerLost as lost:
+                problem = str(lost)
+            except ServerRefused as refusal:
+                if refusal.status != 404:
+                    raise SamplerError(str(refusal)) from refusal
+                problem = f"{refusal}; it was started again"
+            if self._is_closed:
+                raise SamplerError("the engine is closed")
+            pool.lost(server, problem)
+        raise SamplerError(problem)
+
+    async def _route(self, pool: ServerPool, request: SampleRequest) -> Server:
+        while True:
+            router = pool.router
+            rollout_id = request.rollout_id
+            name = router.server_of(rollout_id, request.group_id) if rollout_id else router.any_server()
+            if name is not None:
+                return pool.servers[name]
+            with request.progress.queued():
+                has_one = await pool.until(lambda pool: bool(pool.up) or pool.is_closed, self._options.patience_s)
+            if self._is_closed:
+                raise SamplerError("the engine is closed")
+            if not has_one:
+                raise SamplerError(f"no vLLM server is up: {pool.problems}")
+
+    def _model_name(self, server: Server, version: int) -> str:
+        adapter = self._adapters.get(version)
+        return server.base if adapter is None else adapter.name
+
+    async def _pool(self) -> ServerPool:
+        """The servers, once one is up. Raises RunPaused."""
+        if self._is_closed:
+            raise SamplerError("the engine is closed")
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        _, pool = await asyncio.shield(self._starting)
+        return pool
+
+    async def _start(self) -> tuple[HttpClient, ServerPool]:
+        options, http = self._options, open_http()
+        await asyncio.to_thread(self._folder.clear)
+        servers = [
+            Server(
+                ServerClient(address.url, http, api_key=options.api_key, sample_s=options.sample_s),
+                asyncio.Semaphore(options.requests_at_once),
+                address.ensure_running,
+            )
+            for address in self._addresses
+        ]
+        pool = ServerPool(servers, self._admit, poll_s=options.poll_s)
+        pool.open()
+        try:
+            await pool.until(_is_settled, options.start_patience_s)
+            unfit = [server.problem for server in servers if server.is_unfit]
+            if unfit:
+                raise RunPaused("engine_unfit", "; ".join(unfit))
+            if not pool.up:
+                raise _unreachable(pool)
+        except BaseException:
+            await pool.close()
+            await http.aclose()
+            raise
+        self._servers = pool
+        return http, pool
+
+    async def _admit(self, server: Server) -> None:
+        """Judge the server, and bring it to what all others know."""
+        try:
+            version, served = await server.client.version(), await server.client.models()
+        except ServerRefused as refusal:
+            raise ServerUnfit(str(refusal)) from refusal
+        server.base = judge_served(
+            server.name,
+            version,
+            served,
+            base_model=self._options.base_model,
+            max_context_tokens=self._options.max_context_tokens,
+        )
+        async with self._changing:
+            wanted = {adapter.name for adapter in self._adapters.values()}
+            known = {model.id for model in served if model.parent is not None}
+            for name in known - wanted:
+                if name.startswith(self._folder.prefix):
+                    await server.client.unload(name)
+            for adapter in self._adapters.values():
+                if adapter.name not in known:
+                    await _load(server, adapter)
+
+    async def _load_everywhere(self, pool: ServerPool, adapter: Adapter) -> bool:
+        """Whether the servers that are up know it now; False where all are gone. Raises RunPaused; then none does."""
+        servers = pool.up
+        done = await asyncio.gather(*(_load(server, adapter) for server in servers), return_exceptions=True)
+        loaded: list[Server] = []
+        refusal: BaseException | None = None
+        for server, problem in zip(servers, done, strict=True):
+            if problem is None:
+                loaded.append(server)
+            elif isinstance(problem, ServerLost):
+                pool.lost(server, str(problem), is_hung=True)
+            else:
+                refusal = problem
+        if refusal is None:
+            return bool(loaded)
+        for server in servers:
+            await self._forget(pool, server, adapter)
+        if isinstance(refusal, ServerRefused):
+            raise RunPaused("adapter_refused", f"The adapter of this run does not fit the server. {refusal}")
+        raise refusal
+
+    def _release(self, holder: str) -> None:
+        self._use.release(holder)
+        if self._use.unused and self._servers is not None and not self._is_closed:
+            task = asyncio.ensure_future(self._retire())
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    async def _retire(self) -> None:
+        """Versions that nobody needs are unloaded everywhere; only then do their directories go."""
+        pool = await self._pool()
+        async with self._changing:
+            for version in self._use.unused:
+                self._use.forget(version)
+                adapter = self._adapters.pop(version, None)
+                if adapter is None:
+                    continue
+                for server in pool.up:
+                    await self._forget(pool, server, adapter)
+                await asyncio.to_thread(self._folder.remove, adapter)
+
+    async def _forget(self, pool: ServerPool, server: Server, adapter: Adapter) -> None:
+        """A server that cannot be told is lost: it is told when it comes back."""
+        try:
+            await server.client.unload(adapter.name)
+        except (ServerLost, ServerRefused) as problem:
+            pool.lost(server, str(problem))
+
+
+async def _load(server: Server, adapter: Adapter) -> None:
+    """Raises ServerLost, ServerRefused."""
+    for wait_s in (*_LOOK_AGAIN_S, None):
+        try:
+            await server.client.load(adapter.name, str(adapter.directory))
+        except ServerRefused as refusal:
+            if wait_s is None or _NOT_THERE_YET not in str(refusal):
+                raise
+            await asyncio.sleep(wait_s)
+        else:
+            return
+
+
+def _is_settled(pool: ServerPool) -> bool:
+    """Whether the run can begin, or cannot: every server was asked, and one is up or is none for this run."""
+    servers = pool.servers.values()
+    return all(server.visits for server in servers) and (bool(pool.up) or any(server.is_unfit for server in servers))
+
+
+def _unreachable(pool: ServerPool) -> RunPaused:
+    return RunPaused("engine_unreachable", f"No vLLM server is up: {pool.problems}")

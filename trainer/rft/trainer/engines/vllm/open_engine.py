@@ -1,0 +1,94 @@
+"""From a run's specification to its vLLM engine: the operator's servers, or one of the run's own."""
+
+import asyncio
+import os
+import secrets as randomness
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from transformers import AutoConfig
+
+from rft.core.errors import RunPaused
+from rft.core.spec import RunSecrets, RunSpec
+from rft.trainer.engines.vllm.adapters import AdapterFolder
+from rft.trainer.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.trainer.engines.vllm.pool import ServerUnfit
+from rft.trainer.policy import max_context_tokens
+from rft.trainer.tokenizer import UnusableModel
+from rft.vllm_server.command import ServerOptions, server_command, server_environment
+from rft.vllm_server.environment import is_for_cpu
+from rft.vllm_server.process import ServerKeepsDying, ServerProcess
+
+ADAPTERS = "served_adapters"
+"""Folder of the adapters that servers read."""
+LOG = "vllm.log"
+
+
+def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEngine:
+    """The engine; its servers are reached by its first call. Raises RunPaused, UnusableModel."""
+    adapters = AdapterFolder(folder / ADAPTERS, run=spec.job_id, launch=randomness.token_hex(4))
+    if spec.vllm.servers:
+        options = _options(spec, secrets.vllm_api_key)
+        return VllmEngine([ServerAddress(url) for url in spec.vllm.servers], adapters, options)
+    options = _options(spec, randomness.token_urlsafe(24))
+    port = _free_port()
+    process = _own_server(spec, options, port, folder / LOG)
+    process.ensure_running()
+    return VllmEngine(
+        [ServerAddress(f"http://127.0.0.1:{port}", _keeping(process))],
+        adapters,
+        options,
+        on_close=lambda: asyncio.to_thread(process.stop),
+    )
+
+
+def _options(spec: RunSpec, api_key: str | None) -> EngineOptions:
+    try:
+        possible = max_context_tokens(AutoConfig.from_pretrained(spec.base_model))
+    except (OSError, ValueError) as error:
+        raise UnusableModel(f"the base model {spec.base_model} cannot be loaded: {error}") from error
+    return EngineOptions(
+        base_model=spec.base_model,
+        max_context_tokens=min(possible, spec.vllm.max_context_tokens or possible),
+        api_key=api_key,
+        requests_at_once=spec.vllm.requests_at_once,
+        sample_s=spec.budgets.deadline_s,
+    )
+
+
+def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path) -> ServerProcess:
+    python = Path(spec.vllm.python)
+    if not python.exists():
+        raise RunPaused(
+            "engine_missing",
+            "vLLM is not installed on this host: `rft engine install cpu` (or gpu), then resume the job.",
+        )
+    server = ServerOptions(
+        model=spec.base_model,
+        port=port,
+        is_cpu=is_for_cpu(python),
+        max_context_tokens=options.max_context_tokens,
+        lora_rank=spec.lora.rank,
+        requests_at_once=options.requests_at_once,
+        cpu_cache_gib=spec.vllm.cpu_cache_gib,
+        gpu_memory_share=spec.vllm.gpu_memory_share,
+    )
+    environment = server_environment(server, api_key=options.api_key, inherited=os.environ)
+    return ServerProcess(server_command(python, server), environment, log)
+
+
+def _keeping(process: ServerProcess) -> Callable[[], None]:
+    def ensure_running() -> None:
+        try:
+            process.ensure_running()
+        except (ServerKeepsDying, OSError) as problem:
+            raise ServerUnfit(str(problem)) from problem
+
+    return ensure_running
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
