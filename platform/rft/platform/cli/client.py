@@ -8,16 +8,19 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import httpx
 from httpx_sse import EventSource, SSEError
-from pydantic import JsonValue
 
-from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import Address
 from rft.platform.cli.formats import one_line
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from rft.core.base import JsonObject
 
 _ERROR_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
@@ -33,7 +36,7 @@ Query = Mapping[str, str | int | None]
 class PlatformProblem(RftError):
     """A call that did not succeed, in one sentence for a person."""
 
-    def __init__(self, message: str, answered: JsonObject | None = None) -> None:
+    def __init__(self, message: str, answered: "JsonObject | None" = None) -> None:
         super().__init__(message)
         self.answered = answered
         """The API's own `error` object, where it sent one."""
@@ -45,10 +48,6 @@ class NotFound(PlatformProblem):
 
 class ConnectionLost(PlatformProblem):
     """The platform could not be reached, or the connection broke: worth another try."""
-
-
-class ReaderGone(RftError):
-    """The reader of our output has closed it, e.g. `head`: not an error."""
 
 
 class Sent(NamedTuple):
@@ -63,7 +62,7 @@ class Sent(NamedTuple):
 class Listing(NamedTuple):
     """What a list held."""
 
-    found: list[JsonObject]
+    found: "list[JsonObject]"
     next_after: str | None = None
     """Where the rest begins; None when this is all."""
 
@@ -95,16 +94,16 @@ class Client(AbstractContextManager["Client"]):
         """Close its connections."""
         self._http.close()
 
-    def get(self, path: str, query: Query | None = None) -> JsonObject:
+    def get(self, path: str, query: Query | None = None) -> "JsonObject":
         """The object at a path."""
         return self._object("GET", path, params={k: v for k, v in (query or {}).items() if v is not None})
 
-    def post(self, path: str, body: JsonValue = None, *, is_patient: bool = False) -> JsonObject:
+    def post(self, path: str, body: "JsonValue" = None, *, is_patient: bool = False) -> "JsonObject":
         """What came of a POST; without a body where there is none."""
         patience: dict[str, Any] = {"timeout": _PATIENT_S} if is_patient else {}
         return self._object("POST", path, **patience, **({} if body is None else {"json": body}))
 
-    def delete(self, path: str) -> JsonObject:
+    def delete(self, path: str) -> "JsonObject":
         """What came of a DELETE."""
         return self._object("DELETE", path)
 
@@ -120,7 +119,7 @@ class Client(AbstractContextManager["Client"]):
             after = str(found[-1].get("id")) if found else None
         return Listing(found, after if has_more else None)
 
-    def upload(self, file: Path, fields: Mapping[str, str], on_bytes: Callable[[int], None]) -> JsonObject:
+    def upload(self, file: Path, fields: Mapping[str, str], on_bytes: Callable[[int], None]) -> "JsonObject":
         """Send a file in pieces."""
         self.get("/files", {"limit": 1})  # A wrong key is told before the bytes, not in the middle of them.
         with file.open("rb") as source:
@@ -129,7 +128,7 @@ class Client(AbstractContextManager["Client"]):
             return self._object("POST", "/files", timeout=_PATIENT_S, data=fields, files=files)
 
     def download(self, path: str, into: BinaryIO, on_bytes: Callable[[int], None]) -> None:
-        """Write the bytes at a path in pieces; a cut-off reply is a problem, a reader that went away ReaderGone."""
+        """Write the bytes at a path in pieces; a cut-off reply is a problem."""
         with self._reply("GET", path) as reply:
             received = 0
             try:
@@ -137,8 +136,6 @@ class Client(AbstractContextManager["Client"]):
                     into.write(chunk)
                     received += len(chunk)
                     on_bytes(len(chunk))
-            except BrokenPipeError as problem:
-                raise ReaderGone from problem
             except httpx.RemoteProtocolError as problem:
                 wanted = reply.headers.get("content-length", "unknown")
                 raise ConnectionLost(f"the connection broke after {received} of {wanted} bytes") from problem
@@ -152,7 +149,7 @@ class Client(AbstractContextManager["Client"]):
                 if sent.data:
                     yield Sent(sent.event, sent.data, last_id)
 
-    def _object(self, method: str, path: str, **sent: Any) -> JsonObject:
+    def _object(self, method: str, path: str, **sent: Any) -> "JsonObject":
         with self._reply(method, path, **sent) as reply:
             document = json_object(reply.read())
         if document is None:
@@ -189,7 +186,7 @@ class Client(AbstractContextManager["Client"]):
         return f"the connection to {where} broke ({type(problem).__name__})"
 
 
-def to_listing(page: JsonObject) -> Listing:
+def to_listing(page: "JsonObject") -> Listing:
     """A page that is the whole list."""
     data = page.get("data")
     return Listing([entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else [])
@@ -219,7 +216,7 @@ def _causes(problem: BaseException | None) -> Iterator[BaseException]:
         problem = problem.__cause__ or problem.__context__
 
 
-def json_object(content: str | bytes) -> JsonObject | None:
+def json_object(content: str | bytes) -> "JsonObject | None":
     """The object a JSON text holds; None where it holds none."""
     try:
         document = cast("JsonValue", json.loads(content))
@@ -228,7 +225,7 @@ def json_object(content: str | bytes) -> JsonObject | None:
     return document if isinstance(document, dict) else None
 
 
-def _error_of(status: int, content: bytes) -> tuple[str, JsonObject | None]:
+def _error_of(status: int, content: bytes) -> "tuple[str, JsonObject | None]":
     """What an error says, and the error as it came."""
     error = (json_object(content) or {}).get("error")
     message = error.get("message") if isinstance(error, dict) else None

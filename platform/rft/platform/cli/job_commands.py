@@ -99,12 +99,10 @@ def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After 
     here.show_list(here.client.listed(_path(job_id, "events"), limit=limit, after=after), event_lines, "no events")
 
 
-for _move, _about in (
-    ("cancel", "End a job for good; what it learned so far stays."),
-    ("pause", "Stop a job within seconds; `resume` goes on at the same step."),
-    ("resume", "Let a paused job go on."),
-):
-    jobs_app.add_post(_move, _about, f"{_JOB}/{_move}", _moved)
+_PAUSE = "Stop a job within seconds; `resume` goes on at the same step."
+jobs_app.add_post("cancel", "End a job for good; what it learned so far stays.", f"{_JOB}/cancel", _moved)
+jobs_app.add_post("pause", _PAUSE, f"{_JOB}/pause", _moved)
+jobs_app.add_post("resume", "Let a paused job go on.", f"{_JOB}/resume", _moved)
 jobs_app.add_list(
     "checkpoints", "The checkpoints that are kept, and what they reached.", f"{_JOB}/checkpoints", CHECKPOINT
 )
@@ -252,7 +250,7 @@ rollouts_app.add_list(
 @rollouts_app.add("show")
 def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
     """One rollout's whole conversation, and how it was judged."""
-    from rft.platform.cli.conversation import rollout_page
+    from rft.platform.cli.pages import rollout_page
 
     here.show(_rollout(here.client, trace_id, job)[1], rollout_page)
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 from rich.console import Console, RenderableType
 
-from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.platform.cli.address import find_address
 from rft.platform.cli.answers import Answer, Resource
-from rft.platform.cli.client import Client, Listing, PlatformProblem, ReaderGone
+from rft.platform.cli.client import Client, Listing, PlatformProblem
 from rft.platform.cli.pages import page, table
 
 if TYPE_CHECKING:
+    from rft.core.base import JsonObject
     from rft.platform.settings import Settings
 
 _WIDE = 10_000
@@ -37,7 +37,7 @@ class Session:
     out: Console
     err: Console
 
-    def show(self, raw: JsonObject, how: Page) -> None:
+    def show(self, raw: "JsonObject", how: Page) -> None:
         """One object."""
         if self.as_json:
             self.print_json(raw)
@@ -60,7 +60,7 @@ class Session:
             if listing.next_after is not None:
                 self.note(f"there are more: --after {listing.next_after}")
 
-    def print_json(self, raw: JsonObject | list[JsonObject], *, indent: int | None = 2) -> None:
+    def print_json(self, raw: "JsonObject | list[JsonObject]", *, indent: int | None = 2) -> None:
         """Exactly what came; through no console, which would wrap and colour it."""
         sys.stdout.write(json.dumps(raw, indent=indent, ensure_ascii=False) + "\n")
         sys.stdout.flush()
@@ -80,16 +80,15 @@ def session(base_url: str | None, api_key: str | None, *, as_json: bool = False)
     try:
         with Client(find_address(base_url, api_key)) as client:
             yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
-    except (ReaderGone, BrokenPipeError):
-        # What is still buffered has nowhere to go; nobody wants to hear of it when we end.
+    except BrokenPipeError:
+        # The reader has gone, e.g. `head`: what is still buffered has nowhere to go, and nobody wants to hear of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except RecursionError:
         give_up("the platform's answer is nested too deeply", as_json=as_json)
-    except PlatformProblem as problem:
-        give_up(str(problem), as_json=as_json, answered=problem.answered)
     except RftError as problem:
-        give_up(str(problem), as_json=as_json)
+        answered = problem.answered if isinstance(problem, PlatformProblem) else None
+        give_up(str(problem), as_json=as_json, answered=answered)
     except OSError as problem:
         give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
 
@@ -115,7 +114,7 @@ def console() -> Console:
     return out
 
 
-def give_up(why: str, *, as_json: bool = False, answered: JsonObject | None = None) -> NoReturn:
+def give_up(why: str, *, as_json: bool = False, answered: "JsonObject | None" = None) -> NoReturn:
     """End the command; whoever reads JSON gets the API's error, or ours in its form, as one line."""
     typer.echo(f"rft: {why}", err=True)
     if as_json:

@@ -5,7 +5,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rft.core.base import Record
-from rft.platform.embedded.home import write_private
 
 
 class Connection(Record):
@@ -27,6 +26,8 @@ def connection_file(home: Path) -> Path:
 
 def publish(home: Path, connection: Connection) -> None:
     """Write the record, whole or not at all, for our eyes only."""
+    from rft.platform.embedded.home import write_private  # Late: whoever only reads starts without asyncio.
+
     write_private(connection_file(home), connection.model_dump_json(indent=1))
 
 

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.conversation import rollout_page
-from rft.platform.cli.pages import page, table
+from rft.platform.cli.pages import page, rollout_page, table
 from rft.platform.cli.resources import JOB, ROLLOUT
 from rft.platform.cli.watch import event_lines
 

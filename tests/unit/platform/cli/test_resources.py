@@ -16,8 +16,7 @@ from rft.platform.cli import resources
 from rft.platform.cli.answers import Answer, NotUnderstood, Resource
 from rft.platform.cli.chart import curves_page
 from rft.platform.cli.client import Sent
-from rft.platform.cli.conversation import rollout_page
-from rft.platform.cli.pages import page, table
+from rft.platform.cli.pages import page, rollout_page, table
 from rft.platform.cli.rehearsals import ENDPOINT_REPORT, show_report
 from rft.platform.cli.watch import Watched, event_lines
 from rft.platform.dry_runs.objects import GraderRunObject, ToolRunObject

@@ -42,7 +42,7 @@ def test_a_client_needs_neither_web_framework_nor_database() -> None:
     code = (
         "import sys\n"
         "import rft.platform.cli.session, rft.platform.cli.transfer, rft.platform.cli.watch\n"
-        "import rft.platform.cli.conversation, rft.platform.cli.chart\n"
+        "import rft.platform.cli.pages, rft.platform.cli.chart\n"
         "print(' '.join({name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
