@@ -6,7 +6,9 @@ operation, beside those that cover its schema, and covers every kind of grader w
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -28,7 +30,6 @@ from tests.integration.api.openapi_checks import CHECKS, ONCE_FOR_EACH_OPERATION
 from tests.integration.api.openapi_document import DOCUMENT, with_few_graders
 from tests.shared.running_api import EXACT
 
-DATABASE = "openapi_conformance"
 EXAMPLES = int(os.environ.get("RFT_OPENAPI_EXAMPLES", "0"))
 GENERATION = {
     "deterministic": True,
@@ -71,15 +72,29 @@ def authorized() -> set[str]:
     return set()
 
 
+@contextmanager
+def api_of_its_own(postgres: EmbeddedPostgres, folder: Path) -> Generator[FurnishedApi]:
+    """On a database that goes with it."""
+    name = f"openapi_{folder.name}"
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
+        with furnished_api(postgres.url(name), folder) as api:
+            yield api
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
 @pytest.fixture(scope="module")
 def furnished(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FurnishedApi]:
     """One API for all made-up requests."""
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        name = sql.Identifier(DATABASE)
-        connection.execute(sql.SQL("create database {} template template0").format(name))
-        with furnished_api(postgres.url(DATABASE), tmp_path_factory.mktemp("furnished")) as api:
-            yield api
-        connection.execute(sql.SQL("drop database {} with (force)").format(name))
+    with api_of_its_own(postgres, tmp_path_factory.mktemp("kept")) as api:
+        yield api
+
+
+@pytest.fixture
+def emptied(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FurnishedApi]:
+    """One for requests that delete what they find."""
+    with api_of_its_own(postgres, tmp_path_factory.mktemp("emptied")) as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
@@ -178,11 +193,10 @@ def test_every_operation_is_described(furnished: FurnishedApi) -> None:
 
 
 def test_what_was_made_is_there_until_it_is_deleted(
-    schema: BaseSchema, furnished: FurnishedApi, session: requests.Session
+    schema: BaseSchema, emptied: FurnishedApi, session: requests.Session
 ) -> None:
-    # The last one: it deletes what it finds.
-    headers = key_of(furnished)
-    target: dict[str, Any] = {"base_url": furnished.url, "headers": headers}
+    headers = key_of(emptied)
+    target: dict[str, Any] = {"base_url": emptied.url, "headers": headers}
 
     class Sequence(schema.as_state_machine()):  # pyright: ignore[reportUntypedBaseClass]
         """Requests that go on from earlier replies."""
@@ -190,7 +204,7 @@ def test_what_was_made_is_there_until_it_is_deleted(
         recorder: ScenarioRecorder
 
         def before_call(self, case: Case) -> None:
-            acquaint_order(case, furnished)
+            acquaint_order(case, emptied)
 
         def get_call_kwargs(self, case: Case) -> dict[str, Any]:
             return {**target, "session": session}

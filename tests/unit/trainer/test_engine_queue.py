@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 from transformers import PreTrainedTokenizerBase
+from transformers.generation.continuous_batching.continuous_api import ContinuousBatchingManager
 
 from rft.chat.hermes import HermesChatFormat
 from rft.core.dataset import DatasetRow, parse_row
@@ -161,5 +162,24 @@ def test_closing_the_engine_ends_the_wait_in_its_queue(make_engine: MakeEngine) 
         await engine.close()
         ended = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
         assert all(isinstance(outcome, SamplerError) for outcome in ended)
+
+    asyncio.run(main())
+
+
+def test_closing_ends_the_wait_of_a_request_that_the_manager_lost(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(ContinuousBatchingManager, "_fail_all_remaining_requests", lose)
+
+    async def main() -> None:
+        engine = PagedEngine(tiny_model(tokenizer), max_context_tokens=512)
+        waiting = asyncio.create_task(engine.sample(request("lost", SampleProgress())))
+        await asyncio.sleep(0)
+        await engine.close()
+        with pytest.raises(SamplerError):
+            await asyncio.wait_for(waiting, 30)
 
     asyncio.run(main())

@@ -41,6 +41,7 @@ class PagedEngine:
         self._max_context_tokens = min(max_context_tokens, _BLOCK_TOKENS * _BLOCKS // 2)
         self._version = 0
         self._requests: dict[str, SampleRequest] = {}
+        self._answers: dict[str, asyncio.Future[Any]] = {}
         self._queue: dict[str, asyncio.Future[None]] = {}
         """Requests that no pass has taken yet."""
         self._numbers = count()
@@ -70,8 +71,7 @@ class PagedEngine:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         name = f"request-{next(self._numbers)}"
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._requests[name] = request
-        self._queue[name] = admitted
+        self._requests[name], self._answers[name], self._queue[name] = request, answer, admitted
         try:
             self._manager.register_result_handler(name, partial(_settle, answer))
             taken = self._manager.add_request(
@@ -90,7 +90,7 @@ class PagedEngine:
                 self._manager.cancel_request(name)
             raise
         finally:
-            del self._requests[name]
+            del self._requests[name], self._answers[name]
             self._queue.pop(name, None)
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
@@ -107,6 +107,9 @@ class PagedEngine:
     async def close(self) -> None:
         """Stop the thread; requests that still wait raise SamplerError."""
         await asyncio.to_thread(self._stop)
+        # The manager fails those it knows of when it stops. It has been seen to lose one, which then waited for ever.
+        for answer in list(self._answers.values()):
+            answer.get_loop().call_soon_threadsafe(_fail, answer)
 
     def _start(self) -> None:
         manager: Any = cast(Any, self._model).init_continuous_batching(
@@ -162,6 +165,11 @@ class PagedEngine:
 def _settle(answer: asyncio.Future[Any], output: Any) -> None:
     if not answer.done():
         answer.set_result(output)
+
+
+def _fail(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(SamplerError("the engine was closed"))
 
 
 def _sample_of(output: Any, request: SampleRequest) -> Sample:
