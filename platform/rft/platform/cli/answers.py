@@ -157,7 +157,7 @@ class Resource:
         path = path or title.replace(" ", "_")
 
         def show(answer: Answer) -> Shown:
-            value = _filled(path, answer) if special is None else special(answer)
+            value = filled(path, answer) if special is None else special(answer)
             if not isinstance(value, str):
                 return value
             return styled(value, "red") if spec.startswith("!") else state(value) if path.endswith("status") else value
@@ -170,8 +170,8 @@ def split(specs: str) -> list[str]:
     return [spec.strip() for spec in specs.split(";") if spec.strip()]
 
 
-def _filled(path: str, answer: Answer) -> str | None:
-    """A path's value; or a text with the values of the paths in it, None where there is none of them."""
+def filled(path: str, answer: Answer) -> str | None:
+    """A path's value; or a text with the values of the paths in it, `-` for one, None where there is none of them."""
     template = path if "{" in path else f"{{{path}}}"
     values = {place[0]: _said(place[1], answer.get(place[1], object), place[2]) for place in _PLACE.finditer(template)}
     if not any(value is not None for value in values.values()):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import typer
 
-from rft.platform.cli.answers import Answer, Resource
+from rft.platform.cli.answers import Resource
 from rft.platform.cli.arguments import IN_PATHS, After, ApiKey, AsJson, BaseUrl, Body, GraderBody, Limit
 from rft.platform.cli.inputs import part, read_body, read_grader
 
@@ -32,10 +32,6 @@ def _grader_request(source: str) -> "JsonObject":
 
 
 BODY, GRADER_BODY = Input("body", Body, read_body), Input("grader", GraderBody, _grader_request)
-
-
-def _deleted(gone: Answer) -> str:
-    return f"{gone.need('id', str)} is deleted"
 
 
 class Group(typer.Typer):
@@ -95,7 +91,7 @@ class Group(typer.Typer):
         """Show what came of a POST to a path."""
         self.add_get(name, about, path, page, "post", body)
 
-    def add_delete(self, name: str, about: str, path: str, page: "Page" = _deleted) -> None:
+    def add_delete(self, name: str, about: str, path: str, page: "Page" = "{id} is deleted") -> None:
         """Delete what is at a path."""
         self.add_get(name, about, path, page, "delete")
 

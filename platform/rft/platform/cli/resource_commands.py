@@ -132,7 +132,7 @@ graders_app.add_post(
     "validate",
     "Check a grader without calling anybody.",
     f"{_DRY_RUNS}/graders/validate",
-    resources.valid_grader,
+    "a job would take this grader: {grader.name} ({grader.type})",
     body=GRADER_BODY,
 )
 
@@ -201,13 +201,10 @@ signing_app.add_post(
     "rotate",
     "Make a new secret and print it, this once. The old one stays valid until you retire it.",
     f"{_SECRETS}/rotate",
-    lambda made: f"{made.need('id', str)}  {made.need('secret', str)}",
+    "{id}  {secret}",
 )
 signing_app.add_delete(
-    "retire",
-    "Sign nothing with this secret any more.",
-    f"{_SECRETS}/{{secret_id}}",
-    page=lambda secret: f"{secret.need('id', str)} is {secret.need('status', str)}",
+    "retire", "Sign nothing with this secret any more.", f"{_SECRETS}/{{secret_id}}", "{id} is {status}"
 )
 
 
@@ -224,4 +221,4 @@ def print_link(
     # As we reach the platform: it may not know what a proxy calls it.
     root = here.client.address.base_url.removesuffix("/v1")
     url = moved(Answer(raw).need("url", str), root, "/" if job_id is None else f"/jobs/{part(job_id)}")
-    here.show({**raw, "url": url}, lambda link: link.need("url", str))
+    here.show({**raw, "url": url}, "{url}")

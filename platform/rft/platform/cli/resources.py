@@ -6,9 +6,7 @@ from rft.platform.cli.answers import Answer, Resource, Shown, Styled, state, sty
 from rft.platform.cli.formats import NOTHING, clock, counted, number, share
 
 MODEL = Resource(
-    fields="model=id; owner=owned_by; created; job=fine_tuning_job_id",
-    none="no models",
-    spare="created; owner; job",
+    fields="model=id; owner=owned_by; created; job=fine_tuning_job_id", none="no models", spare="created; owner; job"
 )
 BAD_LINE = Resource(fields=">line; where=path; problem=reason", none="no problems", spare="where")
 PERMISSION = Resource(
@@ -128,11 +126,6 @@ RUN_GRADER = Resource(
     " took=metadata.execution_time; judge's tokens=metadata.token_usage",
     more=lambda it: {} if it.part("failure") is not None else _scores(it, "metadata.scores", "sub_rewards"),
 )
-
-
-def valid_grader(it: Answer) -> str:
-    """Shown when a job would accept this grader."""
-    return f"a job would take this grader: {it.get('grader.name', str) or ''} ({it.need('grader.type', str)})"
 
 
 def job_state(job: Answer) -> str:

@@ -14,8 +14,9 @@ from rich.console import Console, RenderableType
 
 from rft.core.errors import RftError
 from rft.platform.cli.address import find_address
-from rft.platform.cli.answers import Answer, Resource
+from rft.platform.cli.answers import Answer, Resource, filled
 from rft.platform.cli.client import Client, Listing, PlatformProblem
+from rft.platform.cli.formats import NOTHING
 from rft.platform.cli.pages import page, table
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 _WIDE = 10_000
 """For readers that are no terminal: nothing is wrapped, a line stays a line."""
-Page = Resource | Callable[[Answer], RenderableType]
-"""How one object is shown; a text is one line of the answer."""
+Page = str | Resource | Callable[[Answer], RenderableType]
+"""How one object is shown; a text is one line, with values in the place of paths in braces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,11 @@ class Session:
         if self.as_json:
             self.print_json(raw)
             return
-        shown = page(how, Answer(raw), self.out) if isinstance(how, Resource) else how(Answer(raw))
+        answer = Answer(raw)
+        if isinstance(how, str):
+            shown = filled(how, answer) or NOTHING
+        else:
+            shown = page(how, answer, self.out) if isinstance(how, Resource) else how(answer)
         self.out.print(shown, markup=False, highlight=False)
 
     def show_all(self, listing: Listing, resource: Resource) -> None:
