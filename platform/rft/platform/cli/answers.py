@@ -185,7 +185,7 @@ def _said(path: str, value: object, form: str | None) -> str | None:
         match value:
             case None:
                 return None
-            case int() if form and form.isalpha():
+            case int() if form and form.isalpha() and len(form) > 1:  # One letter is a format of Python's.
                 return counted(value, form)
             case _ if form:
                 return format(value, form)

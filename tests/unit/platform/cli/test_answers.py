@@ -54,6 +54,7 @@ def shown(field: str) -> Any:
         ("{reward:.1f}", "0.5"),
         ("{seed:,} of {rows}", "1,200 of 1,200"),
         ("{health.attempts:call}", "2 calls"),
+        ("{health.attempts:g}", "2"),
         ("{name} after {nothing}", "search after -"),
         ("{nothing} and {health.last_failure}", None),
         ("status", (("active", "green"),)),
