@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 1
 FAULTS ?= 0
+ENGINE ?= transformers
 JOBS ?= 3
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
@@ -44,8 +45,8 @@ format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1
-	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS)
+demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1, ENGINE=vllm (after `rft engine install cpu`)
+	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS) --engine $(ENGINE)
 
 bench-demo: install ## three seeds and broken endpoints against the demo's bars -> var/bench/demo.json (half an hour)
 	$(BIN)/python tests/bench/demo.py

@@ -3,7 +3,7 @@
 The figure at the end is of rows that neither trained the policy nor chose its checkpoint, with fresh seeds, beside the
 untrained policy on the same rows at the same temperatures.
 
-make demo              make demo SEED=2              make demo FAULTS=0.1
+make demo              make demo SEED=2              make demo FAULTS=0.1              make demo ENGINE=vllm
 """
 
 import argparse
@@ -66,10 +66,11 @@ def wait_for_file(path: Path, child: subprocess.Popen[bytes], log: Path, timeout
     return path.read_text()
 
 
-def platform_environment(home: Path, faults: float) -> dict[str, str]:
+def platform_environment(home: Path, faults: float, engine: str) -> dict[str, str]:
     """A laptop's settings: with broken endpoints on purpose, calls are given up after seconds, not minutes."""
     threads = os.environ.get("RFT_TORCH_THREADS", "1")  # The platform and the customer's server live here, too.
     env = {"RFT_HOME": str(home), "RFT_PORT": "0", "RFT_RETRY_FIRST_WAIT_S": "0.05", "RFT_TORCH_THREADS": threads}
+    env |= {"RFT_ENGINE": engine}
     if faults:
         env |= {"RFT_TOOL_TIMEOUT_S": "3", "RFT_GRADER_TIMEOUT_S": "3", "RFT_RETRY_TOTAL_S": "4"}
     return env
@@ -182,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=float, default=0.0, help="share of rollouts whose endpoint breaks for good")
+    parser.add_argument("--engine", default="transformers", help="what samples: transformers, or vllm")
     parser.add_argument("--quick", action="store_true", help="a few rows and steps: to see that everything works")
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "demo")
     args = parser.parse_args()
@@ -195,7 +197,7 @@ def main() -> None:
         connection_file.unlink(missing_ok=True)
         console.print("starting the platform and the customer's tool server")
         platform = stack.enter_context(
-            running([BIN / "rft", "up"], work / "platform.log", platform_environment(home, args.faults))
+            running([BIN / "rft", "up"], work / "platform.log", platform_environment(home, args.faults, args.engine))
         )
         server_command = [BIN / "python", MINI / "server.py", "--port", "0", "--port-file", port_file]
         server = stack.enter_context(running([*server_command, "--faults", str(args.faults)], work / "server.log"))

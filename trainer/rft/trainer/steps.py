@@ -52,6 +52,8 @@ class StepContext:
     events: EventWriter
     checkpoints: Checkpoints
     ledger: Ledger
+    on_published: Callable[[int], None] = lambda version: None
+    """Told which version the engine samples from now; may raise."""
     clock: Callable[[], float] = time.monotonic
 
 
@@ -120,6 +122,7 @@ class Steps:
         context.loop_thread.check()
         updated_s = context.clock()
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
+        context.on_published(step)
         valid = self._evaluate(step) if self._is_evaluation_due(step) else None
         checkpoint = as_ranked(step, measured.train, valid)
         now_s = context.clock()

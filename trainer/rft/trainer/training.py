@@ -15,6 +15,7 @@ from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
 from rft.trainer.beginnings import Beginnings
+from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
@@ -73,7 +74,10 @@ def _train(context: RunContext) -> None:
             on_begun=Beginnings(events).tell,
             on_redo=tell_redo,
         )
-        step_context = StepContext(spec, train, valid, setup, engine, loop_thread, events, checkpoints, ledger)
+        probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
+        step_context = StepContext(
+            spec, train, valid, setup, engine, loop_thread, events, checkpoints, ledger, on_published=probe.published
+        )
         latest = checkpoints.latest
         steps = Steps(step_context, latest.health if latest else RunHealth())
         trainer = PolicyTrainer(
@@ -85,6 +89,7 @@ def _train(context: RunContext) -> None:
             on_saved=steps.finish,
             check=loop_thread.check,
         )
+        probe.policy = trainer.policy
         if resumed is None:
             steps.baseline(trainer.save_baseline)
         else:

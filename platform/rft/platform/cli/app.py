@@ -11,6 +11,7 @@ from rft.platform.cli import resource_commands as resources
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
 from rft.platform.cli.command import Group
+from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 
@@ -34,6 +35,7 @@ app.add_typer(resources.signing_app, name="signing-secrets", rich_help_panel=_WO
 app.add_typer(keys_app, name="keys", rich_help_panel=_HOST)
 app.add_typer(keys_app, name="key", hidden=True)  # What it was called when it could only create.
 app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
+app.add_typer(engine_app, name="engine", rich_help_panel=_HOST)
 
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")]
 PortOption = Annotated[
