@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import cast
+from typing import Protocol, cast
 
 import pytest
 from transformers import PreTrainedTokenizerBase
@@ -31,7 +31,10 @@ from tests.shared.by_hand import tiny_model
 
 PLACES = 4
 PASS_S = 0.01
-MakeEngine = Callable[[], Engine]
+
+
+class MakeEngine(Protocol):
+    def __call__(self, *, pass_s: float = PASS_S) -> Engine: ...
 
 
 @pytest.fixture
@@ -51,10 +54,10 @@ def make_engine(
     monkeypatch.setattr(slot_engine, "_MAX_SLOTS", PLACES)
     monkeypatch.setattr(paged_engine, "_REQUESTS_PER_PASS", PLACES)
 
-    def make() -> Engine:
+    def make(*, pass_s: float = PASS_S) -> Engine:
         def slow(*_: object) -> None:
             passes.append(time.monotonic())
-            time.sleep(PASS_S)
+            time.sleep(pass_s)
 
         model = tiny_model(tokenizer)
         model.model.embed_tokens.register_forward_hook(slow)
@@ -78,20 +81,20 @@ def row() -> DatasetRow:
 
 
 def test_more_rollouts_than_places_all_end_in_time(make_engine: MakeEngine, tokenizer: PreTrainedTokenizerBase) -> None:
-    """48 rollouts of about 20 passes in 4 places wait for each other far longer than each of them may take."""
-    deadline_s = 1.5
+    """48 rollouts of 4 passes in 4 places wait for each other longer than each may take: far longer than it needs."""
+    deadline_s, pass_s = 3.0, 0.1
     chat_format = HermesChatFormat(ChatTokenizer(tokenizer, (cast(int, tokenizer.eos_token_id),)))
     ended: list[Rollout] = []
 
     async def main() -> None:
-        engine = make_engine()
+        engine = make_engine(pass_s=pass_s)
         setup = RolloutSetup(
             sampler=engine,
             chat_format=chat_format,
             tools=FunctionTools(no_tool),
             grader=FunctionGrader(score_one),
             grader_name="grader",
-            budgets=Budgets(max_tokens=20, deadline_s=deadline_s),
+            budgets=Budgets(max_tokens=4, deadline_s=deadline_s),
             temperature=1.0,
             model_name="tiny",
         )
