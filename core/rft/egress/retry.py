@@ -59,15 +59,16 @@ def decide(
     return wait_s if elapsed_s + wait_s < budget.total_s else None
 
 
-_DELAY_SECONDS = re.compile(r"\d{1,9}(\.\d+)?")
+_DELAY_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
 
 
 def parse_retry_after(value: str | None, *, now_s: float) -> float | None:
     """Seconds from a Retry-After header (seconds or HTTP-date; `now_s` in seconds since 1970); None when unreadable."""
     if value is None:
         return None
-    if _DELAY_SECONDS.fullmatch(value.strip()):
-        return float(value)
+    seconds = value.strip()
+    if _DELAY_SECONDS.fullmatch(seconds):
+        return float(seconds)
     then_s = parse_http_date(value)
     return None if then_s is None else max(0.0, then_s - now_s)
 

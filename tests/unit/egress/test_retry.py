@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rft.core.failure import FailureCode
@@ -116,6 +116,7 @@ def test_retry_after_in_both_forms(value: str | None, seconds: float | None) -> 
 
 
 @given(st.text(max_size=60))
+@example("0\x1f")
 def test_no_retry_after_breaks_the_parser(value: str) -> None:
     parsed = parse_retry_after(value, now_s=0.0)
     assert parsed is None or parsed >= 0
