@@ -18,5 +18,7 @@ class ModelCheck(Record):
     """Its template writes several calls into one turn."""
     lists_tools: bool = False
     """Its template tells the model of its tools."""
+    thinking_switch: str | None = None
+    """The variable of its template that says how much it thinks; None where it has none."""
     stop_tokens: tuple[str, ...] = ()
     """What ends a turn."""

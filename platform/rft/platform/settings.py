@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, IPvAnyNetwork, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from rft.core.chat_spec import BaseModelSetting
 from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
 
@@ -50,8 +51,9 @@ class Settings(BaseSettings):
     organization: str = "local"
     """Shown in job objects and in the names of fine-tuned models."""
 
-    base_models: dict[str, str] = Field(default_factory=dict)
-    """Base models by name: a local directory with a Hugging Face causal LM and chat template, or a hub name. JSON."""
+    base_models: dict[str, str | BaseModelSetting] = Field(default_factory=dict)
+    """Base models by name: a local directory with a Hugging Face causal LM and chat template, or a hub name; or an
+    object with that as its `path`, and `chat_format`, `max_context_tokens`, `chat_template_kwargs`. JSON."""
     has_starter: bool = True
     """Offer the built-in `starter` policy as a base model; it is built on first use."""
 
@@ -157,6 +159,11 @@ class Settings(BaseSettings):
     """Threads the trainer's tensor library uses."""
     log_level: str = "INFO"
     """Level of our own log lines."""
+
+    @property
+    def base_model_paths(self) -> dict[str, str]:
+        """Local directory or hub name of the registered base models, by name."""
+        return {name: model if isinstance(model, str) else model.path for name, model in self.base_models.items()}
 
     @property
     def runs_dir(self) -> Path:

@@ -64,6 +64,22 @@ async def test_a_model_with_another_template_is_looked_at_anew(
     assert job.status == "validating_files"
 
 
+THINKING = "{%- if enable_thinking is not defined or enable_thinking %}{% endif %}" + WITH_TOOLS
+
+
+@pytest.mark.parametrize(("template", "has_effect"), [(WITH_TOOLS, False), (THINKING, True)])
+async def test_an_effort_without_a_switch_is_told_to_have_no_effect(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path, template: str, has_effect: bool
+) -> None:
+    write_model(base_model, template)
+    order["method"]["reinforcement"]["hyperparameters"] = {"reasoning_effort": "low"}
+    job = await client.fine_tuning.jobs.create(**order)
+    events = await client.fine_tuning.jobs.list_events(job.id)
+    told = [event.message for event in events.data if "hyperparameters.reasoning_effort" in event.message]
+    assert len(told) == (0 if has_effect else 1)
+    assert all("have no effect here" in message for message in told)
+
+
 async def test_what_cannot_be_looked_at_is_left_to_the_trainer(
     client: AsyncOpenAI, order: dict[str, Any], base_model: Path
 ) -> None:

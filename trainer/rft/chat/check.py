@@ -4,6 +4,7 @@ A program of its own: a large tokenizer takes seconds and memory that no server 
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -11,23 +12,31 @@ from rft.chat.errors import ChatTemplateError
 from rft.chat.formats import AUTO, FORMATS
 from rft.chat.model_folder import read_model_folder
 from rft.chat.opening import open_chat
+from rft.chat.thinking_switch import thinking_switch
+from rft.core.chat_spec import ChatSpec
 from rft.core.model_check import ModelCheck
 
 
-def check_model(folder: Path, chat_format: str = AUTO) -> ModelCheck:
+def check_model(folder: Path, chat: ChatSpec, reasoning_effort: str = "default") -> ModelCheck:
     """The round trip that a run would begin with. Never raises for what is wrong with the model."""
     try:
-        chat = open_chat(read_model_folder(folder), wanted=chat_format)
+        found = open_chat(
+            read_model_folder(folder),
+            wanted=chat.chat_format,
+            options=chat.chat_template_kwargs,
+            reasoning_effort=reasoning_effort,
+        )
     except ChatTemplateError as error:
         return ModelCheck(problem=str(error))
-    stop_ids = chat.chat_format.stop_token_ids
+    stop_ids = found.chat_format.stop_token_ids
     return ModelCheck(
-        chat_format=chat.name,
-        template_fingerprint=chat.template.fingerprint,
-        is_template_shipped=chat.is_shipped,
-        takes_parallel_calls=chat.round_trip.is_parallel,
-        lists_tools=chat.round_trip.lists_tools,
-        stop_tokens=tuple(chat.chat_format.tokenizer.decode([token]) for token in stop_ids),
+        chat_format=found.name,
+        template_fingerprint=found.template.fingerprint,
+        is_template_shipped=found.is_shipped,
+        takes_parallel_calls=found.round_trip.is_parallel,
+        lists_tools=found.round_trip.lists_tools,
+        thinking_switch=thinking_switch(found.template.source),
+        stop_tokens=tuple(found.chat_format.tokenizer.decode([token]) for token in stop_ids),
     )
 
 
@@ -35,9 +44,13 @@ def main() -> None:
     """Print what was found."""
     parser = argparse.ArgumentParser(prog="python -m rft.chat.check", description=__doc__)
     parser.add_argument("folder", type=Path, help="directory with tokenizer.json and a chat template")
-    parser.add_argument("--chat-format", default=AUTO, choices=(AUTO, *FORMATS))
+    parser.add_argument("--chat-format", default=AUTO, help=", ".join((AUTO, *FORMATS)))
+    parser.add_argument("--chat-template-kwargs", default="{}", help="what else the template reads, as JSON")
+    parser.add_argument("--reasoning-effort", default="default", help="minimal, low, medium or high")
     args = parser.parse_args()
-    sys.stdout.write(check_model(args.folder, args.chat_format).model_dump_json() + "\n")
+    kwargs = json.loads(args.chat_template_kwargs)
+    chat = ChatSpec(chat_format=args.chat_format, chat_template_kwargs=kwargs)
+    sys.stdout.write(check_model(args.folder, chat, args.reasoning_effort).model_dump_json() + "\n")
 
 
 if __name__ == "__main__":

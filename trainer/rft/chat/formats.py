@@ -14,6 +14,7 @@ from rft.chat.syntaxes.hermes import HermesSyntax
 from rft.chat.syntaxes.mistral import MistralSyntax
 from rft.chat.syntaxes.pythonic import PythonicSyntax
 from rft.chat.syntaxes.xml_parameters import XmlParametersSyntax
+from rft.chat.template import fingerprint
 
 AUTO = "auto"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -28,6 +29,8 @@ class Format:
     """File of a template of ours."""
     model_types: tuple[str, ...] = ()
     """Architectures that the shipped template is made for."""
+    replaces: tuple[str, ...] = ()
+    """Fingerprints of the templates that it stands in for; none: of all that write the syntax."""
 
     @property
     def shipped_template(self) -> str | None:
@@ -38,6 +41,12 @@ class Format:
         """Whether a template spells a mark of the syntax."""
         return any(marker in template for marker in self.syntax.markers)
 
+    def may_replace(self, template: str | None, model_type: str | None) -> bool:
+        """Whether the shipped template is made for a model with this template."""
+        if model_type in self.model_types or template is None:
+            return model_type in self.model_types
+        return fingerprint(template) in self.replaces if self.replaces else self.is_written_by(template)
+
 
 FORMATS: dict[str, Format] = {
     known.syntax.name: known
@@ -45,7 +54,8 @@ FORMATS: dict[str, Format] = {
         # Several write `<tool_call>`: what is more special comes first.
         Format(XmlParametersSyntax()),
         Format(GlmSyntax()),
-        Format(HermesSyntax()),
+        # Qwen3's own rewrites earlier turns once thinking is switched off; ours is TRL's training variant of it.
+        Format(HermesSyntax(), "qwen3.jinja", replaces=("87a2728cb8dc9fe4", "a55ee1b1660128b7")),
         Format(MistralSyntax()),
         Format(DeepSeekSyntax(), "deepseek_v3.jinja", ("deepseek_v2", "deepseek_v3")),
         Format(HarmonySyntax()),
@@ -71,6 +81,6 @@ def candidates(wanted: str, template: str | None, model_type: str | None) -> Ite
         yield from ((known, template, False) for known in named if wanted != AUTO or known.is_written_by(template))
     for known in named:
         shipped = known.shipped_template
-        is_meant = wanted != AUTO or model_type in known.model_types
-        if shipped is not None and (is_meant or (template is not None and known.is_written_by(template))):
+        is_meant = (wanted != AUTO and not known.replaces) or known.may_replace(template, model_type)
+        if shipped is not None and is_meant:
             yield known, shipped, True

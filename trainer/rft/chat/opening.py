@@ -14,6 +14,7 @@ from rft.chat.probe import RoundTrip, prove
 from rft.chat.template import ChatTemplate
 from rft.chat.template_format import TemplateChatFormat
 from rft.chat.thinking import THINK_OPEN
+from rft.chat.thinking_switch import thinking_options
 from rft.core.base import JsonObject
 
 
@@ -35,18 +36,22 @@ def open_chat(
     *,
     wanted: str = AUTO,
     options: Mapping[str, JsonValue] | None = None,
+    reasoning_effort: str = "default",
     now: datetime | None = None,
 ) -> OpenedChat:
     """The first format whose calls, results and second turn come back as they went in. Raises ChatTemplateError.
 
-    `wanted`: a name out of `FORMATS`, or `auto`. `options` go to the template.
+    `wanted`: a name out of `FORMATS`, or `auto`. `options` go to the template; what they leave open of its thinking
+    follows from `reasoning_effort`.
     """
     if wanted != AUTO and wanted not in FORMATS:
         raise ChatTemplateError(f"there is no chat format {wanted!r}; there are {', '.join((AUTO, *FORMATS))}")
     first: ChatTemplateError | None = None
     for known, template, is_shipped in candidates(wanted, folder.template, folder.model_type):
         try:
-            read = {**(options or {}), "opens_thought": _opens_thought(folder)} if is_shipped else options
+            read = {**thinking_options(template, reasoning_effort), **(options or {})}
+            if is_shipped:
+                read["opens_thought"] = _opens_thought(folder)
             return _open(folder, known, ChatTemplate(template, folder.special_tokens, read, now=now), is_shipped)
         except ChatTemplateError as error:
             first = first or error

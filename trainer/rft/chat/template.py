@@ -34,12 +34,12 @@ class ChatTemplate:
         self._context = {**special_tokens, **(options or {})}
         self._now = now or datetime.now(UTC).astimezone()
         with foreign_code("reading the chat template"):
-            self._template = _environment(self._now).from_string(source)
+            self._template = chat_environment(self._now).from_string(source)
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that tell templates apart; white space at the end does not count."""
-        return hashlib.sha256(self.source.strip().encode(errors="replace")).hexdigest()[:16]
+        """Tells templates apart."""
+        return fingerprint(self.source)
 
     def render(
         self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
@@ -55,6 +55,11 @@ class ChatTemplate:
             )
 
 
+def fingerprint(source: str) -> str:
+    """Sixteen hexadecimal digits of a template; white space around it does not count."""
+    return hashlib.sha256(source.strip().encode(errors="replace")).hexdigest()[:16]
+
+
 class _Generation(Extension):
     """`{% generation %}` of training templates: it marks what to learn and prints nothing."""
 
@@ -65,14 +70,15 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def _environment(now: datetime) -> ImmutableSandboxedEnvironment:
+def chat_environment(now: datetime | None = None) -> ImmutableSandboxedEnvironment:
+    """As transformers sets it up. `now`: what `strftime_now` tells."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = _to_json
     functions = cast(dict[str, object], environment.globals)
     functions["raise_exception"] = _raise
-    functions["strftime_now"] = now.strftime
+    functions["strftime_now"] = (now or datetime.now(UTC)).strftime
     return environment
 
 

@@ -79,7 +79,9 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
         if step and not (run_dir / layout.checkpoint_dir(step) / layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
+    chat_format = open_model_chat(
+        spec.base_model, tokenizer, spec.chat, reasoning_effort=spec.reasoning_effort
+    ).chat_format
     scratch = ScratchFolder("rft-evaluation-", parent=run_dir.parent)
     try:
         return _evaluated(run_dir, spec, secrets, wanted, chat_format, scratch.path)

@@ -25,10 +25,11 @@ def load_base_model(base_model: str) -> PreTrainedModel:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 
 
-def max_context_tokens(config: PretrainedConfig) -> int:
-    """Prompt plus completion at most."""
-    wanted = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return min(wanted or _CONTEXT_LIMIT_TOKENS, _CONTEXT_LIMIT_TOKENS)
+def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
+    """Prompt plus completion at most. `wanted`: the operator's own limit, which may lie above ours."""
+    possible = getattr(config.get_text_config(), "max_position_embeddings", None)
+    limit = wanted or _CONTEXT_LIMIT_TOKENS
+    return min(possible or limit, limit)
 
 
 def without_router_logits(model: PreTrainedModel) -> PreTrainedModel:

@@ -13,6 +13,7 @@ from rft.chat.model_folder import ModelFolder, read_model_folder
 from rft.chat.model_tokenizer import ModelTokenizer
 from rft.chat.opening import OpenedChat, open_chat
 from rft.chat.template import ChatTemplate
+from rft.core.chat_spec import ChatSpec
 from rft.core.errors import RunFailed
 
 _CHAT_FILES = ["*.json", "*.jinja", "additional_chat_templates/*.jinja"]
@@ -56,13 +57,24 @@ def stop_ids(base_model: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, 
     return tuple(dict.fromkeys(wanted))
 
 
-def open_model_chat(base_model: str, tokenizer: PreTrainedTokenizerBase) -> OpenedChat:
+def open_model_chat(
+    base_model: str,
+    tokenizer: PreTrainedTokenizerBase,
+    chat: ChatSpec | None = None,
+    *,
+    reasoning_effort: str = "default",
+) -> OpenedChat:
     """The chat format that fits the model, proven by a round trip. Raises UnusableModel."""
+    wanted = chat or ChatSpec()
     try:
         folder = _folder(base_model)
-        if (folder / "tokenizer.json").is_file():
-            return open_chat(read_model_folder(folder))
-        return open_chat(_converted(tokenizer, stop_ids(str(folder), tokenizer)))
+        has_json = (folder / "tokenizer.json").is_file()
+        return open_chat(
+            read_model_folder(folder) if has_json else _converted(tokenizer, stop_ids(str(folder), tokenizer)),
+            wanted=wanted.chat_format,
+            options=wanted.chat_template_kwargs,
+            reasoning_effort=reasoning_effort,
+        )
     except ChatTemplateError as error:
         raise UnusableModel(f"the model {base_model} cannot be trained to use tools: {error}") from error
 

@@ -43,7 +43,9 @@ def _train(context: RunContext) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = open_model_chat(spec.base_model, tokenizer).chat_format
+    chat_format = open_model_chat(
+        spec.base_model, tokenizer, spec.chat, reasoning_effort=spec.reasoning_effort
+    ).chat_format
     loop_thread.check()
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()

@@ -60,7 +60,7 @@ def examine(settings: Settings) -> list[Finding]:
         check_python(sys.version_info[:3]),
         *(check_modules(extra, names) for extra, names in _MODULES.items()),
         *check_servers(settings),
-        *check_base_models(settings.base_models),
+        *check_base_models(settings.base_model_paths),
         check_home(settings.home),
         check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),

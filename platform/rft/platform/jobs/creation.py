@@ -8,6 +8,7 @@ from psycopg.rows import TupleRow
 
 from rft.core.failure import Stage
 from rft.core.ids import public_id
+from rft.core.model_check import ModelCheck
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
@@ -23,10 +24,10 @@ from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
-from rft.platform.orders.base_models import resolve_base
+from rft.platform.orders.base_models import chat_spec, resolve_base
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
-from rft.platform.orders.model_checks import refuse_unusable_model
+from rft.platform.orders.model_checks import look_at_model
 from rft.platform.orders.probing import Target, find_doubtful
 from rft.platform.orders.redaction import redacted_method, redacted_request, secrets_of
 from rft.platform.orders.schemas import JobCreate, JobOrder, Method
@@ -58,7 +59,8 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
-    await refuse_unusable_model(wanted.model, base_model_path)
+    effort = order.method.reinforcement.hyperparameters.reasoning_effort
+    model = await look_at_model(wanted.model, base_model_path, chat_spec(wanted.model, services.settings), effort)
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
     warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
     job = _new_job(services, order, base_model_path)
@@ -70,7 +72,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await check_files(uow, order)
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
-        await _first_events(uow, order, job.id)
+        await _first_events(uow, order, job.id, model)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)
         row = await JobRepository(uow.connection).get(job.id)
@@ -153,7 +155,7 @@ def _with_grader_name(method: Method, name: str) -> Method:
     return method.model_copy(update={"reinforcement": reinforcement.model_copy(update={"grader": grader})})
 
 
-async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
+async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str, model: ModelCheck | None) -> None:
     validation = f" and validation file: {order.validation_file}" if order.validation_file else ""
     await add_event(uow.connection, job_id, f"Created fine-tuning job: {job_id}", key="created")
     response_format = order.method.reinforcement.response_format
@@ -166,7 +168,7 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str) -> None:
             data={"code": "response_format"},
             key="response-format",
         )
-    idle = fields_without_effect(order)
+    idle = fields_without_effect(order, has_thinking_switch=model is not None and model.thinking_switch is not None)
     if idle:
         await add_event(
             uow.connection,

@@ -15,7 +15,8 @@ from rft.platform.orders.tool_schemas import Tool
 _ALIASES = {Tool: {"url"}}
 """Other names of fields that we do know."""
 _GRADER_ID = "method.reinforcement.grader.id"
-_NO_EFFECT = frozenset({"pass_threshold", "image_tag", "reasoning_effort"})
+_EFFORT = "reasoning_effort"
+_NO_EFFECT = frozenset({"pass_threshold", "image_tag", _EFFORT})
 """Fields that we know, where a job has no use for them."""
 _NOTHING_WANTED = (None, "default", ONLY_IMAGE)
 
@@ -64,10 +65,14 @@ def unknown_fields(order: JobCreate) -> list[str]:
     return sorted(found)
 
 
-def fields_without_effect(order: JobCreate) -> list[str]:
-    """Paths of the fields that the contract has and a job here has no use for."""
+def fields_without_effect(order: JobCreate, *, has_thinking_switch: bool = False) -> list[str]:
+    """Paths of the fields that the contract has and a job here has no use for.
+
+    `has_thinking_switch`: the policy's chat template can be told how much to think.
+    """
     reinforcement = order.method.reinforcement
-    hyperparameters = [f"hyperparameters.{name}" for name in _unused(reinforcement.hyperparameters)]
+    used = {_EFFORT} if has_thinking_switch else set[str]()
+    hyperparameters = [f"hyperparameters.{name}" for name in _unused(reinforcement.hyperparameters) if name not in used]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
     whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
     return sorted({f"method.reinforcement.{path}" for path in (*hyperparameters, *graders, *whole)})

@@ -18,7 +18,7 @@ from rft.core.spec import (
     resolve,
 )
 from rft.platform.jobs.repository import JobRow
-from rft.platform.orders.base_models import STARTER
+from rft.platform.orders.base_models import STARTER, chat_spec
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge
 from rft.platform.orders.response_format import to_response_format
 from rft.platform.orders.schemas import Method, Reinforcement
@@ -55,6 +55,8 @@ def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Setti
         job_id=job.id,
         seed=job.seed,
         base_model=base_model_path,
+        chat=chat_spec(job.model, settings),
+        reasoning_effort=order.hyperparameters.reasoning_effort,
         model_name=job.model,
         hyperparameters=resolved,
         tools=tuple(to_tool_server(tool, settings) for tool in order.tools or []),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rft.core.chat_spec import BaseModelSetting, ChatSpec
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
 
@@ -11,7 +12,15 @@ STARTER = "starter"
 def base_models(settings: Settings) -> dict[str, str]:
     """Local directory or hub name of every base model, by name."""
     starter = {STARTER: str(settings.starter_dir)} if settings.has_starter else {}
-    return starter | settings.base_models
+    return starter | settings.base_model_paths
+
+
+def chat_spec(name: str, settings: Settings) -> ChatSpec:
+    """How the model's chat is rendered, read and limited."""
+    found = settings.base_models.get(name)
+    if not isinstance(found, BaseModelSetting):
+        return ChatSpec()
+    return ChatSpec.model_validate(found.model_dump(include=set(ChatSpec.model_fields)))
 
 
 def resolve_base(name: str, settings: Settings) -> str:

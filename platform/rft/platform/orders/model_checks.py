@@ -1,6 +1,7 @@
 """Base models are looked at before a job starts from one: by a process of its own, once for each state of its files."""
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rft.core.chat_spec import ChatSpec
 from rft.core.model_check import ModelCheck
 from rft.platform.api.errors import BadRequest
 from rft.platform.orders.base_models import STARTER
@@ -20,36 +22,48 @@ _FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "gen
 State = tuple[tuple[int, int] | None, ...]
 
 
-async def refuse_unusable_model(name: str, base_model: str) -> None:
-    """Raises BadRequest when the model's chat template cannot carry tools.
+async def look_at_model(name: str, base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
+    """What its chat can do; None where no check came about. Raises BadRequest when it cannot carry tools.
 
     Only what lies on this machine with a `tokenizer.json` can be looked at; the trainer looks at everything. The
     starter needs no look: its tests prove it.
     """
     if name == STARTER:
-        return
+        return None
     try:
-        check = await asyncio.to_thread(_look_at, base_model)
+        check = await asyncio.to_thread(_look_at, base_model, chat, reasoning_effort)
     except (OSError, subprocess.SubprocessError, ValidationError) as error:
         _LOG.warning("the model '%s' could not be looked at, its trainer will: %s", name, error)
-        return
+        return None
     if check is not None and check.problem is not None:
         raise BadRequest(
             f"The model '{name}' cannot be trained to use tools: {check.problem}.", param="model", code="unusable_model"
         )
+    return check
 
 
-def _look_at(base_model: str) -> ModelCheck | None:
+def _look_at(base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
     """None where there is nothing to look at."""
     folder = Path(base_model).expanduser()
-    return _check(folder, _state(folder)) if (folder / "tokenizer.json").is_file() else None
+    if not (folder / "tokenizer.json").is_file():
+        return None
+    kwargs = json.dumps(chat.chat_template_kwargs)
+    wanted = (
+        "--chat-format",
+        chat.chat_format,
+        "--chat-template-kwargs",
+        kwargs,
+        "--reasoning-effort",
+        reasoning_effort,
+    )
+    return _check(folder, wanted, _state(folder))
 
 
 @lru_cache(maxsize=64)
-def _check(folder: Path, state: State) -> ModelCheck:
+def _check(folder: Path, wanted: tuple[str, ...], state: State) -> ModelCheck:
     """Raises OSError, SubprocessError, ValidationError when no check came about; that is not remembered."""
     del state
-    command = [sys.executable, "-m", "rft.chat.check", str(folder)]
+    command = [sys.executable, "-m", "rft.chat.check", *wanted, str(folder)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_PATIENCE_S)
     return ModelCheck.model_validate_json(done.stdout)
 

@@ -7,8 +7,11 @@ _LONGEST = 16_384
 """The trainer cuts rollouts there, whatever the model allows."""
 
 
-def context_tokens(base_model_path: str) -> int | None:
-    """Tokens of prompt and completion at most; None when the model's configuration is not on this machine."""
+def context_tokens(base_model_path: str, wanted: int | None = None) -> int | None:
+    """Tokens of prompt and completion at most; None when the model's configuration is not on this machine.
+
+    `wanted`: the operator's own limit.
+    """
     try:
         config = json.loads((Path(base_model_path).expanduser() / "config.json").read_bytes())
     except (OSError, ValueError):
@@ -16,5 +19,6 @@ def context_tokens(base_model_path: str) -> int | None:
     if not isinstance(config, dict):
         return None
     text = config.get("text_config")
-    wanted = (text if isinstance(text, dict) else config).get("max_position_embeddings")
-    return min(wanted, _LONGEST) if isinstance(wanted, int) and wanted > 0 else _LONGEST
+    possible = (text if isinstance(text, dict) else config).get("max_position_embeddings")
+    limit = wanted or _LONGEST
+    return min(possible, limit) if isinstance(possible, int) and possible > 0 else limit

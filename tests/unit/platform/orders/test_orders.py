@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from rft.core.chat_spec import ChatSpec
 from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
 from rft.core.secret_urls import REDACTED
@@ -127,6 +129,20 @@ def test_the_trainer_is_told_the_settings_where_the_order_is_silent(tmp_path: Pa
     assert isinstance(spec.grader, EndpointGrader)
     assert spec.grader.timeout_s == 9.0
     assert spec.loss_type == "dapo"
+
+
+def test_the_trainer_is_told_how_the_models_chat_is_to_be_read(tmp_path: Path) -> None:
+    chat = {"chat_format": "hermes", "max_context_tokens": 8192, "chat_template_kwargs": {"enable_thinking": False}}
+    registered = settings(tmp_path, base_models={"tiny": {"path": "/models/tiny", **chat}, "plain": "/models/plain"})
+    assert registered.base_model_paths == {"tiny": "/models/tiny", "plain": "/models/plain"}
+    order = an_order(hyperparameters={"reasoning_effort": "low"})
+    spec = to_run_spec(a_job(order), RESOLVED, registered, "/models/tiny")
+    assert (spec.chat, spec.reasoning_effort) == (ChatSpec.model_validate(chat), "low")
+    plain = a_job(an_order()).model_copy(update={"model": "plain"})
+    spec = to_run_spec(plain, RESOLVED, registered, "/models/plain")
+    assert (spec.chat, spec.reasoning_effort) == (ChatSpec(), "default")
+    with pytest.raises(ValidationError):
+        settings(tmp_path, base_models={"tiny": {"path": "/models/tiny", "chat_fromat": "hermes"}})
 
 
 @pytest.mark.parametrize(("model", "rate"), [("starter", STARTER_LEARNING_RATE), ("tiny", 1e-4)])

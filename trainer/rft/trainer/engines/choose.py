@@ -36,7 +36,8 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
     del chat_format
     model = load_base_model(str(base_model))
     engine = SlotEngine if supports(model) else PagedEngine
-    return engine(model, max_context_tokens=max_context_tokens(model.config), threads=spec.torch_threads)
+    limit = max_context_tokens(model.config, spec.chat.max_context_tokens)
+    return engine(model, max_context_tokens=limit, threads=spec.torch_threads)
 
 
 def _factory(name: str) -> Factory:

@@ -45,7 +45,7 @@ def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEn
 
 def _options(spec: RunSpec, api_key: str | None) -> EngineOptions:
     try:
-        possible = max_context_tokens(AutoConfig.from_pretrained(spec.base_model))
+        possible = max_context_tokens(AutoConfig.from_pretrained(spec.base_model), spec.chat.max_context_tokens)
     except (OSError, ValueError) as error:
         raise UnusableModel(f"the base model {spec.base_model} cannot be loaded: {error}") from error
     return EngineOptions(

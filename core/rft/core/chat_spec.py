@@ -1,0 +1,25 @@
+"""How a base model's chat is rendered, read and limited."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rft.core.base import JsonObject, Record
+
+
+class ChatSpec(Record):
+    """Beside the model itself; all of it has a default that fits most models."""
+
+    chat_format: str = "auto"
+    """A chat format by name; `auto` finds it by what the model's template writes."""
+    max_context_tokens: Annotated[int, Field(ge=256)] | None = None
+    """Prompt and completion at most; None: what the model allows, and 16,384 at most."""
+    chat_template_kwargs: JsonObject = Field(default_factory=dict)
+    """What else the chat template reads, `{"enable_thinking": false}` for one."""
+
+
+class BaseModelSetting(ChatSpec):
+    """One base model as an operator registers it."""
+
+    path: str
+    """A local directory with a Hugging Face causal LM, or a hub name."""
