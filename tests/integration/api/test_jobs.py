@@ -40,7 +40,7 @@ async def test_a_new_job_has_the_contracts_shape(client: AsyncOpenAI, order: dic
     assert api.messages.received[0].queue == "control"
 
 
-async def test_the_method_comes_back_filled_and_masked(
+async def test_the_method_comes_back_filled_and_redacted(
     client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str
 ) -> None:
     job = await client.fine_tuning.jobs.create(**order)

@@ -85,7 +85,7 @@ def published(name: str, training_file: str, customer: LoopbackEndpoint) -> dict
 
 
 def shown_method(order: dict[str, Any]) -> dict[str, Any]:
-    """What the contract shows of it: header values masked, hyperparameters filled, the rest untouched."""
+    """What the contract shows of it: header values redacted, hyperparameters filled, the rest untouched."""
     method = json.loads(json.dumps(order["method"]))
     reinforcement = method["reinforcement"]
     grader = reinforcement["grader"]

@@ -1,4 +1,4 @@
-"""Registered tools and graders: kept masked and sealed, tried with one call, copied into jobs by id."""
+"""Registered tools and graders: kept redacted and sealed, tried with one call, copied into jobs by id."""
 
 import json
 from collections.abc import AsyncIterator

@@ -64,7 +64,7 @@ def test_the_schema_of_a_tool_is_shown_as_it_is() -> None:
     "name", ["Headers", "HEADERS", "Authorization", "api_key", "apiKey", "X-API-Key", "token", "Secret", "PassWord"]
 )
 @pytest.mark.parametrize("secret", ["s3cret", {"Authorization": "s3cret"}, [["Authorization", "s3cret"]]])
-def test_what_its_name_calls_a_secret_is_shown_masked_in_whatever_shape(name: str, secret: Any) -> None:
+def test_what_its_name_calls_a_secret_is_shown_redacted_in_whatever_shape(name: str, secret: Any) -> None:
     whole: JsonObject = {"name": "search", "deep": [{name: secret}], name: secret, "note": "fine"}
     shown = shown_body(whole)
     assert "s3cret" not in str(shown)

@@ -66,7 +66,7 @@ graders_app = Group("Graders: register them once, try them before a job does.")
 _TOOL, _GRADER = "/tools/{tool_id}", "/graders/{grader_id}"
 _CREATE_TOOL = "Register a tool: name, server_url, headers, and whatever else a job's tool may have."
 _UPDATE_TOOL = "Change the fields that BODY.json names; null takes one away."
-_UPDATE_GRADER = "Put another grader in a registered one's place; masked header values stay what they are."
+_UPDATE_GRADER = "Put another grader in a registered one's place; redacted header values stay what they are."
 tools_app.add_list("list", "Registered tools and how they fare, newest first.", "/tools", resources.TOOL)
 tools_app.add_get("get", "One registered tool.", _TOOL, resources.TOOL)
 tools_app.add_post("create", _CREATE_TOOL, "/tools", resources.TOOL, body=BODY)

@@ -40,7 +40,7 @@ class GraderValidate(TextBody):
 
 
 class GraderValidated(BaseModel):
-    """The grader as it would be stored: named, header values masked."""
+    """The grader as it would be stored: named, header values redacted."""
 
     grader: dict[str, JsonValue]
 

@@ -34,7 +34,7 @@ class ToolChange(_Change):
     url: EndpointUrl | None = None
     """Another name of `server_url`."""
     headers: Headers | None = None
-    """In place of all that were; masked values stand for those that were; null for none."""
+    """In place of all that were; redacted values stand for those that were; null for none."""
     callback_url: EndpointUrl | None = None
     """null: no callbacks any more."""
 
@@ -55,7 +55,7 @@ class GraderEndpointChange(_Change):
 
     url: EndpointUrl | None = None
     headers: Headers | None = None
-    """In place of all that were; masked values stand for those that were; null for none."""
+    """In place of all that were; redacted values stand for those that were; null for none."""
 
     @model_validator(mode="before")
     @classmethod

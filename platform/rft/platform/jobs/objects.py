@@ -98,7 +98,7 @@ class JobObject(Listed):
     """Once the job is over."""
     seed: int
     method: StoredJson
-    """As ordered, header values masked, hyperparameters filled with `auto`."""
+    """As ordered, header values redacted, hyperparameters filled with `auto`."""
     metadata: dict[str, str] | None
     integrations: list[JsonValue] | None
     error: JobErrorObject | None

@@ -55,7 +55,7 @@ class EndpointGrader(AnyGrader):
     name: _Name | None = None
     """Invented when absent."""
     headers: Headers | None = None
-    """Sent with every request; values are shown masked."""
+    """Sent with every request; values are shown redacted."""
     rate_limit: (
         Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], must_be("a number above 0")] | None
     ) = None

@@ -41,7 +41,7 @@ class Tool(OpenBody):
     server_url: EndpointUrl
     """Calls are POSTed here. `url` is accepted as another name of this field."""
     headers: Headers | None = None
-    """Sent with every call; values are shown masked."""
+    """Sent with every call; values are shown redacted."""
     timeout_s: PositiveSeconds | None = None
     """Ours: deadline of one attempt."""
     max_output_chars: Annotated[int, Field(ge=1, strict=True)] | None = None

@@ -25,7 +25,7 @@ Limit = Annotated[int, Query(ge=1, le=100)]
 Changes = Annotated[
     dict[str, JsonValue],
     BeforeValidator(proper_json),
-    Body(description="Fields of a tool; those left out stay, null takes one away, a masked header value is kept."),
+    Body(description="Fields of a tool; those left out stay, null takes one away, a redacted header value is kept."),
 ]
 
 
@@ -81,7 +81,7 @@ async def retrieve_grader(uow: Uow, grader_id: str) -> GraderObject:
 
 @graders_router.post("/{grader_id}")
 async def update_grader(services: AppServices, grader_id: str, order: GraderCreate) -> GraderObject:
-    """Put another grader in its place; header values sent back masked are kept. Jobs keep what they have."""
+    """Put another grader in its place; header values sent back redacted are kept. Jobs keep what they have."""
     await refuse_bad_sources(order.grader, param="grader")
     async with unit_of_work(services.database, services.enqueuer) as uow:
         return await service.update_grader(uow, services.secret_box, services.settings, grader_id, order)

@@ -70,7 +70,7 @@ class HealthObject(BaseModel):
 
 
 class ToolObject(Listed):
-    """A registered tool, header values masked; unknown fields of its registration are echoed beside these."""
+    """A registered tool, header values redacted; unknown fields of its registration are echoed beside these."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -92,7 +92,7 @@ class ToolObject(Listed):
 
 
 class GraderObject(Listed):
-    """A registered grader, header values masked."""
+    """A registered grader, header values redacted."""
 
     object: Literal["grader"] = "grader"
     created_at: int

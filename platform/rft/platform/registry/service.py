@@ -72,7 +72,7 @@ async def update_tool(uow: UnitOfWork, box: SecretBox, tool_id: str, changes: Js
 async def update_grader(
     uow: UnitOfWork, box: SecretBox, settings: Settings, grader_id: str, order: GraderCreate
 ) -> GraderObject:
-    """Put another grader under this id; header values sent back masked are kept. Raises NotFound, BadRequest."""
+    """Put another grader under this id; header values sent back redacted are kept. Raises NotFound, BadRequest."""
     stored = RegistrationRepository(uow.connection)
     row = found(await stored.lock("grader", grader_id), "grader", grader_id)
     wanted, old = _named(order.grader, settings, str(row.body["name"])), whole_body(row, box)

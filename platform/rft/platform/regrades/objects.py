@@ -19,7 +19,7 @@ class RegradeObject(Listed):
     fine_tuning_job_id: str
     status: RegradeStatus
     grader: JsonObject
-    """As ordered, header values masked."""
+    """As ordered, header values redacted."""
     split: Split | None
     steps: list[int] | None
     limit: int

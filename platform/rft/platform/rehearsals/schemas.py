@@ -66,7 +66,7 @@ class RehearsalObject(Listed):
     model: str
     training_file: str
     method: JsonObject
-    """As ordered, header values masked."""
+    """As ordered, header values redacted."""
     seed: int
     plan: PlanObject
     report: RehearsalReport | None

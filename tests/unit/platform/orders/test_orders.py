@@ -1,4 +1,4 @@
-"""Orders: what is masked, what is sealed, what the trainer is told, how models are named."""
+"""Orders: what is redacted, what is sealed, what the trainer is told, how models are named."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A tool's fields: what is carried to the run, what is refused and with which `param`, what is never masked."""
+"""A tool's fields: what is carried to the run, what is refused and with which `param`, what is never redacted."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -127,7 +127,7 @@ def test_a_reference_says_nothing_but_its_id() -> None:
     assert refused(body(TOOL, {"id": "grader_1", "type": "endpoint"})).param == "method.reinforcement.grader.type"
 
 
-def test_schemas_are_never_masked_and_headers_always_are() -> None:
+def test_schemas_are_never_redacted_and_headers_always_are() -> None:
     answer = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
     order = JobCreate.model_validate(body({**TOOL, "parameters": SCHEMA}, response_format=answer))
     for method in (redacted_method(order.method), redacted_request(order)["method"]):
