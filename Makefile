@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check format test test-fast test-slow demo web bench-demo bench-gateway bench-api bench-faults clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-faults clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -32,27 +32,37 @@ check: install ## formatting, lint, types, import contracts, architecture
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/architecture
 
-test: install ## every test; JOBS=1 for one after the other
+engine: .vllm/.installed ## vLLM for the CPU in an environment of its own: for tests, and for ENGINE=vllm
+
+.vllm/.installed: core/rft/vllm_server/install.py core/rft/vllm_server/release.py core/rft/vllm_server/constraints_cpu.txt | install
+	$(if $(RFT_VLLM_PYTHON),,$(BIN)/rft engine install cpu --home $(CURDIR)/.vllm)
+	@mkdir -p .vllm && touch $@
+
+test: install engine ## every test; JOBS=1 for one after the other
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
 
 test-fast: install ## what needs no server: unit and architecture
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests/architecture tests/unit
 
-test-slow: install ## only what takes more than ten seconds each: whole platforms and training runs
+test-slow: install engine ## only what takes more than ten seconds each: whole platforms and training runs
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m slow tests
 
 format: install ## rewrite formatting and what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1, ENGINE=vllm (after `rft engine install cpu`)
-	$(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS) --engine $(ENGINE)
+demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1, ENGINE=vllm
+	$(if $(filter vllm,$(ENGINE)),$(MAKE) engine)
+	$(if $(filter vllm,$(ENGINE)),RFT_VLLM_PYTHON="$${RFT_VLLM_PYTHON:-$$(echo $(CURDIR)/.vllm/engines/*/bin/python)}") $(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS) --engine $(ENGINE)
 
 bench-demo: install ## three seeds and broken endpoints against the demo's bars -> var/bench/demo.json (half an hour)
 	$(BIN)/python tests/bench/demo.py
 
 bench-gateway: install ## bursts, saturation, fairness and outages against a bare client -> var/bench/gateway.json
 	$(BIN)/python tests/bench/gateway.py
+
+bench-engine: install ## what the engine over vLLM servers costs its client, and how it spreads rollouts -> var/bench/engine.json
+	$(BIN)/python -m tests.bench.engine
 
 bench-api: install ## reads, ingestion and live streams over a million stored rollouts -> var/bench/api.json
 	$(BIN)/python -m tests.bench.api
@@ -64,4 +74,4 @@ web: ## rebuild the dashboard's assets (needs node 20 or newer)
 	cd web && npm ci && npm run generate && npm run build
 
 clean: ## remove what make made
-	rm -rf $(VENV) var
+	rm -rf $(VENV) .vllm var

@@ -13,11 +13,13 @@ from rft.core.rollout import Rollout, RolloutKey, Split, StopReason
 from rft.core.turns import TokenSpan, Trace
 
 
-def tiny_model(tokenizer: PreTrainedTokenizerBase, seed: int = 0, head_std: float = 0.15) -> Qwen2ForCausalLM:
+def tiny_model(
+    tokenizer: PreTrainedTokenizerBase, seed: int = 0, head_std: float = 0.15, head_size: int = 8
+) -> Qwen2ForCausalLM:
     """The same untied random model at each call; the wider its head, the more a LoRA can change what it says."""
     torch.manual_seed(seed)
     config = Qwen2Config(
-        hidden_size=32,
+        hidden_size=4 * head_size,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,

@@ -67,6 +67,8 @@ def server_environment(options: ServerOptions, *, api_key: str | None, inherited
     own = {
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
         "VLLM_NO_USAGE_STATS": "1",
+        # Longer than any client keeps an idle connection: what it writes into one that is being closed is lost.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "60",
         "VLLM_CPU_KVCACHE_SPACE": str(options.cpu_cache_gib),
         "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONUNBUFFERED": "1",
