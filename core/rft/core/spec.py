@@ -203,6 +203,8 @@ class RunSpec(Record):
     grader_gateway_url: str | None = None
     """A grader gateway service that grades; None: the trainer does it itself."""
     torch_threads: int = 2
+    micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""
 
     @model_validator(mode="before")
     @classmethod

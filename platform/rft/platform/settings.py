@@ -157,6 +157,9 @@ class Settings(BaseSettings):
     """What a vLLM server of our own may take of a GPU's memory; the training needs the rest."""
     torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
+    micro_batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
+    beyond rounding."""
     log_level: str = "INFO"
     """Level of our own log lines."""
 

@@ -16,9 +16,10 @@ from rft.core.events import Optimization
 from rft.core.group import advantages_G
 from rft.core.spec import LoraSpec
 from rft.core.turns import Trace
-from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.policy import lora_config
 from rft.trainer.samples import TrainingRow, training_rows
+from rft.trainer.update_settings import UpdateSettings
 from tests.shared.by_hand import group_of, tiny_model
 
 Gradients = dict[str, torch.Tensor]
@@ -48,7 +49,7 @@ class Update:
         path: Path,
         *,
         loss_type: str = "dapo",
-        micro_batches: int = 1,
+        tokens: int | None = None,
         learning_rate: float = 1e-2,
         resume: Path | None = None,
         total: int | None = None,
@@ -58,12 +59,12 @@ class Update:
         model = tiny_model(tokenizer)
         settings = UpdateSettings(
             steps=total or len(steps),
-            rows_per_step=16 * micro_batches,
             learning_rate=learning_rate,
             lora=LORA,
             loss_type=loss_type,
             temperature=1.0,
             seed=11,
+            micro_batch_tokens=tokens,
         )
         self.trainer = PolicyTrainer(
             model, tokenizer, settings, output_dir=path, source=lambda step: steps[step - 1], on_saved=self._saved
@@ -132,7 +133,7 @@ def test_the_gradient_is_exactly_zero_on_tokens_the_policy_did_not_sample(
 
     monkeypatch.setattr(PolicyTrainer, "_get_per_token_logps_and_entropies", watched)
     rows = rows_of(ragged_traces, [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1])
-    Update(tokenizer, [rows], tmp_path)
+    Update(tokenizer, [rows], tmp_path, tokens=1000)
     [(logprobs, is_sampled)] = seen
     assert logprobs.grad is not None
     assert int(is_sampled.sum()) == sum(row.sampled_tokens for row in rows)
@@ -165,31 +166,31 @@ def test_tool_output_reaches_the_gradient_only_as_context(
 
 
 @pytest.mark.parametrize("loss_type", LOSSES)
-@pytest.mark.parametrize("micro_batches", [1, 4])
+@pytest.mark.parametrize("tokens", [1000, 30])
 def test_an_excluded_rollout_changes_neither_mean_nor_std_nor_gradient(
     tokenizer: PreTrainedTokenizerBase,
     ragged_traces: list[Trace],
     tmp_path: Path,
     loss_type: str,
-    micro_batches: int,
+    tokens: int,
 ) -> None:
     good, rewards = ragged_traces[:3], [0.0, 1.0, 0.3]
     with_excluded = rows_of([*good, ragged_traces[7]], [*rewards, None])
     assert [row.advantage for row in with_excluded] == advantages_G(rewards)
     without = Update(tokenizer, [rows_of(good, rewards)], tmp_path / "1", loss_type=loss_type)
-    excluded = Update(tokenizer, [with_excluded], tmp_path / "2", loss_type=loss_type, micro_batches=micro_batches)
+    excluded = Update(tokenizer, [with_excluded], tmp_path / "2", loss_type=loss_type, tokens=tokens)
     assert worst_difference(without.gradients, excluded.gradients) <= 1e-6
     assert max(float(gradient.abs().max()) for gradient in without.gradients.values()) > 1e-3
 
 
 @pytest.mark.parametrize("loss_type", LOSSES)
-def test_the_number_of_micro_batches_does_not_change_the_gradient(
+def test_the_budget_of_tokens_does_not_change_the_gradient(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
 ) -> None:
     rows = rows_of(ragged_traces, [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1])
     whole = Update(tokenizer, [rows], tmp_path / "1", loss_type=loss_type)
-    for count in (3, 5):
-        parts = Update(tokenizer, [rows], tmp_path / str(count), loss_type=loss_type, micro_batches=count)
+    for tokens in (1, 60, 120, 250):
+        parts = Update(tokenizer, [rows], tmp_path / str(tokens), loss_type=loss_type, tokens=tokens)
         assert worst_difference(whole.gradients, parts.gradients) <= 1e-6
         for field in ("loss", "entropy", "sampling_logp_difference", "grad_norm"):
             assert getattr(parts.figures[0], field) == pytest.approx(getattr(whole.figures[0], field), abs=1e-5)
@@ -206,7 +207,7 @@ def test_the_gradient_is_that_of_stock_trl_fed_with_the_same_traces(
     rewards = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
     stock = _stock_gradients(tokenizer, ragged_traces, rewards, tmp_path / "stock", loss_type, monkeypatch)
     groups = [group_of(ragged_traces[:4], rewards[:4]), group_of(ragged_traces[4:], rewards[4:], row_index=1)]
-    ours = Update(tokenizer, [training_rows(groups)], tmp_path / "ours", loss_type=loss_type, micro_batches=2)
+    ours = Update(tokenizer, [training_rows(groups)], tmp_path / "ours", loss_type=loss_type, tokens=150)
     assert worst_difference(ours.gradients, stock) <= 2e-6
 
 
@@ -254,7 +255,7 @@ def _stock_gradients(
     ours = PolicyTrainer(
         tiny_model(tokenizer),
         tokenizer,
-        UpdateSettings(1, 16, 1e-2, LORA, loss_type, 1.0, 11),
+        UpdateSettings(1, 1e-2, LORA, loss_type, 1.0, 11),
         output_dir=path,
         source=lambda step: [],
         on_saved=_ignore,
@@ -272,7 +273,7 @@ def test_a_step_without_rows_leaves_the_weights_bit_identical_even_after_momentu
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:
     rows = rows_of(ragged_traces, [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1])
-    update = Update(tokenizer, [rows, [], rows], tmp_path, micro_batches=2)
+    update = Update(tokenizer, [rows, [], rows], tmp_path, tokens=150)
     first, second, third = update.weights
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert any(not torch.equal(second[name], third[name]) for name in first)
@@ -285,7 +286,7 @@ def test_the_figures_are_those_of_a_plain_forward_pass(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:
     rows = rows_of(ragged_traces[:4], [0.0, 1.0, 0.25, 0.6])
-    update = Update(tokenizer, [rows], tmp_path, micro_batches=2, learning_rate=0.0)
+    update = Update(tokenizer, [rows], tmp_path, tokens=150, learning_rate=0.0)
     model = update.trainer.policy.eval()
     entropies: list[torch.Tensor] = []
     gaps: list[torch.Tensor] = []
@@ -337,7 +338,7 @@ def test_a_check_that_raises_stops_between_micro_batches(
     def source(step: int) -> list[TrainingRow]:
         return rows_of(ragged_traces, [0, 1, 0, 1, 0, 1, 0, 1])
 
-    settings = UpdateSettings(1, 48, 1e-2, LORA, "dapo", 1.0, 11)
+    settings = UpdateSettings(1, 1e-2, LORA, "dapo", 1.0, 11, 60)
     trainer = PolicyTrainer(
         tiny_model(tokenizer), tokenizer, settings,
         output_dir=tmp_path, source=source, on_saved=_ignore, check=check,

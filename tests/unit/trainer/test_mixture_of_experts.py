@@ -25,8 +25,9 @@ from rft.rollouts.sampler import SampleRequest
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.paged_engine import PagedEngine
 from rft.trainer.engines.slot_engine import SlotEngine, supports
-from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.samples import TrainingRow, training_rows
+from rft.trainer.update_settings import UpdateSettings
 from tests.shared.by_hand import group_of
 
 REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
@@ -95,14 +96,14 @@ def update(
     rows: Sequence[TrainingRow],
     path: Path,
     *,
-    micro_batches: int = 1,
+    tokens: int = 1000,
 ) -> tuple[Gradients, Optimization, Path]:
     """One optimizer step: the gradients before clipping took effect, its figures, and its checkpoint."""
     found: list[tuple[Optimization, Path]] = []
     trainer = PolicyTrainer(
         model,
         tokenizer,
-        UpdateSettings(1, 16 * micro_batches, 1e-2, LoraSpec(rank=4, alpha=8), "dapo", 1.0, 11),
+        UpdateSettings(1, 1e-2, LoraSpec(rank=4, alpha=8), "dapo", 1.0, 11, tokens),
         output_dir=path,
         source=lambda step: rows,
         on_saved=lambda step, saved, optimization: found.append((optimization, saved)),
@@ -125,17 +126,17 @@ def worst_difference(left: Gradients, right: Gradients) -> float:
 
 
 @pytest.mark.parametrize("make", MODELS)
-@pytest.mark.parametrize("micro_batches", [1, 4])
+@pytest.mark.parametrize("tokens", [1000, 120])
 def test_it_trains_and_the_balance_of_its_experts_is_part_of_the_gradient(
     make: MakeModel,
-    micro_batches: int,
+    tokens: int,
     tokenizer: PreTrainedTokenizerBase,
     ragged_traces: list[Trace],
     tmp_path: Path,
 ) -> None:
     rows = training_rows([group_of(ragged_traces, REWARDS)])
-    balanced, figures, _ = update(make(tokenizer, 0.5), tokenizer, rows, tmp_path / "1", micro_batches=micro_batches)
-    plain, _, _ = update(make(tokenizer, 0.0), tokenizer, rows, tmp_path / "2", micro_batches=micro_batches)
+    balanced, figures, _ = update(make(tokenizer, 0.5), tokenizer, rows, tmp_path / "1", tokens=tokens)
+    plain, _, _ = update(make(tokenizer, 0.0), tokenizer, rows, tmp_path / "2", tokens=tokens)
     assert all(bool(gradient.isfinite().all()) for gradient in balanced.values())
     assert figures.loss is not None
     assert figures.grad_norm is not None
@@ -159,19 +160,19 @@ def test_the_coefficient_alone_orders_the_balance(
 
 
 @pytest.mark.parametrize("make", MODELS)
-def test_an_excluded_rollout_and_empty_micro_batches_change_nothing(
+def test_neither_an_excluded_rollout_nor_checkpointing_changes_anything(
     make: MakeModel, tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:
     good, rewards = ragged_traces[:3], [0.0, 1.0, 0.3]
     without = training_rows([group_of(good, rewards)])
     excluded = training_rows([group_of([*good, ragged_traces[7]], [*rewards, None])])
-    one, _, _ = update(make(tokenizer, 0.5), tokenizer, without, tmp_path / "1", micro_batches=4)
-    other, _, _ = update(make(tokenizer, 0.5), tokenizer, excluded, tmp_path / "2", micro_batches=4)
+    one, _, _ = update(make(tokenizer, 0.5), tokenizer, without, tmp_path / "1", tokens=30)
+    other, _, _ = update(make(tokenizer, 0.5), tokenizer, excluded, tmp_path / "2", tokens=30)
     assert worst_difference(one, other) == 0.0
     alone = training_rows([group_of(good[:2], rewards[:2])])
-    whole, _, _ = update(make(tokenizer, 0.5), tokenizer, alone, tmp_path / "3", micro_batches=2)
-    padded, _, _ = update(make(tokenizer, 0.5), tokenizer, alone, tmp_path / "4", micro_batches=4)
-    assert worst_difference(whole, padded) <= 1e-6
+    whole, _, _ = update(make(tokenizer, 0.5), tokenizer, alone, tmp_path / "3", tokens=40)
+    checkpointed, _, _ = update(make(tokenizer, 0.5), tokenizer, alone, tmp_path / "4", tokens=1)
+    assert worst_difference(whole, checkpointed) <= 1e-6
 
 
 @pytest.mark.parametrize("make", MODELS)

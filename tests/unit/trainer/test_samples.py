@@ -1,5 +1,7 @@
 """Groups become rows, rows become micro-batches; nothing is lost and nothing failed gets in."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,19 +50,16 @@ def test_rows_of_unequal_lengths_are_refused() -> None:
         TrainingRow((1,), (2,), (False,), (0.0,), 0.1)
 
 
-@given(lengths=st.lists(st.integers(1, 50), max_size=40), count=st.integers(1, 9))
-def test_micro_batches_keep_every_row_once_and_never_mix_long_with_short(lengths: list[int], count: int) -> None:
-    batches = micro_batches([_row(length) for length in lengths], count)
-    assert len(batches) == count
+@given(lengths=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 300))
+def test_micro_batches_keep_every_row_once_and_stay_within_their_budget(lengths: list[int], tokens: int) -> None:
+    batches = micro_batches([_row(length) for length in lengths], tokens)
     assert [row.tokens for batch in batches for row in batch] == sorted((n + 2 for n in lengths), reverse=True)
+    assert all(len(batch) == 1 or len(batch) * batch[0].tokens <= tokens for batch in batches)
+    for batch, following in pairwise(batches):
+        assert following
+        assert (len(batch) + 1) * batch[0].tokens > tokens
 
 
 def test_one_endless_rollout_gets_a_batch_of_its_own() -> None:
-    batches = micro_batches([_row(length) for length in [4000, *[100] * 31]], 4)
-    assert [len(batch) for batch in batches if batch] == [1, 31]
-    areas = [len(batch) * batch[0].tokens for batch in batches if batch]
-    assert max(areas) == 4002
-
-
-def test_rows_of_one_length_are_spread_evenly() -> None:
-    assert [len(batch) for batch in micro_batches([_row(10)] * 32, 4)] == [8, 8, 8, 8]
+    batches = micro_batches([_row(length) for length in [4000, *[100] * 31]], 3200)
+    assert [len(batch) for batch in batches] == [1, 31]

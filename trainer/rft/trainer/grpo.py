@@ -1,7 +1,9 @@
 """The one file that knows TRL: its loss, loop, optimizer and checkpoints, fed with finished, graded rollouts.
 
 Only where the batch comes from is ours. TRL's own dataset is a row of blanks that sets the number of steps; every
-optimizer step asks the source for training rows, and gets them as micro-batches of similar length.
+optimizer step asks the source for training rows, and takes them in micro-batches of similar length, each within a
+budget of tokens. To TRL a step is one batch, so denominators are the step's own: into how many parts it is cut changes
+no gradient but that of the balance between experts.
 
 Batches are padded on the right alone and the padding is excluded by the loss mask, not by attention: tokens see only
 what stands before them, so it reaches nobody, and positions are those the sampler used.
@@ -12,7 +14,6 @@ tokens and no others: prompts, tool outputs, padding and excluded rollouts have 
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,19 +32,18 @@ from transformers import (
     set_seed,
 )
 from transformers.modeling_outputs import BaseModelOutputWithPast
-from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
-from rft.core.spec import LoraSpec
 from rft.trainer.checkpoints import require_room_for_next
-from rft.trainer.policy import lora_config, without_router_logits
+from rft.trainer.head_logprobs import small_chunks_without_triton
+from rft.trainer.policy import lora_config, set_checkpointing, without_router_logits
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
+from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within
+from rft.trainer.update_settings import UpdateSettings, to_grpo_config
 
-_ROWS_PER_MICRO_BATCH = 16
-_ROWS_PER_MICRO_BATCH_LARGE = 2
-_LARGE_PARAMETERS = 100_000_000
+_PROBE_TOKENS = 64
 _PER_ROW_LOSSES = {"grpo", "dr_grpo", "sapo", "luspo"}
 """Losses that TRL averages over rows, micro-batch by micro-batch; `bnpo` it averages over tokens that way."""
 
@@ -51,20 +51,6 @@ Source = Callable[[int], Sequence[TrainingRow]]
 """Training rows of a step, numbered from 1. Called once per step, before the update; may be empty."""
 OnSaved = Callable[[int, Path, Optimization], None]
 """Called with the step, its checkpoint's directory and its figures once the adapter is on disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateSettings:
-    """How the policy is updated."""
-
-    steps: int
-    rows_per_step: int
-    """Training rows at most; decides into how many micro-batches a step is cut."""
-    learning_rate: float
-    lora: LoraSpec
-    loss_type: str
-    temperature: float
-    seed: int
 
 
 class PolicyTrainer(GRPOTrainer):
@@ -84,16 +70,16 @@ class PolicyTrainer(GRPOTrainer):
         """`check` is called before each micro-batch, and stops the run by raising."""
         logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
-        count = self._micro_batches = _micro_batch_count(model, settings.rows_per_step)
         super().__init__(
             model=without_router_logits(model),
             reward_funcs=_never_called,
-            args=_arguments(settings, output_dir, count),
-            train_dataset=Dataset.from_dict({"prompt": [""] * (settings.steps * count)}),
+            args=to_grpo_config(settings, output_dir),
+            train_dataset=Dataset.from_dict({"prompt": [""] * settings.steps}),
             processing_class=tokenizer,
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._check = source, check
+        self._budget = settings.micro_batch_tokens
         self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
         """Of the micro-batch in work, aligned with everything after the first token."""
@@ -102,18 +88,61 @@ class PolicyTrainer(GRPOTrainer):
         self.remove_callback(PrinterCallback)
         self.add_callback(_Hooks(self, on_saved))
 
-    def _prepare_inputs(self, generation_batch: dict[str, Tensor | Any]) -> dict[str, Tensor | Any]:
-        """One micro-batch; the first of a step asks the source."""
-        del generation_batch
-        self._check()
-        count = self._micro_batches
-        if self._step % count == 0:
-            rows = list(self._source(self.state.global_step + 1))
-            self.figures = StepFigures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
-            self._buffered_inputs = [self._inputs(batch, count) for batch in micro_batches(rows, count)]
-        return self._buffered_inputs[self._step % count]
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Tensor | Any], num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        """One optimizer step's gradient over the source's rows. Raises RunFailed where they do not fit into memory.
 
-    def _inputs(self, rows: Sequence[TrainingRow], count: int) -> dict[str, Tensor]:
+        A step that ran out of memory is done again with half the budget of tokens.
+        """
+        del inputs
+        rows = list(self._source(self.state.global_step + 1))
+        while (loss := self._accumulated(model, rows, num_items_in_batch)) is None:
+            model.zero_grad()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return loss
+
+    def _accumulated(
+        self, model: nn.Module, rows: Sequence[TrainingRow], num_items_in_batch: Tensor | int | None
+    ) -> Tensor | None:
+        """The loss over all micro-batches, each of which adds to the gradient; None where memory ran out."""
+        self.figures = StepFigures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
+        total, budget = torch.zeros((), device=self.accelerator.device), self._found_budget(model)
+        for batch in micro_batches(rows, budget) or [[]]:
+            self._check()
+            set_checkpointing(self._base_model(model), is_on=bool(batch) and batch[0].tokens > budget)
+            try:
+                total += super().training_step(model, self._inputs(batch), num_items_in_batch)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._budget = halved(budget, batch)
+                return None
+        return total
+
+    def _found_budget(self, model: nn.Module) -> int:
+        """Tokens of a micro-batch; found once, by a pass over a few of them."""
+        if self._budget is None:
+            device = self.accelerator.device
+            ids = torch.zeros((1, _PROBE_TOKENS), dtype=torch.long, device=device)
+            self._is_sampled = torch.ones_like(ids[:, 1:], dtype=torch.bool)
+            model.train()
+            with kept_bytes(model) as kept:
+                found = self._get_per_token_logps_and_entropies(model, ids, torch.ones_like(ids), _PROBE_TOKENS - 1)
+                self._budget = tokens_within(free_bytes(device), kept() // _PROBE_TOKENS, device)
+                del found
+        return self._budget
+
+    def _base_model(self, model: nn.Module) -> PreTrainedModel:
+        """What the adapter is around."""
+        return self.accelerator.unwrap_model(model).get_base_model()
+
+    def _prepare_inputs(self, generation_batch: dict[str, Tensor | Any]) -> dict[str, Tensor | Any]:
+        """A micro-batch is whole as it is: nothing is generated here."""
+        return generation_batch
+
+    def _inputs(self, rows: Sequence[TrainingRow]) -> dict[str, Tensor]:
         """What TRL's loss reads. The first token stands for the prompt, the rest for the completion."""
         figures, device = self.figures, self.accelerator.device
         width = max((row.tokens for row in rows), default=2)
@@ -127,9 +156,9 @@ class PolicyTrainer(GRPOTrainer):
             logprobs[i, start:end] = torch.tensor(row.logprobs_T)
         advantages = torch.tensor([row.advantage for row in rows] or [0.0])
         if self.loss_type in _PER_ROW_LOSSES:
-            advantages *= len(rows) * count / max(figures.rows, 1)
+            advantages *= len(rows) / max(figures.rows, 1)
         elif self.loss_type == "bnpo":
-            advantages *= mask.sum() * count / max(figures.tokens, 1)
+            advantages *= mask.sum() / max(figures.tokens, 1)
         inputs = {
             "prompt_ids": ids[:, :1],
             "prompt_mask": torch.ones_like(ids[:, :1]),
@@ -158,13 +187,14 @@ class PolicyTrainer(GRPOTrainer):
                 outputs["router_logits"] = tuple(_at(layer, is_wanted) for layer in router_logits)
             return outputs
 
-        backbone = self.accelerator.unwrap_model(model).get_base_model().base_model
+        backbone = self._base_model(model).base_model
         hook = backbone.register_forward_hook(keep_wanted)
         # A mask of ones says no more than none, and TRL would lay it over the router logits that were picked already.
         balanced = {"attention_mask": None, "output_router_logits": True} if self.aux_loss_enabled else {}
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **balanced}
         try:
-            found = model(**inputs, shift_labels=input_ids[:, 1:][is_wanted][None], fused_lm_head=True)
+            with small_chunks_without_triton(input_ids.device):
+                found = model(**inputs, shift_labels=input_ids[:, 1:][is_wanted][None], fused_lm_head=True)
         finally:
             hook.remove()
         logprobs, entropies = (
@@ -176,7 +206,7 @@ class PolicyTrainer(GRPOTrainer):
 
     def _share_of_step(self) -> float:
         """What this micro-batch counts among the step's, where TRL takes all as equal: by its sampled tokens."""
-        return float(self._is_sampled.sum()) * self._micro_batches / max(self.figures.tokens, 1)
+        return float(self._is_sampled.sum()) / max(self.figures.tokens, 1)
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """TRL's loss, and the step's figures on the side."""
@@ -239,43 +269,6 @@ def _at(router_logits: Tensor, is_wanted_B_T: Tensor) -> Tensor:
     """One layer's router logits (B x (T + 1), experts) at the wanted positions."""
     rows, tokens = is_wanted_B_T.shape
     return router_logits.reshape(rows, tokens + 1, -1)[:, :-1][is_wanted_B_T]
-
-
-def _micro_batch_count(model: PreTrainedModel, rows_per_step: int) -> int:
-    is_large = sum(parameter.numel() for parameter in model.parameters()) > _LARGE_PARAMETERS
-    return max(1, -(-rows_per_step // (_ROWS_PER_MICRO_BATCH_LARGE if is_large else _ROWS_PER_MICRO_BATCH)))
-
-
-def _arguments(settings: UpdateSettings, output_dir: Path, micro_batch_count: int) -> GRPOConfig:
-    """TRL's generation settings are idle: two blank rows per micro-batch are the fewest it accepts."""
-    return GRPOConfig(
-        output_dir=str(output_dir),
-        max_steps=settings.steps,
-        per_device_train_batch_size=2,
-        num_generations=2,
-        gradient_accumulation_steps=micro_batch_count,
-        steps_per_generation=micro_batch_count,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="linear",
-        adam_beta1=0.9,
-        adam_beta2=0.98,
-        weight_decay=0.0,
-        max_grad_norm=1.0,
-        beta=0.0,
-        loss_type=settings.loss_type,
-        temperature=settings.temperature,
-        seed=settings.seed % 2**32,
-        shuffle_dataset=False,
-        bf16=False,
-        use_cpu=not torch.cuda.is_available(),
-        gradient_checkpointing=False,
-        save_strategy="steps",
-        save_steps=1,
-        logging_steps=1,
-        ignore_data_skip=True,
-        disable_tqdm=True,
-        report_to=[],
-    )
 
 
 def _never_called(prompts: list[str], **_: Any) -> list[float | None]:

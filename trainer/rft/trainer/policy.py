@@ -44,6 +44,19 @@ def without_router_logits(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
+def set_checkpointing(model: PreTrainedModel, *, is_on: bool) -> None:
+    """Whether passes keep each layer's input alone and compute the layer again on the way back.
+
+    A model that cannot do without its activations keeps them.
+    """
+    if is_on == model.is_gradient_checkpointing or not model.supports_gradient_checkpointing:
+        return
+    if is_on:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    else:
+        model.gradient_checkpointing_disable()
+
+
 def lora_config(model: PreTrainedModel, lora: LoraSpec) -> LoraConfig:
     """All projections of attention and MLP by their usual names; all linear layers of unknown architectures.
 

@@ -1,6 +1,5 @@
 """From graded groups to training rows to micro-batches. Pure; token ids are taken from the trace as they are."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,27 +58,14 @@ def _row(rollout: Rollout, advantage: float) -> TrainingRow:
     )
 
 
-def micro_batches(rows: Sequence[TrainingRow], count: int) -> list[list[TrainingRow]]:
-    """`count` batches of rows of similar length, the longest first; some are empty when rows are few.
+def micro_batches(rows: Sequence[TrainingRow], tokens: int) -> list[list[TrainingRow]]:
+    """Batches of rows of similar length, the longest first, each of at most so many tokens with its padding.
 
-    A batch costs its number of rows times its longest row. The costliest batch is as cheap as `count` batches allow,
-    so that one endless rollout does not make fifteen others as long as itself.
+    A batch counts as its number of rows times its longest row; a row that is longer than `tokens` stands alone.
     """
-    by_length = sorted(rows, key=lambda row: row.tokens, reverse=True)
-    if not by_length:
-        return [[] for _ in range(count)]
-    longest, dearest = by_length[0].tokens, by_length[0].tokens * len(by_length)
-    costs = range(longest, dearest + 1)
-    cost = costs[bisect_left(costs, True, key=lambda cost: len(_batches_within(by_length, cost)) <= count)]
-    batches = _batches_within(by_length, cost)
-    return [*batches, *([] for _ in range(count - len(batches)))]
-
-
-def _batches_within(by_length: Sequence[TrainingRow], cost: int) -> list[list[TrainingRow]]:
-    """The fewest batches of at most this cost each, rows taken in order."""
     batches: list[list[TrainingRow]] = []
-    for row in by_length:
-        if batches and (len(batches[-1]) + 1) * batches[-1][0].tokens <= cost:
+    for row in sorted(rows, key=lambda row: row.tokens, reverse=True):
+        if batches and (len(batches[-1]) + 1) * batches[-1][0].tokens <= tokens:
             batches[-1].append(row)
         else:
             batches.append([row])

@@ -20,7 +20,7 @@ from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
-from rft.trainer.grpo import PolicyTrainer, UpdateSettings
+from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
@@ -28,6 +28,7 @@ from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import StepContext, Steps
 from rft.trainer.tokenizer import load_tokenizer, open_model_chat
+from rft.trainer.update_settings import UpdateSettings
 
 
 def train(context: RunContext) -> None:
@@ -121,10 +122,10 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
     wanted = spec.hyperparameters
     return UpdateSettings(
         steps=wanted.steps,
-        rows_per_step=wanted.burst,
         learning_rate=spec.lora.learning_rate * wanted.learning_rate_multiplier,
         lora=spec.lora,
         loss_type=spec.loss_type,
         temperature=spec.temperature,
         seed=spec.seed,
+        micro_batch_tokens=spec.micro_batch_tokens,
     )

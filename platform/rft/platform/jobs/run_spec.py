@@ -79,6 +79,7 @@ def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Setti
         tool_gateway_url=settings.tool_gateway_url,
         grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
+        micro_batch_tokens=settings.micro_batch_tokens,
     )
 
 

@@ -1,0 +1,82 @@
+"""How many tokens, padding included, one micro-batch may have: by what a token leaves in memory until the backward
+pass, and by what memory there is."""
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from rft.core.errors import RunFailed
+from rft.trainer.samples import TrainingRow
+
+_FREE_SHARE = 0.5
+"""Of the free memory: what a backward pass needs beside the kept activations is of their size at worst."""
+_CPU_BYTES = 512 * 2**20
+"""Larger micro-batches are no faster on a CPU. Memory beyond that changes no layout, and so no bit of a result."""
+_SMALLEST_TOKENS = 64
+_LARGEST_TOKENS = 2**18
+_MEMORY_INFO = Path("/proc/meminfo")
+_LIMIT, _USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+
+
+def tokens_within(free_bytes: int, bytes_per_token: int, device: torch.device) -> int:
+    """The budget for so much free memory: a power of two, so that a little more or less changes nothing."""
+    usable = free_bytes * _FREE_SHARE if device.type == "cuda" else min(free_bytes * _FREE_SHARE, _CPU_BYTES)
+    tokens = max(_SMALLEST_TOKENS, min(_LARGEST_TOKENS, int(usable // max(bytes_per_token, 1))))
+    return 1 << (tokens.bit_length() - 1)
+
+
+def halved(tokens: int, failed: Sequence[TrainingRow]) -> int:
+    """The budget after memory ran out over the rows of one micro-batch.
+
+    Raises RunFailed where no smaller one changes anything: one row beyond the budget was computed with checkpointing.
+    """
+    if len(failed) <= 1 and all(row.tokens > tokens for row in failed):
+        longest = max((row.tokens for row in failed), default=0)
+        raise RunFailed(
+            "out_of_memory",
+            f"The machine ran out of memory in an update, over a single rollout of {longest} tokens and with gradient"
+            " checkpointing. A smaller budgets.max_tokens helps, or a smaller model, or a machine with more memory.",
+        )
+    return max(1, tokens // 2)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on whichever device."""
+    is_told_by_type = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return is_told_by_type or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that could be had now, within the limits of a container."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
+    if not _MEMORY_INFO.exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    fields = dict(line.split(":", 1) for line in _MEMORY_INFO.read_text().splitlines())
+    available = int(fields["MemAvailable"].split()[0]) * 1024
+    limit = _LIMIT.read_text().strip() if _LIMIT.exists() else "max"
+    return available if limit == "max" else max(0, min(available, int(limit) - int(_USED.read_text())))
+
+
+@contextmanager
+def kept_bytes(model: nn.Module) -> Generator[Callable[[], int]]:
+    """Counts what passes inside keep for the backward pass, each piece of memory once, weights apart."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+    alive: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+            alive.append(tensor)  # Or its address would be given to the next one.
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield lambda: sum(kept.values())
+    alive.clear()

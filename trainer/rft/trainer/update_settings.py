@@ -1,0 +1,55 @@
+"""How a policy is updated, in our words and in TRL's."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from trl.trainer.grpo_config import GRPOConfig
+
+from rft.core.spec import LoraSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSettings:
+    """How the policy is updated."""
+
+    steps: int
+    learning_rate: float
+    lora: LoraSpec
+    loss_type: str
+    temperature: float
+    seed: int
+    micro_batch_tokens: int | None = None
+    """Of one micro-batch at most, padding included; None: found by the free memory."""
+
+
+def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:
+    """TRL's generation settings are idle: two blank rows per step are the fewest it accepts."""
+    return GRPOConfig(
+        output_dir=str(output_dir),
+        max_steps=settings.steps,
+        per_device_train_batch_size=2,
+        num_generations=2,
+        gradient_accumulation_steps=1,
+        steps_per_generation=1,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        adam_beta1=0.9,
+        adam_beta2=0.98,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        beta=0.0,
+        loss_type=settings.loss_type,
+        temperature=settings.temperature,
+        seed=settings.seed % 2**32,
+        shuffle_dataset=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available(),
+        gradient_checkpointing=False,  # Switched on for those micro-batches that need it.
+        save_strategy="steps",
+        save_steps=1,
+        logging_steps=1,
+        ignore_data_skip=True,
+        disable_tqdm=True,
+        report_to=[],
+    )
