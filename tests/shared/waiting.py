@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+import psutil
+
 PATIENCE_S = 120.0
 
 
@@ -16,3 +18,11 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, *, p
             return
         assert time.monotonic() < deadline_s, f"waited too long for: {what}"
         await asyncio.sleep(poll_s)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, whoever has yet to take note of it."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

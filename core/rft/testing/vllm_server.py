@@ -60,8 +60,8 @@ class ScriptedVllm(ScriptedEndpoint):
         """Tokens and log-probabilities, before the cut at `max_tokens` and behind the first stop token."""
         known = hashlib.sha256(array("Q", body["prompt"]).tobytes() + f"{body['model']} {body['seed']}".encode())
         chance = Random(known.digest())
-        ids = [chance.randrange(10, 500) for _ in range(chance.randint(1, 12))]
-        return [*ids, *body["stop_token_ids"][:1]], [-chance.random() for _ in range(len(ids) + 1)]
+        ids = [chance.randrange(10, 500) for _ in range(chance.randint(1, 12))] + body["stop_token_ids"][:1]
+        return ids, [-chance.random() for _ in ids]
 
     def _models(self) -> list[dict[str, Any]]:
         base = {"id": BASE, "root": self._root, "parent": None, "max_model_len": self._max_model_len}

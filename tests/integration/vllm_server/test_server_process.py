@@ -6,11 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from rft.vllm_server.process import ServerKeepsDying, ServerProcess
-from tests.shared.waiting import until
+from tests.shared.waiting import is_gone, until
 
 SERVER = """
 import os, subprocess, sys, time
@@ -37,13 +36,6 @@ async def processes(told: Path) -> list[int]:
 def pids(told: Path) -> list[int]:
     text = told.read_text() if told.exists() else ""
     return [int(pid) for pid in text.split()] if text.endswith("\n") else []
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 async def test_nothing_is_left_of_it_when_its_trainer_is_killed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from rft.core.errors import RunPaused
+from rft.rollouts.conversation import check_sample
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.vllm.engine import VllmEngine
@@ -38,6 +39,7 @@ class EngineProbe:
         request = SampleRequest("probe", self._prompt_ids, _SAMPLED_TOKENS, (), seed=version)
         samples = self._loop_thread.call(self._engine.sample_at_each(request))
         for server, sample in samples.items():
+            check_sample(sample, request)
             gap = mean_gap(self.policy, self._prompt_ids, sample)
             if not gap <= LARGEST_MEAN_GAP:
                 what = f"the adapter of step {version}" if version else "the base model"

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psutil
@@ -11,11 +11,18 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rft.core.events import StepDone
+from rft.core.spec import RunSecrets, VllmSpec
+from rft.egress.client import HttpClient
+from rft.egress.endpoint import to_header_list
+from rft.egress.reply import Reply
 from rft.rollouts.sampler import SampleRequest
 from rft.starter.tokenizer import build_tokenizer
 from rft.trainer.engines.vllm.adapters import AdapterFolder
 from rft.trainer.engines.vllm.engine import EngineOptions, VllmEngine
-from tests.integration.engines.conftest import HEAD_SIZE, KEY, RealServer
+from rft.trainer.run import run
+from tests.e2e.engines.conftest import HEAD_SIZE, KEY, LONG_TOKENS, RealServer
+from tests.e2e.trainer.harness import Customer, events, write_run
 from tests.shared.by_hand import tiny_model
 from tests.shared.engine_contract import (
     CONTEXT_TOKENS,
@@ -26,6 +33,7 @@ from tests.shared.engine_contract import (
     plain_logprobs,
     random_prompt,
 )
+from tests.shared.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -40,17 +48,40 @@ def make_model(tokenizer: PreTrainedTokenizerBase) -> MakeModel:
     return lambda: tiny_model(tokenizer, head_size=HEAD_SIZE)
 
 
+def engine_over(server: RealServer, folder: Path, context_tokens: int) -> VllmEngine:
+    adapters = AdapterFolder(folder / "served", run=folder.name, launch="1")
+    options = EngineOptions(str(server.model), context_tokens, api_key=KEY, patience_s=600)
+    return VllmEngine([server.address], adapters, options)
+
+
 @pytest.fixture
 async def engine(real_server: RealServer, tmp_path: Path) -> AsyncIterator[VllmEngine]:
-    folder = AdapterFolder(tmp_path / "served", run=tmp_path.name, launch="1")
-    options = EngineOptions(str(real_server.model), CONTEXT_TOKENS, api_key=KEY, start_patience_s=600, patience_s=600)
-    engine = VllmEngine([real_server.address], folder, options)
+    engine = engine_over(real_server, tmp_path, CONTEXT_TOKENS)
     yield engine
     await engine.close()
 
 
 def turn(rollout: str, prompt: list[int], version: int, *, max_tokens: int = 12) -> SampleRequest:
     return SampleRequest(rollout, prompt, max_tokens, (), 3, rollout_id=rollout, policy_version=version)
+
+
+async def metric(server: RealServer, name: str) -> float:
+    async with HttpClient() as http:
+        reply = await http.ask("GET", f"{server.url}/metrics", b"", headers=to_header_list({}), timeout_s=60)
+    assert isinstance(reply, Reply)
+    lines = [line for line in reply.body.decode().splitlines() if line.startswith(f"vllm:{name}{{")]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+async def is_running(server: RealServer, requests: int) -> bool:
+    return await metric(server, "num_requests_running") == requests
+
+
+@pytest.fixture
+def customer() -> Iterator[Customer]:
+    customer = Customer()
+    yield customer
+    customer.close()
 
 
 class TestVllm(EngineContract):
@@ -78,6 +109,39 @@ async def test_prompts_longer_than_a_batch_do_not_end_the_engine(engine: VllmEng
     prompts = [random_prompt(number, 240) for number in range(24)]
     samples = await asyncio.gather(*(engine.sample(ask(prompt, seed=i)) for i, prompt in enumerate(prompts)))
     assert len(samples) == 24
+
+
+async def test_a_cancelled_turn_stops_in_the_server(real_server: RealServer, tmp_path: Path) -> None:
+    engine, asked = engine_over(real_server, tmp_path, LONG_TOKENS), LONG_TOKENS - 8
+    await engine.sample(ask(random_prompt(1, 8)))
+    before = await metric(real_server, "generation_tokens_total")
+    turns = [
+        asyncio.create_task(engine.sample(ask(random_prompt(i, 8), seed=i, max_tokens=asked, stop=()))) for i in (1, 2)
+    ]
+    await until(lambda: is_running(real_server, 2), "both run")
+    for one in turns:
+        one.cancel()
+    await asyncio.gather(*turns, return_exceptions=True)
+    await until(lambda: is_running(real_server, 0), "none runs")
+    assert await metric(real_server, "generation_tokens_total") - before < 2 * asked
+    await engine.close()
+
+
+def test_a_whole_run_learns_from_what_the_server_samples(
+    real_server: RealServer, customer: Customer, tmp_path: Path
+) -> None:
+    run_dir = write_run(
+        tmp_path / "run", real_server.model, customer.url, steps=2, engine="vllm",
+        vllm=VllmSpec(servers=(real_server.url,)),
+    )  # fmt: skip
+    ended = run(run_dir, RunSecrets(vllm_api_key=KEY))
+    assert ended.outcome == "succeeded", ended.error_message
+    done = [line.event for line in events(run_dir) if isinstance(line.event, StepDone)]
+    gaps = [step.optimization.sampling_logp_difference for step in done if step.optimization is not None]
+    assert len(gaps) == 2
+    assert all(gap is None or gap <= 1e-4 for gap in gaps)
+    assert any(gap is not None for gap in gaps)
+    assert not (run_dir / "served_adapters").exists()
 
 
 async def test_a_rollout_goes_on_after_its_server_was_killed(

@@ -21,6 +21,8 @@ from tests.shared.free_port import free_port
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 HEAD_SIZE = 32
 """The smallest that vLLM has on a CPU."""
+LONG_TOKENS = 4096
+"""The server's context: long enough that nothing of that length is sampled while a test looks."""
 KEY = "the tests' key"
 
 
@@ -46,9 +48,11 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer
         pytest.fail(f"there is no vLLM at {python}: `make engine` installs it, or RFT_VLLM_PYTHON names another one")
     folder, tokenizer, port = tmp_path_factory.mktemp("vllm"), build_tokenizer(), free_port()
     model = folder / "tiny"
-    tiny_model(tokenizer, head_size=HEAD_SIZE).save_pretrained(model)
+    made = tiny_model(tokenizer, head_size=HEAD_SIZE)
+    made.config.max_position_embeddings = LONG_TOKENS
+    made.save_pretrained(model)
     tokenizer.save_pretrained(model)
-    options = ServerOptions(str(model), port, is_cpu=True, max_context_tokens=512, requests_at_once=32)
+    options = ServerOptions(str(model), port, is_cpu=True, max_context_tokens=LONG_TOKENS, requests_at_once=32)
     environment = server_environment(options, api_key=KEY, inherited=os.environ)
     process = ServerProcess(server_command(python, options), environment, folder / "log")
     process.ensure_running()
