@@ -35,8 +35,7 @@ check: install ## formatting, lint, types, import contracts, architecture
 engine: .vllm/.installed ## vLLM for the CPU in an environment of its own: for tests, and for ENGINE=vllm
 
 .vllm/.installed: core/rft/vllm_server/install.py core/rft/vllm_server/release.py core/rft/vllm_server/constraints_cpu.txt | install
-	$(if $(RFT_VLLM_PYTHON),,$(BIN)/rft engine install cpu --home $(CURDIR)/.vllm)
-	@mkdir -p .vllm && touch $@
+	$(if $(RFT_VLLM_PYTHON),@echo using $(RFT_VLLM_PYTHON),$(BIN)/rft engine install cpu --home $(CURDIR)/.vllm && touch $@)
 
 test: install engine ## every test; JOBS=1 for one after the other
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder tests
