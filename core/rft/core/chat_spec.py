@@ -18,6 +18,13 @@ class ChatSpec(Record):
     """What else the chat template reads, `{"enable_thinking": false}` for one."""
 
 
+class JobChat(ChatSpec):
+    """The same as it stood when a job was created: what is registered later changes no job."""
+
+    template_fingerprint: str | None = None
+    """Of the chat template that was found then; None where nobody looked at the model."""
+
+
 class BaseModelSetting(ChatSpec):
     """One base model as an operator registers it."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 from pydantic import Field, FiniteFloat, model_validator
 
 from rft.core.base import Record
-from rft.core.chat_spec import ChatSpec
+from rft.core.chat_spec import JobChat
 from rft.core.egress_settings import EgressSettings
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import ToolSchema
@@ -171,7 +171,7 @@ class RunSpec(Record):
     seed: int
     base_model: str
     """Local directory (or hub name) of the base model."""
-    chat: ChatSpec = ChatSpec()
+    chat: JobChat = JobChat()
     reasoning_effort: str = "default"
     """How much the model is to think, where its chat template has a switch for it."""
     model_name: str

@@ -1,6 +1,7 @@
 """A run from spec to last word, through real sockets, as the platform starts it."""
 
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Sequence
@@ -11,13 +12,17 @@ import pytest
 import torch
 from peft import PeftModel
 
+from rft.chat.opening import open_saved_chat
+from rft.chat.saved_chat import CHAT_TEMPLATE
 from rft.core.events import Notice, RolloutDone, RunEnded, RunStarted, StepDone
 from rft.core.failure import Failure, FailureCode
+from rft.core.messages import Message, Role
 from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.policy import load_base_model
 from rft.trainer.run import run
+from rft.trainer.tokenizer import load_tokenizer, open_model_chat
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
 
 pytestmark = pytest.mark.timeout(900)
@@ -95,6 +100,27 @@ def test_a_run_killed_again_and_again_ends_with_the_bytes_of_an_undisturbed_one(
             assert event.resumed_from_step == reached
         if isinstance(event, StepDone):
             reached = event.step
+
+
+def test_a_template_changed_between_two_launches_pauses_the_run_and_put_back_lets_it_end(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(base_model, tmp_path / "model")
+    run_dir, template = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1), model / CHAT_TEMPLATE
+    trainer = Trainer.start(run_dir)
+    trainer.wait_for("step_done")
+    trainer.signal(signal.SIGKILL)
+    trainer.wait()
+    before = template.read_text()
+    template.write_text("Be brief. " + before)
+    ended, told = run(run_dir, RunSecrets()), len(events(run_dir))
+    assert (ended.outcome, ended.error_code) == ("paused", "model_changed")
+    template.write_text(before)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    assert len(events(run_dir)) > told
+    chat, question = open_saved_chat(run_dir / layout.checkpoint_dir(1)), Message(role=Role.USER, content="Why?")
+    own = open_model_chat(str(model), load_tokenizer(str(model))).chat_format
+    assert chat.prompt_ids([question], ()) == own.prompt_ids([question], ())
 
 
 def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_other(

@@ -3,9 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from rft.chat.template import fingerprint
+from rft.core.chat_spec import JobChat
+from rft.platform.jobs.repository import JobRepository
+from tests.shared.running_api import Api
 
 WITH_TOOLS = """\
 {%- for message in messages -%}
@@ -62,6 +68,17 @@ async def test_a_model_with_another_template_is_looked_at_anew(
     write_model(base_model, WITH_TOOLS)
     job = await client.fine_tuning.jobs.create(**order)
     assert job.status == "validating_files"
+
+
+async def test_a_job_keeps_the_template_that_was_found_when_it_was_ordered(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path, api: Api
+) -> None:
+    write_model(base_model, WITH_TOOLS)
+    job = await client.fine_tuning.jobs.create(**order)
+    async with await psycopg.AsyncConnection.connect(api.settings.database_url or "") as connection:
+        stored = await JobRepository(connection).get(job.id)
+    assert stored is not None
+    assert stored.chat == JobChat(template_fingerprint=fingerprint(WITH_TOOLS))
 
 
 THINKING = "{%- if enable_thinking is not defined or enable_thinking %}{% endif %}" + WITH_TOOLS

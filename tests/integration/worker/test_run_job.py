@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from rft.core.chat_spec import JobChat
 from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.files.service import delete_file
@@ -358,6 +359,24 @@ async def test_events_written_before_the_worker_died_are_stored(bench: Workbench
     assert await run_job(job_id, bench.context()) == "over"
     assert len(bench.launches) == 1
     assert (await bench.job(job_id))["status"] == "succeeded"
+
+
+async def test_models_registered_otherwise_change_no_job_that_is_there(bench: Workbench) -> None:
+    kept = JobChat(
+        chat_format="hermes", max_context_tokens=4096, chat_template_kwargs={"a": [1]}, template_fingerprint="f" * 16
+    )
+    job_id, old = await bench.new_job(chat=kept), await bench.new_job()
+    registered = {"path": "/elsewhere", "chat_format": "llama3", "max_context_tokens": 512}
+    bench.changed_settings = {"base_models": {"tiny": registered}}
+    for one in (job_id, old):
+        await validate(bench, one)
+        assert await run_job(one, bench.context()) == "over"
+    spec, of_old = (
+        RunSpec.model_validate_json((bench.run_dir(one) / layout.SPEC).read_bytes()) for one in (job_id, old)
+    )
+    assert (spec.chat, spec.base_model) == (kept, str(bench.folder))
+    # One of an earlier release kept nothing.
+    assert of_old.chat == JobChat(chat_format="llama3", max_context_tokens=512)
 
 
 async def test_the_starter_is_built_once_and_before_the_first_run(bench: Workbench) -> None:

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from psycopg.rows import dict_row
 
 from rft.core.base import JsonObject
+from rft.core.chat_spec import JobChat
 from rft.core.ids import public_id
 from rft.core.spec import RunSecrets
 from rft.platform.files.repository import FileRepository
@@ -118,7 +119,13 @@ class Workbench:
         return file_id
 
     async def new_job(
-        self, train: bytes | None = None, valid: bytes | None = None, *, base_model_path: str = "", tools: Any = None
+        self,
+        train: bytes | None = None,
+        valid: bytes | None = None,
+        *,
+        base_model_path: str = "",
+        tools: Any = None,
+        chat: JobChat | None = None,
     ) -> str:
         """A job that waits for validation."""
         reinforcement: JsonObject = {
@@ -130,6 +137,7 @@ class Workbench:
             id=public_id("ftjob-", secrets.token_bytes(24)),
             model="tiny",
             base_model_path=base_model_path or str(self.folder),
+            chat=chat,
             training_file=await self.upload(jsonl(*({**ROW, "n": n} for n in range(6))) if train is None else train),
             validation_file=None if valid is None else await self.upload(valid),
             suffix="unit",

@@ -1,16 +1,19 @@
 """From a model's folder to the chat format that fits it, proven by a round trip."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from pydantic import JsonValue
 
 from rft.chat.errors import ChatTemplateError
 from rft.chat.formats import AUTO, CONTROL_LITERALS, FORMATS, Format, candidates
-from rft.chat.model_folder import ModelFolder
+from rft.chat.model_folder import ModelFolder, read_model_folder
 from rft.chat.model_tokenizer import ModelTokenizer, token_id
 from rft.chat.probe import RoundTrip, prove
+from rft.chat.saved_chat import CHAT_RECORD, ChatRecord, SavedChat, read_saved_chat
 from rft.chat.template import ChatTemplate
 from rft.chat.template_format import TemplateChatFormat
 from rft.chat.thinking import THINK_OPEN
@@ -29,6 +32,8 @@ class OpenedChat:
     is_shipped: bool
     """The template is ours: the model's own has no place for tools."""
     round_trip: RoundTrip
+    folder: ModelFolder
+    """What it was made of."""
 
 
 def open_chat(
@@ -67,12 +72,43 @@ def open_chat(
     )
 
 
+def saved_chat(chat: OpenedChat) -> SavedChat:
+    """What checkpoints keep of a chat in use."""
+    tokenizer = hashlib.sha256(chat.folder.tokenizer_json.encode(errors="replace"))
+    record = ChatRecord(
+        chat_format=chat.name,
+        chat_template_kwargs=dict(chat.template.options),
+        rendered_as_of=chat.template.now,
+        special_tokens=dict(chat.folder.special_tokens),
+        stop_token_ids=chat.chat_format.stop_token_ids,
+        tokenizer_fingerprint=tokenizer.hexdigest()[:16],
+    )
+    return SavedChat(record, chat.template.source)
+
+
+def open_saved_chat(folder: Path) -> TemplateChatFormat:
+    """The chat format that a checkpoint was trained with, from its folder alone. Raises ChatTemplateError."""
+    saved = read_saved_chat(folder)
+    if saved is None:
+        raise ChatTemplateError(f"{folder} holds no {CHAT_RECORD}")
+    record = saved.record
+    if record.chat_format not in FORMATS:
+        raise ChatTemplateError(f"there is no chat format {record.chat_format!r}; there are {', '.join(FORMATS)}")
+    template = ChatTemplate(
+        saved.template, record.special_tokens, record.chat_template_kwargs, now=record.rendered_as_of
+    )
+    tokenizer = ModelTokenizer(
+        read_model_folder(folder).tokenizer_json, template, record.stop_token_ids, control_literals=CONTROL_LITERALS
+    )
+    return TemplateChatFormat(tokenizer, FORMATS[record.chat_format].syntax)
+
+
 def _open(folder: ModelFolder, known: Format, template: ChatTemplate, is_shipped: bool) -> OpenedChat:
     tokenizer = ModelTokenizer(
         folder.tokenizer_json, template, _stop_ids(folder, known), control_literals=CONTROL_LITERALS
     )
     chat_format = TemplateChatFormat(tokenizer, known.syntax)
-    return OpenedChat(chat_format, known.syntax.name, template, is_shipped, prove(chat_format))
+    return OpenedChat(chat_format, known.syntax.name, template, is_shipped, prove(chat_format), folder)
 
 
 def _opens_thought(folder: ModelFolder) -> bool:

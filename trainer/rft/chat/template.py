@@ -31,10 +31,11 @@ class ChatTemplate:
         """`special_tokens`: `bos_token` and the like by name. `options`: what else the template reads, such as
         `enable_thinking`. Templates that tell the date tell that of `now`, so that a run's prompts stay the same."""
         self.source = source
-        self._context = {**special_tokens, **(options or {})}
-        self._now = now or datetime.now(UTC).astimezone()
+        self.options: Mapping[str, JsonValue] = options or {}
+        self.now = now or datetime.now(UTC).astimezone()
+        self._context = {**special_tokens, **self.options}
         with foreign_code("reading the chat template"):
-            self._template = chat_environment(self._now).from_string(source)
+            self._template = chat_environment(self.now).from_string(source)
 
     @property
     def fingerprint(self) -> str:

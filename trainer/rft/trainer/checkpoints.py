@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
+from rft.chat.saved_chat import SavedChat
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
 from rft.core.events import RolloutStats, StepDone
@@ -54,6 +55,8 @@ class Checkpoints:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
+        self.chat: SavedChat | None = None
+        """What is saved with every checkpoint, for whoever serves it."""
         self.folder.mkdir(exist_ok=True)
         self._records: dict[int, StepRecord] = {}
         for folder in sorted(self.folder.iterdir()):
@@ -94,6 +97,8 @@ class Checkpoints:
         """The step's directory is a checkpoint from now on: everything in it is on disk before the marker is."""
         folder = self.path_of(record.step_done.step)
         (folder / _RECORD).write_text(record.model_dump_json())
+        if self.chat is not None:
+            self.chat.write(folder)
         for file in folder.iterdir():
             _sync(file)
         (folder / layout.COMPLETE).touch()
@@ -118,6 +123,12 @@ def require_room_for_next(folder: Path) -> None:
     if newest is not None:
         size = sum(file.stat().st_size for file in newest.parent.iterdir())
         require_room(folder, size, "a checkpoint")
+
+
+def newest_checkpoint(run_dir: Path) -> Path | None:
+    """The complete checkpoint of the highest step; None where there is none."""
+    complete = [marker.parent for marker in (run_dir / layout.CHECKPOINTS).glob(f"*/{layout.COMPLETE}")]
+    return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
 
 def _sync(path: Path) -> None:

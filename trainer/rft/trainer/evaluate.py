@@ -35,13 +35,15 @@ from rft.rollouts.wiring import rollout_setup
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 from rft.scratch.folder import ScratchFolder
+from rft.trainer.checkpoints import newest_checkpoint
 from rft.trainer.data import read_rows
 from rft.trainer.engines.base import Engine
 from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run import valid_rows
-from rft.trainer.tokenizer import load_tokenizer, open_model_chat
+from rft.trainer.run_chat import open_run_chat
+from rft.trainer.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,7 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
         if step and not (run_dir / layout.checkpoint_dir(step) / layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = open_model_chat(
-        spec.base_model, tokenizer, spec.chat, reasoning_effort=spec.reasoning_effort
-    ).chat_format
+    chat_format = open_run_chat(spec, tokenizer, newest_checkpoint(run_dir)).chat_format
     scratch = ScratchFolder("rft-evaluation-", parent=run_dir.parent)
     try:
         return _evaluated(run_dir, spec, secrets, wanted, chat_format, scratch.path)

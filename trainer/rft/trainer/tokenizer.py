@@ -1,5 +1,6 @@
 """The base model's tokenizer: for the optimizer by transformers, for the agent loop by `rft.chat`."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,8 +64,12 @@ def open_model_chat(
     chat: ChatSpec | None = None,
     *,
     reasoning_effort: str = "default",
+    now: datetime | None = None,
 ) -> OpenedChat:
-    """The chat format that fits the model, proven by a round trip. Raises UnusableModel."""
+    """The chat format that fits the model, proven by a round trip. Raises UnusableModel.
+
+    `now`: what templates that tell the date tell.
+    """
     wanted = chat or ChatSpec()
     try:
         folder = _folder(base_model)
@@ -74,6 +79,7 @@ def open_model_chat(
             wanted=wanted.chat_format,
             options=wanted.chat_template_kwargs,
             reasoning_effort=reasoning_effort,
+            now=now,
         )
     except ChatTemplateError as error:
         raise UnusableModel(f"the model {base_model} cannot be trained to use tools: {error}") from error

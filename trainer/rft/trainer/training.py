@@ -24,10 +24,11 @@ from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
+from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import StepContext, Steps
-from rft.trainer.tokenizer import load_tokenizer, open_model_chat
+from rft.trainer.tokenizer import load_tokenizer
 from rft.trainer.update_settings import UpdateSettings
 
 
@@ -44,9 +45,8 @@ def _train(context: RunContext) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = open_model_chat(
-        spec.base_model, tokenizer, spec.chat, reasoning_effort=spec.reasoning_effort
-    ).chat_format
+    run_chat = open_run_chat(spec, tokenizer, None if resumed is None else checkpoints.path_of(resumed))
+    chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()

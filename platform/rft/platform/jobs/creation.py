@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from rft.core.chat_spec import JobChat
 from rft.core.failure import Stage
 from rft.core.ids import public_id
 from rft.core.model_check import ModelCheck
@@ -24,7 +25,7 @@ from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
-from rft.platform.orders.base_models import chat_spec, resolve_base
+from rft.platform.orders.base_models import chat_of_job, resolve_base
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.orders.model_checks import look_at_model
@@ -60,10 +61,11 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort
-    model = await look_at_model(wanted.model, base_model_path, chat_spec(wanted.model, services.settings), effort)
+    chat = chat_of_job(wanted.model, services.settings)
+    model = await look_at_model(wanted.model, base_model_path, chat, effort)
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
     warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
-    job = _new_job(services, order, base_model_path)
+    job = _new_job(services, order, base_model_path, chat_of_job(wanted.model, services.settings, model))
     async with unit_of_work(services.database, services.enqueuer) as uow:
         if key is not None and not await claim(uow.connection, key, request, job.id):
             earlier = await _earlier(uow, key, request)
@@ -131,13 +133,14 @@ def endpoint_targets(method: Method) -> list[Target]:
     return [*tools, *callbacks, *grader_targets(order.grader, GRADER)]
 
 
-def _new_job(services: Services, order: JobCreate, base_model_path: str) -> NewJob:
+def _new_job(services: Services, order: JobCreate, base_model_path: str, chat: JobChat) -> NewJob:
     job_id = public_id("ftjob-", secrets.token_bytes(24))
     method = _with_grader_name(order.method, f"grader-{job_id[-4:]}")
     return NewJob(
         id=job_id,
         model=order.model,
         base_model_path=base_model_path,
+        chat=chat,
         training_file=order.training_file,
         validation_file=order.validation_file,
         suffix=order.suffix or None,

@@ -18,7 +18,7 @@ from rft.platform.lifecycle.usage import UsageMetrics
 _CLOCK_S = 1e-6
 """Steps cannot be told to be shorter."""
 _COLUMNS: LiteralString = (
-    "id, status, created_at, started_at, finished_at, model, base_model_path, training_file, validation_file,"
+    "id, status, created_at, started_at, finished_at, model, base_model_path, chat, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
     " model_deleted_at, usage_metrics, endpoints_version,"

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from rft.core.base import JsonObject
+from rft.core.chat_spec import JobChat
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import (
@@ -18,7 +19,7 @@ from rft.core.spec import (
     resolve,
 )
 from rft.platform.jobs.repository import JobRow
-from rft.platform.orders.base_models import STARTER, chat_spec
+from rft.platform.orders.base_models import STARTER, chat_of_job
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge
 from rft.platform.orders.response_format import to_response_format
 from rft.platform.orders.schemas import Method, Reinforcement
@@ -48,14 +49,23 @@ class Ordered(Protocol):
     def method(self) -> JsonObject: ...
 
 
-def to_run_spec(job: Ordered, resolved: ResolvedHyperparameters, settings: Settings, base_model_path: str) -> RunSpec:
-    """Everything the trainer is told; the header values travel apart."""
+def to_run_spec(
+    job: Ordered,
+    resolved: ResolvedHyperparameters,
+    settings: Settings,
+    base_model_path: str,
+    chat: JobChat | None = None,
+) -> RunSpec:
+    """Everything the trainer is told; the header values travel apart.
+
+    `chat`: what the job kept of its model's chat; None: what is registered now.
+    """
     order = Method.model_validate(job.method).reinforcement
     return RunSpec(
         job_id=job.id,
         seed=job.seed,
         base_model=base_model_path,
-        chat=chat_spec(job.model, settings),
+        chat=chat or chat_of_job(job.model, settings),
         reasoning_effort=order.hyperparameters.reasoning_effort,
         model_name=job.model,
         hyperparameters=resolved,

@@ -1,6 +1,7 @@
 """What a job's row holds beside plain columns: why it failed, waits or is paused."""
 
 from rft.core.base import Record
+from rft.core.chat_spec import JobChat
 from rft.core.failure import Stage
 from rft.platform.store.stored_json import StoredJson
 
@@ -50,6 +51,8 @@ class NewJob(Record):
     id: str
     model: str
     base_model_path: str
+    chat: JobChat | None = None
+    """None in jobs of releases before it was kept: what is registered now counts for them."""
     training_file: str
     validation_file: str | None
     suffix: str | None

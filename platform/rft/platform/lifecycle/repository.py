@@ -44,6 +44,7 @@ class LifecycleRepository:
             "metadata": None if job.metadata is None else Jsonb(job.metadata),
             "method": Jsonb(job.method),
             "request": Jsonb(job.request),
+            "chat": None if job.chat is None else Jsonb(job.chat.model_dump(mode="json")),
         }
         await self._connection.execute(_INSERT, values)
 
@@ -201,9 +202,10 @@ _RUNNABLE: LiteralString = (
 )
 _INSERT: LiteralString = (
     "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, suffix, seed,"
-    " metadata, method, request, secrets, enqueued_at)"
+    " metadata, method, request, secrets, chat, enqueued_at)"
     " values (%(id)s, %(status)s, clock_timestamp(), %(model)s, %(base_model_path)s, %(training_file)s,"
-    " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, clock_timestamp())"
+    " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, %(chat)s,"
+    " clock_timestamp())"
 )
 _CHANGE_ENDPOINTS: LiteralString = (
     "update jobs set method = %(method)s, secrets = %(secrets)s, endpoints_version = endpoints_version + 1"

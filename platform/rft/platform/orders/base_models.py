@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from rft.core.chat_spec import BaseModelSetting, ChatSpec
+from rft.core.chat_spec import BaseModelSetting, ChatSpec, JobChat
+from rft.core.model_check import ModelCheck
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
 
@@ -21,6 +22,12 @@ def chat_spec(name: str, settings: Settings) -> ChatSpec:
     if not isinstance(found, BaseModelSetting):
         return ChatSpec()
     return ChatSpec.model_validate(found.model_dump(include=set(ChatSpec.model_fields)))
+
+
+def chat_of_job(name: str, settings: Settings, found: ModelCheck | None = None) -> JobChat:
+    """What a job that is created now keeps of the model's chat; `found`: what a look at the model told."""
+    fingerprint = None if found is None else found.template_fingerprint
+    return JobChat(**chat_spec(name, settings).model_dump(), template_fingerprint=fingerprint)
 
 
 def resolve_base(name: str, settings: Settings) -> str:

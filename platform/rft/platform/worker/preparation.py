@@ -51,7 +51,7 @@ class Preparation:
         job, resolved = loaded.job, loaded.job.resolved
         if resolved is None:
             raise CannotRun("not_validated", "The job's files were never validated.")
-        ordered = to_run_spec(job, resolved, settings, job.base_model_path)
+        ordered = to_run_spec(job, resolved, settings, job.base_model_path, job.chat)
         # Those of a job that an earlier release stored may still hold their secrets.
         tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
         spec = ordered.model_copy(update={"tools": tools, "grader": grader})

@@ -25,7 +25,7 @@ from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
-from rft.platform.orders.base_models import chat_spec
+from rft.platform.orders.base_models import chat_of_job
 from rft.platform.orders.schemas import Method
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
@@ -94,7 +94,7 @@ class Validation:
         """Read both files and write down the result. Raises LeaseLost."""
         job, training, validation = await self.beat.write(self._load)
         tools = Method.model_validate(job.method).reinforcement.tools or []
-        limit = chat_spec(job.model, self.context.settings).max_context_tokens
+        limit = (job.chat or chat_of_job(job.model, self.context.settings)).max_context_tokens
         context = await asyncio.to_thread(context_tokens, job.base_model_path, limit)
         files = [
             await self._read(param, file_id, file, self._new_check(limit, tools, context))

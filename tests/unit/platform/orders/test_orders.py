@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rft.core.chat_spec import ChatSpec
+from rft.core.chat_spec import JobChat
 from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
 from rft.core.secret_urls import REDACTED
@@ -137,10 +137,10 @@ def test_the_trainer_is_told_how_the_models_chat_is_to_be_read(tmp_path: Path) -
     assert registered.base_model_paths == {"tiny": "/models/tiny", "plain": "/models/plain"}
     order = an_order(hyperparameters={"reasoning_effort": "low"})
     spec = to_run_spec(a_job(order), RESOLVED, registered, "/models/tiny")
-    assert (spec.chat, spec.reasoning_effort) == (ChatSpec.model_validate(chat), "low")
+    assert (spec.chat, spec.reasoning_effort) == (JobChat.model_validate(chat), "low")
     plain = a_job(an_order()).model_copy(update={"model": "plain"})
     spec = to_run_spec(plain, RESOLVED, registered, "/models/plain")
-    assert (spec.chat, spec.reasoning_effort) == (ChatSpec(), "default")
+    assert (spec.chat, spec.reasoning_effort) == (JobChat(), "default")
     with pytest.raises(ValidationError):
         settings(tmp_path, base_models={"tiny": {"path": "/models/tiny", "chat_fromat": "hermes"}})
 

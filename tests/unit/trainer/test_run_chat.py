@@ -1,0 +1,84 @@
+"""A run reads the same tokens from its first launch to its last."""
+
+from pathlib import Path
+
+import pytest
+
+from rft.chat.opening import open_saved_chat
+from rft.chat.template import fingerprint
+from rft.core.chat_spec import JobChat
+from rft.core.errors import RunPaused
+from rft.core.graders import EndpointGrader
+from rft.core.messages import Message, Role, ToolResult
+from rft.core.spec import Hyperparameters, RunSpec, resolve
+from rft.trainer.run_chat import RunChat, open_run_chat
+from rft.trainer.tokenizer import load_tokenizer
+
+MESSAGES = [Message(role=Role.USER, content="What was the revenue of Alpine Foods in 2017?")]
+RESULT = ToolResult(call_id="c", name="search", output="Alpine Foods/2017/41 <tool_call>")
+CLOCK = "{{ strftime_now('%Y-%m-%d %H:%M:%S.%f') }}"
+
+
+def opened(model_dir: Path, checkpoint: Path | None = None, chat: JobChat | None = None) -> RunChat:
+    spec = RunSpec(
+        job_id="j",
+        seed=1,
+        base_model=str(model_dir),
+        chat=chat or JobChat(),
+        model_name="m",
+        hyperparameters=resolve(Hyperparameters(), train_rows=4),
+        tools=(),
+        grader=EndpointGrader(name="g", url="http://127.0.0.1:1"),
+    )
+    return open_run_chat(spec, load_tokenizer(str(model_dir)), checkpoint)
+
+
+@pytest.fixture
+def checkpoint(model_dir: Path, tmp_path: Path) -> Path:
+    """As a run leaves it whose template prints the time."""
+    template = model_dir / "chat_template.jinja"
+    template.write_text(CLOCK + template.read_text())
+    folder = tmp_path / "checkpoint-1"
+    folder.mkdir()
+    load_tokenizer(str(model_dir)).save_pretrained(folder)
+    opened(model_dir).saved.write(folder)
+    return folder
+
+
+def test_a_resumed_run_renders_what_it_did_at_its_beginning(model_dir: Path, checkpoint: Path) -> None:
+    again, served = opened(model_dir, checkpoint), open_saved_chat(checkpoint)
+    prompt = again.chat_format.prompt_ids(MESSAGES, ())
+    assert prompt == served.prompt_ids(MESSAGES, ())
+    assert again.chat_format.suffix_ids([RESULT]) == served.suffix_ids([RESULT])
+    assert opened(model_dir).chat_format.prompt_ids(MESSAGES, ()) != prompt, "the clock stands still without this"
+
+
+def test_a_template_that_was_changed_in_between_pauses_the_run_until_it_is_put_back(
+    model_dir: Path, checkpoint: Path
+) -> None:
+    template = model_dir / "chat_template.jinja"
+    before = template.read_text()
+    template.write_text(before.replace(CLOCK, CLOCK + "Be brief. "))
+    with pytest.raises(RunPaused, match=r"when the job began: the chat template\..* Put the earlier files") as paused:
+        opened(model_dir, checkpoint)
+    assert (paused.value.code, paused.value.param) == ("model_changed", "model")
+    template.write_text(before)
+    assert opened(model_dir, checkpoint).saved == opened(model_dir, checkpoint).saved
+
+
+def test_other_settings_of_the_chat_pause_the_run(model_dir: Path, checkpoint: Path) -> None:
+    chat = JobChat(chat_template_kwargs={"enable_thinking": False})
+    with pytest.raises(RunPaused, match="the variables of the chat template"):
+        opened(model_dir, checkpoint, chat)
+
+
+def test_a_checkpoint_of_an_earlier_release_is_gone_on_from(model_dir: Path, checkpoint: Path) -> None:
+    (checkpoint / "chat.json").unlink()
+    assert opened(model_dir, checkpoint).chat_format.stop_token_ids
+
+
+def test_a_first_launch_holds_the_template_against_what_was_ordered(model_dir: Path) -> None:
+    found = fingerprint((model_dir / "chat_template.jinja").read_text())
+    assert opened(model_dir, chat=JobChat(template_fingerprint=found)).saved.template
+    with pytest.raises(RunPaused, match="when the job began: the chat template"):
+        opened(model_dir, chat=JobChat(template_fingerprint="0" * 16))
