@@ -12,15 +12,11 @@ from rft.core.errors import RunPaused, SamplerError
 from rft.egress.client import HttpClient
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.trainer.engines.vllm.adapters import Adapter, AdapterFolder
+from rft.trainer.engines.vllm.adapters import AdapterFolder
 from rft.trainer.engines.vllm.client import ServerClient, ServerLost, ServerRefused, open_http
 from rft.trainer.engines.vllm.pool import POLL_S, Server, ServerPool, ServerUnfit
 from rft.trainer.engines.vllm.served import judge_served
-from rft.trainer.engines.vllm.version_use import VersionUse
-
-_NOT_THERE_YET = "No adapter found"
-"""What a server says of a directory that its file system does not show yet."""
-_LOOK_AGAIN_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+from rft.trainer.engines.vllm.served_versions import ServedVersions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +57,8 @@ class VllmEngine:
         *,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._addresses, self._folder, self._options, self._on_close = addresses, adapters, options, on_close
-        self._use = VersionUse()
-        self._adapters: dict[int, Adapter] = {}
-        self._changing = asyncio.Lock()
-        """Held while what servers have to know changes, or one of them is told."""
+        self._addresses, self._options, self._on_close = addresses, options, on_close
+        self._versions = ServedVersions(adapters)
         self._retiring: set[asyncio.Task[None]] = set()
         self._starting: asyncio.Task[tuple[HttpClient, ServerPool]] | None = None
         self._servers: ServerPool | None = None
@@ -75,7 +68,7 @@ class VllmEngine:
     @property
     def policy_version(self) -> int:
         """The step that produced the weights that new rollouts sample from."""
-        return self._use.newest
+        return self._versions.use.newest
 
     @property
     def max_context_tokens(self) -> int:
@@ -85,14 +78,14 @@ class VllmEngine:
     @property
     def live_versions(self) -> frozenset[int]:
         """The versions that can be sampled from."""
-        return self._use.live
+        return self._versions.use.live
 
     async def sample(self, request: SampleRequest) -> Sample:
         """One sample. Cancelling the task frees the server. Raises SamplerError."""
         self._check(request)
-        version = self._use.newest if request.policy_version is None else request.policy_version
+        version = self.policy_version if request.policy_version is None else request.policy_version
         holder = request.rollout_id or f"request {id(request)}"
-        if not self._use.hold(holder, version):
+        if not self._versions.use.hold(holder, version):
             raise SamplerError(f"policy version {version} is not served any more")
         try:
             pool = await self._pool()
@@ -109,7 +102,7 @@ class VllmEngine:
         pool = await self._pool()
 
         async def at(server: Server) -> Sample:
-            name = self._model_name(server, self._use.newest)
+            name = self._versions.model_name(server, self.policy_version)
             return await pool.run(server, lambda client: client.sample(request, name))
 
         try:
@@ -129,10 +122,10 @@ class VllmEngine:
         All servers that are up know it then, or none does. Raises SamplerError, and RunPaused where the servers are
         at fault.
         """
-        if version in self._adapters:
+        if self._versions.is_known(version):
             raise SamplerError(f"policy version {version} was published already")
         pool = await self._pool()
-        adapter = await asyncio.to_thread(self._folder.add, version, adapter_dir)
+        adapter = await self._versions.add(version, adapter_dir)
         is_published = False
         try:
             while not is_published:
@@ -140,15 +133,11 @@ class VllmEngine:
                     raise _unreachable(pool)
                 if self._is_closed:
                     raise SamplerError("the engine is closed")
-                async with self._changing:
-                    is_published = await self._load_everywhere(pool, adapter)
-                    if is_published:
-                        self._adapters[version] = adapter
-                        self._use.publish(version)
+                is_published = await self._versions.publish(pool, version, adapter)
         finally:
             if not is_published:
-                await asyncio.to_thread(self._folder.remove, adapter)
-        await self._retire()
+                await self._versions.drop(adapter)
+        await self._versions.retire(pool)
 
     async def close(self) -> None:
         """Give up what runs, let the servers forget the run's adapters, stop what was started for it; idempotent."""
@@ -164,14 +153,14 @@ class VllmEngine:
             started, *_ = await asyncio.gather(self._starting, return_exceptions=True)
             if isinstance(started, tuple):
                 await self._shut(*started)
-        await asyncio.to_thread(self._folder.clear)
+        await self._versions.clear()
         if self._on_close is not None:
             await self._on_close()
 
     async def _shut(self, http: HttpClient, pool: ServerPool) -> None:
         up = pool.up if self._on_close is None else []  # A server of our own forgets by being stopped.
         await pool.close()
-        names = [adapter.name for adapter in self._adapters.values()]
+        names = self._versions.adapter_names
         await asyncio.gather(*(server.client.unload(name) for server in up for name in names), return_exceptions=True)
         await http.aclose()
 
@@ -188,7 +177,7 @@ class VllmEngine:
         problem = ""
         for _ in range(2 * len(pool.servers) + 2):
             server = await self._route(pool, request)
-            name = self._model_name(server, version)
+            name = self._versions.model_name(server, version)
             try:
                 return await pool.run(server, lambda client, name=name: client.sample(request, name), request.progress)
             except ServerLost as lost:
@@ -216,10 +205,6 @@ class VllmEngine:
             if not has_one:
                 raise SamplerError(f"no vLLM server is up: {pool.problems}")
 
-    def _model_name(self, server: Server, version: int) -> str:
-        adapter = self._adapters.get(version)
-        return server.base if adapter is None else adapter.name
-
     async def _pool(self) -> ServerPool:
         """The servers, once one is up. Raises RunPaused."""
         if self._is_closed:
@@ -231,7 +216,7 @@ class VllmEngine:
 
     async def _start(self) -> tuple[HttpClient, ServerPool]:
         options, http = self._options, open_http()
-        await asyncio.to_thread(self._folder.clear)
+        await self._versions.clear()
         servers = [
             Server(
                 ServerClient(address.url, http, api_key=options.api_key, sample_s=options.sample_s),
@@ -269,76 +254,14 @@ class VllmEngine:
             base_model=self._options.base_model,
             max_context_tokens=self._options.max_context_tokens,
         )
-        async with self._changing:
-            wanted = {adapter.name for adapter in self._adapters.values()}
-            known = {model.id for model in served if model.parent is not None}
-            for name in known - wanted:
-                if name.startswith(self._folder.prefix):
-                    await server.client.unload(name)
-            for adapter in self._adapters.values():
-                if adapter.name not in known:
-                    await _load(server, adapter)
-
-    async def _load_everywhere(self, pool: ServerPool, adapter: Adapter) -> bool:
-        """Whether the servers that are up know it now; False where all are gone. Raises RunPaused; then none does."""
-        servers = pool.up
-        done = await asyncio.gather(*(_load(server, adapter) for server in servers), return_exceptions=True)
-        loaded: list[Server] = []
-        refusal: BaseException | None = None
-        for server, problem in zip(servers, done, strict=True):
-            if problem is None:
-                loaded.append(server)
-            elif isinstance(problem, ServerLost):
-                pool.lost(server, str(problem), is_hung=True)
-            else:
-                refusal = problem
-        if refusal is None:
-            return bool(loaded)
-        for server in servers:
-            await self._forget(pool, server, adapter)
-        if isinstance(refusal, ServerRefused):
-            raise RunPaused("adapter_refused", f"The adapter of this run does not fit the server. {refusal}")
-        raise refusal
+        await self._versions.teach(server, served)
 
     def _release(self, holder: str) -> None:
-        self._use.release(holder)
-        if self._use.unused and self._servers is not None and not self._is_closed:
-            task = asyncio.ensure_future(self._retire())
+        self._versions.use.release(holder)
+        if self._versions.use.unused and self._servers is not None and not self._is_closed:
+            task = asyncio.ensure_future(self._versions.retire(self._servers))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
-
-    async def _retire(self) -> None:
-        """Versions that nobody needs are unloaded everywhere; only then do their directories go."""
-        pool = await self._pool()
-        async with self._changing:
-            for version in self._use.unused:
-                self._use.forget(version)
-                adapter = self._adapters.pop(version, None)
-                if adapter is None:
-                    continue
-                for server in pool.up:
-                    await self._forget(pool, server, adapter)
-                await asyncio.to_thread(self._folder.remove, adapter)
-
-    async def _forget(self, pool: ServerPool, server: Server, adapter: Adapter) -> None:
-        """A server that cannot be told is lost: it is told when it comes back."""
-        try:
-            await server.client.unload(adapter.name)
-        except (ServerLost, ServerRefused) as problem:
-            pool.lost(server, str(problem))
-
-
-async def _load(server: Server, adapter: Adapter) -> None:
-    """Raises ServerLost, ServerRefused."""
-    for wait_s in (*_LOOK_AGAIN_S, None):
-        try:
-            await server.client.load(adapter.name, str(adapter.directory))
-        except ServerRefused as refusal:
-            if wait_s is None or _NOT_THERE_YET not in str(refusal):
-                raise
-            await asyncio.sleep(wait_s)
-        else:
-            return
 
 
 def _is_settled(pool: ServerPool) -> bool:
