@@ -87,6 +87,9 @@ class RolloutStats(Record):
     is larger, what is trained on is shorter than what the policy does."""
     excluded_turns_mean: float | None = None
     excluded_tool_calls_mean: float | None = None
+    reasoning_tokens_mean: float | None = None
+    """Those of the sampled tokens that were thoughts, per rollout; None in records of earlier releases, too."""
+    reasoning_tokens_total: int = 0
 
 
 class Timing(Record):
@@ -168,6 +171,8 @@ class RolloutDone(Record):
     sampling_s: float
     tools_s: float
     grading_s: float
+    reasoning_tokens: int = 0
+    """Those of `completion_tokens` that were thoughts."""
 
 
 class StepDone(Record):

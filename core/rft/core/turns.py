@@ -44,6 +44,8 @@ class Turn:
     completion_tokens: int
     sampling_s: float
     tools_s: float
+    reasoning_tokens: int = 0
+    """Those of `completion_tokens` that were thoughts; the marks around them do not count."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,11 @@ class Trace:
     def logprobs_T(self) -> list[float]:
         """Aligned with `completion_ids_T`."""
         return [logprob for span in self.spans for logprob in span.logprobs_T]
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of the sampled tokens were thoughts."""
+        return sum(turn.reasoning_tokens for turn in self.turns)
 
     @property
     def sampled_tokens(self) -> int:

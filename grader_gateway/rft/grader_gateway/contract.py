@@ -41,16 +41,20 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
     """The `sample` of the contract, plus `trace`: every message with tool outputs.
 
     `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
-    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original. Nobody speaks and no reasoning is
-    summed up here: `output_audio` and `output_reasoning_summary` are null.
+    of the rollout; `choices[0].message.tool_calls` stays empty, as with the original. What the model thought stands as
+    `reasoning_content` in its messages, wherever it did. Nobody speaks and no reasoning is summed up here:
+    `output_audio` and `output_reasoning_summary` are null.
     """
     produced, text = trace.messages[trace.prompt_messages :], answer_of(trace)
+    message: JsonObject = {"role": "assistant", "content": text, "tool_calls": []}
+    if produced and produced[-1].reasoning_content:
+        message["reasoning_content"] = produced[-1].reasoning_content
     return {
         "choices": [
             {
                 "index": 0,
                 "finish_reason": trace.finish_reason,
-                "message": {"role": "assistant", "content": text, "tool_calls": []},
+                "message": message,
             }
         ],
         "finish_reason": trace.finish_reason,
@@ -75,7 +79,7 @@ def answer_of(trace: FinishedTrace) -> str:
 
 
 def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
-    """The same body with each tool output in the trace cut to `max_chars`, for traces beyond the size cap."""
+    """The same body with tool outputs and thoughts in the trace cut to `max_chars` each, for large traces."""
     sample = cast("JsonObject", body["sample"])
     trace = cast("JsonObject", sample["trace"])
     messages = [
@@ -85,14 +89,17 @@ def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
 
 
 def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
-    content = message["content"]
-    if message["role"] != Role.TOOL or not isinstance(content, str) or len(content) <= max_chars:
+    name = "content" if message["role"] == Role.TOOL else "reasoning_content"
+    text = message.get(name)
+    if not isinstance(text, str) or len(text) <= max_chars:
         return message
-    return {**message, "content": f"{content[:max_chars]}\n[cut: {len(content):,} characters]"}
+    return {**message, name: f"{text[:max_chars]}\n[cut: {len(text):,} characters]"}
 
 
 def _to_message(message: Message) -> JsonObject:
     wire: JsonObject = {"role": str(message.role), "content": message.content}
+    if message.reasoning_content:
+        wire["reasoning_content"] = message.reasoning_content
     if message.tool_calls:
         wire["tool_calls"] = [_to_tool_call(call) for call in message.tool_calls]
     if message.tool_call_id is not None:

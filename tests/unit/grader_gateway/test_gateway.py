@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import pytest
 from hypothesis import given
@@ -257,6 +257,27 @@ async def test_the_sample_has_the_shape_of_the_contract() -> None:
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
     assert messages[2] == {"role": "tool", "content": "4", "tool_call_id": "call_1", "name": "add"}
     assert trace["prompt_messages"] == 1
+
+
+def test_thoughts_reach_the_grader_beside_what_was_said_and_are_cut_with_the_outputs() -> None:
+    trace = finished(answer="4")
+    thinking = tuple(
+        message.model_copy(update={"reasoning_content": f"hm {number}"}) if message.role is Role.ASSISTANT else message
+        for number, message in enumerate(trace.messages)
+    )
+    body = to_wire(replace(trace, messages=thinking), item={}, trace_id="t")
+    sample = cast("dict[str, Any]", body["sample"])
+    assert sample["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "4",
+        "tool_calls": [],
+        "reasoning_content": "hm 3",
+    }
+    assert sample["output_text"] == "4"
+    told = [message.get("reasoning_content") for message in sample["trace"]["messages"]]
+    assert told == [None, "hm 1", None, "hm 3"]
+    cut = cast("dict[str, Any]", shorten_outputs(body, max_chars=2)["sample"])["trace"]["messages"]
+    assert (cut[1]["reasoning_content"], cut[1]["content"]) == ("hm\n[cut: 4 characters]", "let me see")
 
 
 def test_an_empty_answer_still_reaches_the_grader() -> None:

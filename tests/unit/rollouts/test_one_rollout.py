@@ -39,6 +39,18 @@ async def one(trace: FinishedTrace, trace_id: str) -> float | Failure:
     return 1.0
 
 
+def test_thoughts_stand_beside_what_was_said_and_are_counted(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    turns = [f"<think>where?</think>Let me look.\n{SEARCH}", f"<think>so</think>{ANSWER}"]
+    rollout = run(row, key, make_setup(turns, tools=FunctionTools(echo), grader=FunctionGrader(one)))
+    said = [message for message in rollout.messages if message.role is Role.ASSISTANT]
+    assert [message.reasoning_content for message in said] == ["where?", "so"]
+    assert [message.content for message in said] == ["Let me look.", ANSWER]
+    assert [turn.reasoning_tokens for turn in rollout.trace.turns] == [len("where?"), len("so")]
+    assert rollout.trace.reasoning_tokens < rollout.trace.sampled_tokens
+
+
 def test_tool_calls_then_answer_then_grade(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
     tools, grader = FunctionTools(echo), FunctionGrader(one)
     rollout = run(row, key, make_setup([f"Let me look.\n{SEARCH}", ANSWER], tools=tools, grader=grader))

@@ -96,6 +96,15 @@ def test_rewards_are_over_graded_rollouts_only() -> None:
     assert stats.completion_tokens_total == 16
 
 
+def test_thoughts_are_counted_among_the_sampled_tokens_and_apart() -> None:
+    thinking = replace(turn(), reasoning_tokens=3)
+    one, failed = rollout(1.0, thinking, turn()), rollout(FailureCode.TIMEOUT, thinking, index=1)
+    stats = rollout_stats([Group(0, (one, rollout(0.0, turn(), index=2), failed))])
+    assert (stats.reasoning_tokens_mean, stats.reasoning_tokens_total) == (1.5, 6)
+    assert stats.completion_tokens_total == 16
+    assert to_rollout_done(one).reasoning_tokens == 3
+
+
 def test_groups_without_signal_are_told_apart() -> None:
     stats = rollout_stats(
         [

@@ -21,6 +21,8 @@ class ParsedTurn:
     """
     reasoning: str = ""
     """Its thoughts, without their marks."""
+    reasoning_tokens: int = 0
+    """Their length in policy tokens."""
 
 
 class ChatFormat(Protocol):

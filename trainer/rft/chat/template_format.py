@@ -78,7 +78,15 @@ class TemplateChatFormat:
             )
             for number, call in enumerate(turn.calls)
         )
-        return ParsedTurn(content=turn.content, raw_text=text, tool_calls=calls, reasoning=turn.reasoning)
+        reasoning = turn.reasoning
+        return ParsedTurn(
+            content=turn.content,
+            raw_text=text,
+            tool_calls=calls,
+            reasoning=reasoning,
+            # A policy may write a text in more tokens than the tokenizer does, or in fewer once its marks are gone.
+            reasoning_tokens=min(self.count_tokens(reasoning), len(token_ids)) if reasoning else 0,
+        )
 
     def count_tokens(self, text: str) -> int:
         """Length in policy tokens of a text that is shown to the model."""

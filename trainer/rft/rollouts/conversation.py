@@ -153,9 +153,17 @@ class Conversation:
                 completion_tokens=len(sample.token_ids),
                 sampling_s=self.spent_s[Stage.SAMPLER] - before_s,
                 tools_s=0.0,
+                reasoning_tokens=parsed.reasoning_tokens,
             )
         )
-        self.messages.append(Message(role=Role.ASSISTANT, content=parsed.content, tool_calls=calls))
+        self.messages.append(
+            Message(
+                role=Role.ASSISTANT,
+                content=parsed.content,
+                reasoning_content=parsed.reasoning,
+                tool_calls=calls,
+            )
+        )
         return sample, parsed
 
     async def _sample(self, request: SampleRequest) -> Sample:

@@ -60,6 +60,8 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         excluded_completion_tokens_mean=mean([rollout.sampled_tokens for rollout in excluded]),
         excluded_turns_mean=mean([len(rollout.trace.turns) for rollout in excluded]),
         excluded_tool_calls_mean=mean([_calls_count(rollout) for rollout in excluded]),
+        reasoning_tokens_mean=mean([rollout.trace.reasoning_tokens for rollout, _ in graded]),
+        reasoning_tokens_total=sum(rollout.trace.reasoning_tokens for rollout in rollouts),
     )
 
 
@@ -85,6 +87,7 @@ def to_rollout_done(rollout: Rollout) -> RolloutDone:
         sampling_s=rollout.sampling_s,
         tools_s=rollout.tools_s,
         grading_s=rollout.grading_s,
+        reasoning_tokens=rollout.trace.reasoning_tokens,
     )
 
 

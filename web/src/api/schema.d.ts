@@ -520,6 +520,8 @@ export interface components {
         Message: {
             content: string;
             name?: string | null;
+            /** @default  */
+            reasoning_content: string;
             role: components["schemas"]["Role"];
             tool_call_id?: string | null;
             /** @default [] */
@@ -601,6 +603,8 @@ export interface components {
             messages: components["schemas"]["Message"][];
             outcome: components["schemas"]["Grade"] | components["schemas"]["Failure"];
             policy_version: number;
+            /** @default 0 */
+            reasoning_tokens: number;
             sampling_s: number;
             stop_reason: components["schemas"]["StopReason"] | null;
             tool_calls: {
@@ -724,6 +728,8 @@ export interface components {
             judge_tokens: {
                 [key: string]: components["schemas"]["rft__platform__lifecycle__usage__JudgeTokens"];
             };
+            /** @default 0 */
+            reasoning_tokens: number;
             rollouts: number;
             sampled_tokens: number;
             steps: number;

@@ -22,6 +22,7 @@ export function RolloutFacts({ rollout, colors }: Props) {
         <dl className="facts">
           <Fact label="Turns">{record.turns}</Fact>
           <Fact label="Tokens sampled">{count(record.completion_tokens)}</Fact>
+          {record.reasoning_tokens > 0 && <Fact label="Of these, thoughts">{count(record.reasoning_tokens)}</Fact>}
           <Fact label="Policy version">{record.policy_version}</Fact>
           <Fact label="Attempt">{rollout.attempt + 1}</Fact>
           {calls.map(([name, calledTimes]) => (

@@ -33,6 +33,7 @@ export function Usage({ job, colors, isLoading, onDownload }: Props) {
             <Fact label="Steps">{count(usage.steps)}</Fact>
             <Fact label="Rollouts">{count(usage.rollouts)}</Fact>
             <Fact label="Tokens sampled">{count(usage.sampled_tokens)}</Fact>
+            {usage.reasoning_tokens > 0 && <Fact label="Of these, thoughts">{count(usage.reasoning_tokens)}</Fact>}
           </dl>
           <dl className="facts">
             {Object.entries(usage.tool_calls).map(([name, calls]) => (

@@ -3,7 +3,7 @@ import type { Message } from "../api/types";
 import { callIds, excerpt, flatArguments, isToolError, prettyJson, splitThought, toTurns } from "./conversation";
 
 function message(role: Message["role"], content: string, given: Partial<Message> = {}): Message {
-  return { role, content, tool_calls: [], tool_call_id: null, name: null, ...given };
+  return { role, content, reasoning_content: "", tool_calls: [], tool_call_id: null, name: null, ...given };
 }
 
 const call = (id: string, name: string) => ({ call_id: id, name, arguments: "{}" });
@@ -27,6 +27,14 @@ describe("turns", () => {
       { kind: "text", role: "assistant", text: "Looking.", isPrompt: false },
       { kind: "call", id: "1", name: "search", arguments: "{}", output: "found", isError: false, number: 1 },
       { kind: "call", id: "2", name: "cat", arguments: "{}", output: "Error: no such page", isError: true, number: 2 },
+    ]);
+  });
+
+  test("a thought stands before what was said, wherever it was told", () => {
+    const thought = message("assistant", "42", { reasoning_content: "six times seven" });
+    expect(toTurns({ messages: [message("user", "?"), thought], turns: 1 })[1]?.blocks).toEqual([
+      { kind: "thought", text: "six times seven" },
+      { kind: "text", role: "assistant", text: "42", isPrompt: false },
     ]);
   });
 

@@ -122,7 +122,8 @@ function textBlocks(message: Message, isPrompt: boolean): Block[] {
   if (message.role !== "assistant" || isPrompt) {
     return message.content ? [{ kind: "text", role: message.role, text: message.content, isPrompt }] : [];
   }
-  const [thought, answer] = splitThought(message.content);
+  const [written, answer] = splitThought(message.content);
+  const thought = message.reasoning_content || written;
   const blocks: Block[] = [];
   if (thought) blocks.push({ kind: "thought", text: thought });
   if (answer) blocks.push({ kind: "text", role: "assistant", text: answer, isPrompt });

@@ -28,17 +28,20 @@ class UsageMetrics(Record):
     """Calls by tool name."""
     judge_tokens: dict[str, JudgeTokens]
     """Tokens by judge model."""
+    reasoning_tokens: int = 0
+    """Those of the sampled ones that were thoughts."""
 
 
 def usage_of(steps: list[JsonObject]) -> UsageMetrics:
     """Summed over the `data` of all metrics events."""
     tool_calls, judges = Counter[str](), dict[str, Counter[str]]()
-    seconds, rollouts, tokens = 0.0, 0, 0
+    seconds, rollouts, tokens, thoughts = 0.0, 0, 0, 0
     for data in steps:
         seconds += number(data, "timing", "step", "full_iteration")
         for split in ("train", "valid"):
             rollouts += int(number(data, "rollouts", split, "rollouts"))
             tokens += int(number(data, "usage", "samples", f"{split}_completion_tokens_count"))
+            thoughts += int(number(data, "usage", "samples", f"{split}_reasoning_tokens_count"))
         for tool in entries(data.get("tools")):
             for split in ("train", "valid"):
                 tool_calls[str(tool["name"])] += int(number(tool, f"{split}_calls_count"))
@@ -51,6 +54,7 @@ def usage_of(steps: list[JsonObject]) -> UsageMetrics:
         steps=sum(number(data, "step") > 0 for data in steps),
         rollouts=rollouts,
         sampled_tokens=tokens,
+        reasoning_tokens=thoughts,
         tool_calls=dict(tool_calls),
         judge_tokens={
             model: JudgeTokens(**{key: used[key] for key in JudgeTokens.model_fields}) for model, used in judges.items()

@@ -12,8 +12,8 @@ Beyond the contract, `data` carries documented keys of our own:
   without signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
 
-The policy's thinking is not counted apart, so every `reasoning_tokens` figure is 0. A parse error is an answer that
-lacks what a grader's template names.
+`reasoning_tokens` are those of the completion tokens that were thoughts. A parse error is an answer that lacks what a
+grader's template names.
 """
 
 from dataclasses import dataclass
@@ -77,8 +77,8 @@ def flat_metrics(step: StepDone) -> JsonObject:
         "train_mean_reward": train and train.reward_mean,
         "full_valid_mean_reward": valid and valid.reward_mean,
         "full_valid_mean_parse_error": None if valid is None else parse_error_share(valid),
-        "reasoning_tokens_mean": None if train is None else 0.0,
-        "valid_reasoning_tokens_mean": None if valid is None else 0.0,
+        "reasoning_tokens_mean": _reasoning_mean(train),
+        "valid_reasoning_tokens_mean": _reasoning_mean(valid),
         "completion_tokens_mean": train and train.completion_tokens_mean,
         "valid_completion_tokens_mean": valid and valid.completion_tokens_mean,
         "mean_unresponsive_rewards": None if train is None else _unanswered_share(train),
@@ -123,11 +123,16 @@ def _scores(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
 
 def _tokens(split: str, stats: RolloutStats | None) -> JsonObject:
     return {
-        f"{split}_reasoning_tokens_mean": None if stats is None else 0.0,
-        f"{split}_reasoning_tokens_count": None if stats is None else 0,
+        f"{split}_reasoning_tokens_mean": _reasoning_mean(stats),
+        f"{split}_reasoning_tokens_count": None if stats is None else stats.reasoning_tokens_total,
         f"{split}_completion_tokens_mean": stats and stats.completion_tokens_mean,
         f"{split}_completion_tokens_count": None if stats is None else stats.completion_tokens_total,
     }
+
+
+def _reasoning_mean(stats: RolloutStats | None) -> float | None:
+    """Zero, as it always was, where nothing was graded or counted."""
+    return None if stats is None else stats.reasoning_tokens_mean or 0.0
 
 
 def _timing(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:

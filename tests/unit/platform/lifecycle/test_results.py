@@ -82,10 +82,11 @@ def test_usage_is_summed_over_steps_splits_and_tools() -> None:
     judged["model_graders_token_usage"] = {
         "qwen": {"train_prompt_tokens": 10, "train_completion_tokens": 2, "eval_prompt_tokens": 5}
     }
+    judged["usage"]["samples"]["train_reasoning_tokens_count"] = 30
     usage = usage_of([data_of(0), data_of(1), judged])
     assert (usage.training_seconds, usage.steps) == (12.0, 2)
     assert usage.rollouts == 4 * 2 + 4 * 2
-    assert usage.sampled_tokens == 160 * 4
+    assert (usage.sampled_tokens, usage.reasoning_tokens) == (160 * 4, 30)
     assert usage.tool_calls == {"search": 8 * 4}
     assert usage.judge_tokens == {"qwen": JudgeTokens(prompt_tokens=15, completion_tokens=2)}
 
@@ -96,4 +97,5 @@ def test_a_run_without_steps_used_nothing() -> None:
         "steps": 0,
         "rollouts": 0,
         "sampled_tokens": 0,
+        "reasoning_tokens": 0,
     }

@@ -69,6 +69,15 @@ def test_nothing_graded_is_no_reward_and_not_zero() -> None:
     assert event.message == "Step 3/4 , train mean reward=n/a"
 
 
+def test_thoughts_are_counted_apart_and_are_zero_where_there_were_none() -> None:
+    thought = stats(0.5).model_copy(update={"reasoning_tokens_mean": 12.5, "reasoning_tokens_total": 50})
+    data = cast("dict[str, Any]", metrics_event(step_done(2, 4).model_copy(update={"train": thought}), JUDGE).data)
+    assert (data["reasoning_tokens_mean"], data["valid_reasoning_tokens_mean"]) == (12.5, 0.0)
+    samples = data["usage"]["samples"]
+    assert (samples["train_reasoning_tokens_mean"], samples["train_reasoning_tokens_count"]) == (12.5, 50)
+    assert (samples["valid_reasoning_tokens_mean"], samples["valid_reasoning_tokens_count"]) == (0.0, 0)
+
+
 def test_tools_are_told_nested_and_flat() -> None:
     data = metrics_event(step_done(2, 4), JUDGE).data
     assert data["tools"] == [
