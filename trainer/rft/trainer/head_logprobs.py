@@ -106,7 +106,7 @@ def _of_chunk(
     weights_C_V = logits_C_V.exp()
     sums_C = weights_C_V.sum(-1)
     logs_C = sums_C.log()
-    entropies_C = logs_C - torch.linalg.vecdot(weights_C_V, logits_C_V) / sums_C
+    entropies_C = logs_C - torch.einsum("cv,cv->c", weights_C_V, logits_C_V) / sums_C
     if not is_slope_wanted:
         return chosen_C - logs_C, entropies_C, None
     if isinstance(rates, Tensor):

@@ -21,6 +21,7 @@ from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.grpo import PolicyTrainer
+from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.policy import load_base_model
@@ -35,6 +36,7 @@ from rft.trainer.update_settings import UpdateSettings
 def train(context: RunContext) -> None:
     """From the start or the latest complete checkpoint to the last step. Raises RunAborted, and whatever fails."""
     torch.set_num_threads(context.spec.torch_threads)
+    return_large_blocks()
     try:
         _train(context)
     except torch.OutOfMemoryError as error:
