@@ -5,10 +5,17 @@ from enum import StrEnum
 from rft.core.base import JsonObject, Record
 from rft.core.failure import Failure
 
-UNREADABLE_CALL_OUTPUT = (
-    "Error: this tool call could not be read. Write a JSON object with a string `name` and an object `arguments`."
-)
-"""What the model reads of a call that cannot be read."""
+NAMED_JSON_CALL = "a JSON object with a string `name` and an object `arguments`"
+"""How most models write calls."""
+
+
+def unreadable_call_output(call_shape: str) -> str:
+    """What the model reads of a call that cannot be read; `call_shape` says how its calls are written."""
+    return f"Error: this tool call could not be read. Write {call_shape}."
+
+
+UNREADABLE_CALL_OUTPUT = unreadable_call_output(NAMED_JSON_CALL)
+"""The same where nobody knows how the model writes calls."""
 
 
 class CallMistake(StrEnum):

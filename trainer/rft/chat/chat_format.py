@@ -33,6 +33,11 @@ class ChatFormat(Protocol):
         """Tokens that end a turn."""
         ...
 
+    @property
+    def unreadable_call_output(self) -> str:
+        """What the model reads of a call of its that cannot be read."""
+        ...
+
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
         """The whole prompt, ready for the policy to answer."""
         ...

@@ -53,6 +53,11 @@ class TurnSyntax(Protocol):
         """Literals after which nothing more of the turn can come, beside the model's own end of sequence."""
         ...
 
+    @property
+    def call_shape(self) -> str:
+        """How a call is written, in words for a model whose call could not be read."""
+        ...
+
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A turn without its stop token, special tokens spelled out. Never raises, whatever stands there.
 

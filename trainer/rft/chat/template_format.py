@@ -9,7 +9,7 @@ from rft.chat.syntax import TurnSyntax
 from rft.chat.template_messages import result_message, template_message, template_tool
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
-from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema, unreadable_call_output
 
 
 class TemplateChatFormat:
@@ -40,6 +40,11 @@ class TemplateChatFormat:
     def takes_parallel_calls(self) -> bool:
         """Whether the template writes several calls into one turn."""
         return self._dummies.is_parallel
+
+    @property
+    def unreadable_call_output(self) -> str:
+        """How a call is written in this syntax, in words."""
+        return unreadable_call_output(self.syntax.call_shape)
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
         """The whole prompt, ready for the policy to answer."""

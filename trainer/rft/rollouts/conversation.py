@@ -61,7 +61,12 @@ class Conversation:
         setup = self.setup
         self.messages.extend(self.row.messages)
         self.calls = ToolCalls(
-            setup.tools, self.row, self.trace_id, setup.budgets.max_tool_calls, setup.chat_format.count_tokens
+            setup.tools,
+            self.row,
+            self.trace_id,
+            setup.budgets.max_tool_calls,
+            setup.chat_format.count_tokens,
+            setup.chat_format.unreadable_call_output,
         )
 
     async def notify_started(self) -> None:

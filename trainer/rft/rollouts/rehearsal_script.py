@@ -7,7 +7,7 @@ from random import Random
 
 from rft.chat.chat_format import ParsedTurn
 from rft.core.dataset import DatasetRow
-from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, Message, ToolCall, ToolResult, ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.grader_gateway.answer_format import AnswerFormat
 from rft.rollouts.rehearsal_arguments import Material, answer_for, answer_of, arguments_for
@@ -38,6 +38,7 @@ class ScriptedPolicy:
     policy_version = 0
     max_context_tokens = 1 << 31
     stop_token_ids = (_STOP,)
+    unreadable_call_output = UNREADABLE_CALL_OUTPUT
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure
-from rft.core.messages import UNREADABLE_CALL_OUTPUT, CallMistake, ToolCall, ToolResult
+from rft.core.messages import CallMistake, ToolCall, ToolResult
 from rft.rollouts.gateways import ToolGateway
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 
@@ -27,6 +27,8 @@ class ToolCalls:
     trace_id: str
     max_calls: int
     count_tokens: Callable[[str], int]
+    unreadable_output: str
+    """What the model reads of a call that cannot be read."""
     made: int = 0
     is_budget_overrun: bool = False
     """A call was refused: the model gets one last turn."""
@@ -54,7 +56,7 @@ class ToolCalls:
 
     async def _run_one(self, call: ToolCall) -> ToolResult:
         if not call.name:
-            return self._counted(_unreadable(call))
+            return self._counted(_mistake(call, CallMistake.UNREADABLE_CALL, self.unreadable_output))
         result = await self.gateway.call(call, tools=self.row.tools, item=self.row.item, trace_id=self.trace_id)
         del self._unanswered[call.call_id]
         if result.failure is not None:
@@ -77,14 +79,6 @@ def _refused(call: ToolCall, max_calls: int) -> ToolResult:
         call,
         CallMistake.BUDGET_USED_UP,
         f"Error: tool call budget used up ({max_calls} calls). This call was not made. Answer now without tools.",
-    )
-
-
-def _unreadable(call: ToolCall) -> ToolResult:
-    return _mistake(
-        call,
-        CallMistake.UNREADABLE_CALL,
-        UNREADABLE_CALL_OUTPUT,
     )
 
 

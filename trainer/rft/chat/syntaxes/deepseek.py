@@ -23,6 +23,7 @@ class DeepSeekSyntax(PlainIds):
         *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
     )
     stop_literals = ()
+    call_shape = "the tool's name, then its arguments as one JSON object in a block that ```json opens and ``` closes"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A call that is neither shape cannot be read; so is a section without a call."""

@@ -25,6 +25,7 @@ class Gemma4Syntax(PlainIds):
         *("<|tool>", "<tool|>", "<|tool_response>", "<tool_response|>"),
     )
     stop_literals = ("<turn|>", "<|tool_response>")
+    call_shape = '`call:NAME{KEY:VALUE,...}`, each string between two `<|"|>`'
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not a name and an object cannot be read."""

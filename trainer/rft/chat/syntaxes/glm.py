@@ -24,6 +24,7 @@ class GlmSyntax(PlainIds):
         *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     )
     stop_literals = ("<|observation|>", "<|user|>")
+    call_shape = "the tool's name, then `<arg_key>KEY</arg_key>` and `<arg_value>VALUE</arg_value>` for each argument"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not a name and pairs of tags cannot be read."""

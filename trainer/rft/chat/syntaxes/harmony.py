@@ -20,6 +20,7 @@ class HarmonySyntax(PlainIds):
     markers = (_CHANNEL,)
     control_literals = (_START, _CHANNEL, _MESSAGE, _END, _RETURN, _CALL, _CONSTRAIN)
     stop_literals = (_RETURN, _CALL)
+    call_shape = "the arguments as one JSON object, and nothing else, into the message to the tool"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A message to a function whose text is not one JSON object cannot be read."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rft.chat.json_text import read_members, skip_space
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
-from rft.core.messages import ToolSchema
+from rft.core.messages import NAMED_JSON_CALL, ToolSchema
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
@@ -17,6 +17,7 @@ class HermesSyntax(PlainIds):
     markers = (OPEN,)
     control_literals = (OPEN, CLOSE, "<tool_response>", "</tool_response>", THINK_OPEN, THINK_CLOSE)
     stop_literals = ()
+    call_shape = NAMED_JSON_CALL
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not exactly one JSON object with a string `name` and an object (or JSON text of one)

@@ -26,6 +26,7 @@ class MistralSyntax:
         *("[THINK]", "[/THINK]"),
     )
     stop_literals = ()
+    call_shape = "the tool's name and its arguments, these as one JSON object"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """What follows `[TOOL_CALLS]` and is neither shape cannot be read."""

@@ -31,6 +31,7 @@ class PythonicSyntax(PlainIds):
         *("<|tool_response_start|>", "<|tool_response_end|>"),
     )
     stop_literals = ()
+    call_shape = "a list of calls with named arguments: `[NAME(KEY=VALUE, ...)]`"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A section that is not a list of calls with named arguments cannot be read."""

@@ -22,6 +22,7 @@ class XmlParametersSyntax(PlainIds):
     markers = ("<function=",)
     control_literals = (_OPEN, _CLOSE, "<tool_response>", "</tool_response>", THINK_OPEN, THINK_CLOSE)
     stop_literals = ()
+    call_shape = "`<function=NAME>`, `<parameter=KEY>VALUE</parameter>` for each argument, then `</function>`"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not one function with parameters cannot be read."""
