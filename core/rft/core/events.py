@@ -115,6 +115,8 @@ class Optimization(Record):
     trained_tokens: int
     sampling_logp_difference: float | None
     """Mean absolute gap between trainer and sampler log-probabilities."""
+    truncated_share: float | None = None
+    """Of the sampled tokens: those whose importance weight, trainer over sampler, exceeds the cap."""
 
 
 class CheckpointInfo(Record):

@@ -139,6 +139,10 @@ class LoraSpec(Record):
     learning_rate: float = 2e-3
 
 
+IMPORTANCE_CAP = 2.0
+"""Importance weights of tokens are cut here: twice as likely to the trainer as to the sampler."""
+
+
 class Engine(StrEnum):
     """What samples. `module:factory` names of shipped fakes are allowed beside these."""
 

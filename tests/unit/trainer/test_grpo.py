@@ -2,6 +2,8 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ class Update:
         learning_rate: float = 1e-2,
         resume: Path | None = None,
         total: int | None = None,
+        is_weighted: bool = False,
     ) -> None:
         self.figures: list[Optimization] = []
         self.weights: list[Gradients] = []
@@ -65,6 +68,7 @@ class Update:
             temperature=1.0,
             seed=11,
             micro_batch_tokens=tokens,
+            is_weighted=is_weighted,
         )
         self.trainer = PolicyTrainer(
             model, tokenizer, settings, output_dir=path, source=lambda step: steps[step - 1], on_saved=self._saved
@@ -303,6 +307,62 @@ def test_the_figures_are_those_of_a_plain_forward_pass(
     assert figures.sampling_logp_difference == pytest.approx(float(torch.cat(gaps).mean()), abs=1e-4)
     assert figures.trained_tokens == sum(row.sampled_tokens for row in rows)
     assert figures.trained_rollouts == 4
+
+
+@pytest.mark.parametrize("loss_type", LOSSES)
+def test_tokens_weigh_by_how_much_likelier_they_are_to_the_trainer_up_to_the_cap(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str
+) -> None:
+    rows = rows_of(ragged_traces[:4], [0.0, 1.0, 0.25, 0.6])
+    plain = Update(tokenizer, [rows], tmp_path / "plain", loss_type=loss_type, tokens=80, learning_rate=0.0)
+    exact = [_sampled_by(plain.trainer.policy.eval(), row) for row in rows]
+    assert plain.figures[0].truncated_share == pytest.approx(_share_above_cap(rows, exact))
+    for difference, weight, share in ((0.0, 1.0, 0.0), (log(0.5), 0.5, 0.0), (log(3.0), 2.0, 1.0)):
+        shifted = [_shifted(row, -difference) for row in exact]
+        weighted = Update(
+            tokenizer, [shifted], tmp_path / str(weight),
+            loss_type=loss_type, tokens=80, learning_rate=0.0, is_weighted=True,
+        )  # fmt: skip
+        [figures] = weighted.figures
+        assert figures.truncated_share == share
+        assert figures.sampling_logp_difference == pytest.approx(abs(difference), abs=1e-5)
+        assert figures.grad_norm == pytest.approx(weight * (plain.figures[0].grad_norm or 0.0), rel=1e-4)
+
+
+def test_where_nothing_is_weighted_the_sampler_has_no_say_in_the_gradient(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
+) -> None:
+    rows = rows_of(ragged_traces[:4], [0.0, 1.0, 0.25, 0.6])
+    one = Update(tokenizer, [rows], tmp_path / "1").gradients
+    other = Update(tokenizer, [[_shifted(row, -2.0) for row in rows]], tmp_path / "2").gradients
+    assert worst_difference(one, other) == 0.0
+
+
+def _sampled_by(model: torch.nn.Module, row: TrainingRow) -> TrainingRow:
+    """The same row with the model's own log-probabilities."""
+    ids = torch.tensor([[*row.prompt_ids, *row.completion_ids_T]])
+    with torch.no_grad():
+        logprobs_T_V = torch.log_softmax(model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1], -1)
+    chosen_T = logprobs_T_V.gather(1, torch.tensor(row.completion_ids_T)[:, None])[:, 0]
+    return replace(row, logprobs_T=tuple((chosen_T * torch.tensor(row.mask_T)).tolist()))
+
+
+def _shifted(row: TrainingRow, by: float) -> TrainingRow:
+    return replace(row, logprobs_T=tuple(one + by * is_sampled for one, is_sampled in _sampled(row)))
+
+
+def _share_above_cap(sampler: Sequence[TrainingRow], trainer: Sequence[TrainingRow]) -> float:
+    pairs = [
+        (ours, theirs)
+        for one, other in zip(trainer, sampler, strict=True)
+        for (ours, is_sampled), (theirs, _) in zip(_sampled(one), _sampled(other), strict=True)
+        if is_sampled
+    ]
+    return sum(exp(ours - theirs) > 2.0 for ours, theirs in pairs) / len(pairs)
+
+
+def _sampled(row: TrainingRow) -> list[tuple[float, bool]]:
+    return list(zip(row.logprobs_T, row.mask_T, strict=True))
 
 
 def test_a_run_resumed_from_any_step_ends_with_the_same_bytes(

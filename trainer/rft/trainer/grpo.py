@@ -35,6 +35,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
+from rft.core.spec import IMPORTANCE_CAP
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
 from rft.trainer.policy import lora_config, set_checkpointing, without_router_logits
@@ -85,6 +86,8 @@ class PolicyTrainer(GRPOTrainer):
         """Of the micro-batch in work, aligned with everything after the first token."""
         self._last = torch.empty(0), torch.empty(0)
         """Log-probabilities and entropies of the same."""
+        self._inputs_in_work: dict[str, Tensor] = {}
+        self.use_vllm = settings.is_weighted  # To TRL's loss: weigh each token by `importance_sampling_ratio`.
         self.remove_callback(PrinterCallback)
         self.add_callback(_Hooks(self, on_saved))
 
@@ -202,7 +205,14 @@ class PolicyTrainer(GRPOTrainer):
             for values in (found.log_probs, found.entropy)
         )
         self._last = logprobs.detach(), entropies.detach()
+        if self._inputs_in_work:
+            weights = self._importance(self._inputs_in_work).clamp(max=IMPORTANCE_CAP)
+            self._inputs_in_work["importance_sampling_ratio"] = weights
         return logprobs, entropies, found.aux_loss * self._share_of_step() if self.aux_loss_enabled else None
+
+    def _importance(self, inputs: dict[str, Tensor]) -> Tensor:
+        """How much likelier each sampled token is to the trainer than it was to the sampler; 1 for all others."""
+        return ((self._last[0] - inputs["sampling_per_token_logps"]) * inputs["tool_mask"]).exp()
 
     def _share_of_step(self) -> float:
         """What this micro-batch counts among the step's, where TRL takes all as equal: by its sampled tokens."""
@@ -210,13 +220,15 @@ class PolicyTrainer(GRPOTrainer):
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """TRL's loss, and the step's figures on the side."""
-        self._is_sampled = inputs["tool_mask"].bool()
+        self._is_sampled, self._inputs_in_work = inputs["tool_mask"].bool(), inputs
         loss = super()._compute_loss(model, inputs)
         logprobs, entropies = self._last
         mask, figures = inputs["tool_mask"], self.figures
         figures.loss += float(loss.detach())
         figures.entropy_sum += float((entropies * mask).sum())
         figures.logprob_gap_sum += float(((logprobs - inputs["sampling_per_token_logps"]).abs() * mask).sum())
+        figures.truncated += int((self._importance(inputs) > IMPORTANCE_CAP).sum())
+        self._inputs_in_work = {}
         return loss
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:

@@ -16,6 +16,9 @@ class StepFigures:
     loss: float = 0.0
     entropy_sum: float = 0.0
     logprob_gap_sum: float = 0.0
+    """Absolute differences to the sampler's log-probabilities."""
+    truncated: int = 0
+    """Sampled tokens whose importance weight would exceed the cap."""
     grad_norm: float | None = None
     learning_rate: float | None = None
 
@@ -30,4 +33,5 @@ class StepFigures:
             trained_rollouts=self.rows,
             trained_tokens=self.tokens,
             sampling_logp_difference=self.logprob_gap_sum / self.tokens if has_signal else None,
+            truncated_share=self.truncated / self.tokens if has_signal else None,
         )

@@ -31,6 +31,7 @@ from rft.trainer.run_health import (
     check_evaluation,
     check_step,
     endpoint_down,
+    gap_notice,
     judge_tools,
     judge_update,
     order_at_fault,
@@ -115,6 +116,8 @@ class Steps:
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
         """After the update and with its adapter on disk: evaluate if due, make the checkpoint complete, tell of it."""
         judge_update(optimization, step=step)
+        if (notice := gap_notice(optimization, step=step)) is not None:
+            self._context.events.append(notice)
         self._complete(step, adapter_dir, optimization)
 
     def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:

@@ -9,6 +9,7 @@ from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
+from rft.core.spec import Engine as Sampler
 from rft.core.spec import RunSpec
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.deadlines import Deadlines
@@ -130,4 +131,5 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         temperature=spec.temperature,
         seed=spec.seed,
         micro_batch_tokens=spec.micro_batch_tokens,
+        is_weighted=spec.engine == Sampler.VLLM,
     )

@@ -21,6 +21,9 @@ class UpdateSettings:
     seed: int
     micro_batch_tokens: int | None = None
     """Of one micro-batch at most, padding included; None: found by the free memory."""
+    is_weighted: bool = False
+    """Whether each token's loss is weighted by how much likelier it is to the trainer than it was to the sampler, up to
+    `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
 
 
 def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:
