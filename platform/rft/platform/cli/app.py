@@ -14,6 +14,7 @@ from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
+from rft.platform.cli.model_check import check_model
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"
@@ -29,6 +30,7 @@ app.add("dashboard", panel=_WORK)(resources.print_link)
 app.add_typer(resources.tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(resources.models_app, name="models", rich_help_panel=_WORK)
+resources.models_app.command("check")(check_model)
 app.add_typer(resources.permissions_app, name="permissions", rich_help_panel=_WORK)
 app.add_typer(resources.rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
 app.add_typer(resources.signing_app, name="signing-secrets", rich_help_panel=_WORK)

@@ -31,7 +31,7 @@ async def look_at_model(name: str, base_model: str, chat: ChatSpec, reasoning_ef
     if name == STARTER:
         return None
     try:
-        check = await asyncio.to_thread(_look_at, base_model, chat, reasoning_effort)
+        check = await asyncio.to_thread(check_files, base_model, chat, reasoning_effort)
     except (OSError, subprocess.SubprocessError, ValidationError) as error:
         _LOG.warning("the model '%s' could not be looked at, its trainer will: %s", name, error)
         return None
@@ -42,8 +42,11 @@ async def look_at_model(name: str, base_model: str, chat: ChatSpec, reasoning_ef
     return check
 
 
-def _look_at(base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
-    """None where there is nothing to look at."""
+def check_files(base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
+    """What a process of its own finds in the model's folder; None where there is nothing to look at.
+
+    Raises OSError, SubprocessError, ValidationError when no check came about.
+    """
     folder = Path(base_model).expanduser()
     if not (folder / "tokenizer.json").is_file():
         return None

@@ -1,0 +1,88 @@
+"""`rft models check`: whether a base model can be trained to use tools, and how its chat is read."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rft.core.base import Record
+from rft.core.model_check import ModelCheck
+from rft.platform.cli.arguments import HomeOption
+
+if TYPE_CHECKING:
+    from rft.platform.settings import Settings
+
+
+class CheckedModel(Record):
+    """A base model as a job would find it."""
+
+    model: str
+    path: str
+    max_context_tokens: int | None
+    """Prompt and completion at most; None where the model's configuration does not tell."""
+    check: ModelCheck
+
+
+def check_model(
+    model: Annotated[str, typer.Argument(metavar="NAME|PATH", help="A base model's name here, or its directory.")],
+    reasoning_effort: Annotated[
+        Literal["default", "minimal", "low", "medium", "high"],
+        typer.Option("--reasoning-effort", help="How much it is to think, as in an order."),
+    ] = "default",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Tell how a base model's chat is read, as a job's creation finds it; 1 where it cannot be trained."""
+    from rft.platform.cli.session import chosen_settings
+
+    found = look_at(model, reasoning_effort, chosen_settings(home, as_json=as_json), as_json=as_json)
+    typer.echo(found.model_dump_json(indent=2) if as_json else "\n".join(report_lines(found)))
+    if found.check.problem is not None:
+        raise typer.Exit(1)
+
+
+def look_at(model: str, reasoning_effort: str, settings: "Settings", *, as_json: bool) -> CheckedModel:
+    """By a process of its own; ends the command where there is nothing to look at."""
+    from subprocess import SubprocessError
+
+    from pydantic import ValidationError
+
+    from rft.platform.cli.session import give_up
+    from rft.platform.orders.base_models import base_models, chat_spec
+    from rft.platform.orders.model_checks import check_files
+    from rft.platform.worker.context_length import context_tokens
+
+    path, chat = base_models(settings).get(model, model), chat_spec(model, settings)
+    try:
+        check = check_files(path, chat, reasoning_effort)
+    except (OSError, SubprocessError, ValidationError) as problem:
+        give_up(f"{path} could not be looked at: {problem}", as_json=as_json)
+    if check is None:
+        known = ", ".join(sorted(base_models(settings))) or "none"
+        give_up(
+            f"there is no tokenizer.json in {path}; elsewhere, the trainer looks at it when a job begins."
+            f" Base models here: {known}",
+            as_json=as_json,
+        )
+    return CheckedModel(
+        model=model, path=path, max_context_tokens=context_tokens(path, chat.max_context_tokens), check=check
+    )
+
+
+def report_lines(found: CheckedModel) -> Iterator[str]:
+    """The same for a person."""
+    check = found.check
+    name = found.model if found.model == found.path else f"{found.model} ({found.path})"
+    if check.problem is not None:
+        yield f"{name} cannot be trained to use tools: {check.problem}"
+        return
+    whose = "a template of ours" if check.is_template_shipped else "the model's own template"
+    switch = check.thinking_switch
+    context = found.max_context_tokens
+    yield f"{name} can be trained to use tools"
+    yield f"  chat format: {check.chat_format}, by {whose} (fingerprint {check.template_fingerprint})"
+    yield f"  stop tokens: {' '.join(check.stop_tokens)}"
+    yield f"  tool calls:  {'several in a turn' if check.takes_parallel_calls else 'one in a turn'}"
+    yield f"  tools:       {'listed' if check.lists_tools else 'not listed'} to the model by its template"
+    yield f"  thinking:    {f'switched by {switch}' if switch else 'no switch, reasoning_effort has no effect'}"
+    yield f"  context:     {'not known' if context is None else f'{context:,} tokens'} of prompt and completion at most"

@@ -1,0 +1,61 @@
+"""`rft models check` as somebody types it: no platform runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rft.platform.cli.app import app
+from rft.platform.settings import settings
+from rft.starter.tokenizer import build_tokenizer
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """The starter's tokenizer, and a configuration that tells the context."""
+    folder = tmp_path / "model"
+    build_tokenizer().save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
+    return folder
+
+
+def checked(tmp_path: Path, *arguments: object, base_models: dict[str, Any] | None = None) -> tuple[int, str]:
+    environment = {"RFT_HOME": str(tmp_path / "home"), "RFT_BASE_MODELS": json.dumps(base_models or {})}
+    settings.cache_clear()
+    done = CliRunner().invoke(app, ["models", "check", *map(str, arguments)], env=environment)
+    settings.cache_clear()
+    return done.exit_code, done.output
+
+
+def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
+    status, told = checked(tmp_path, model)
+    assert status == 0
+    assert f"{model} can be trained to use tools" in told
+    assert "chat format: hermes, by the model's own template (fingerprint " in told
+    assert "stop tokens: <|im_end|>" in told
+    assert "thinking:    no switch, reasoning_effort has no effect" in told
+    assert "context:     2,048 tokens of prompt and completion at most" in told
+
+
+def test_a_registered_name_is_looked_at_with_its_settings(tmp_path: Path, model: Path) -> None:
+    registered = {"mine": {"path": str(model), "max_context_tokens": 512, "chat_format": "hermes"}}
+    status, told = checked(tmp_path, "mine", "--json", base_models=registered)
+    found = json.loads(told)
+    assert (status, found["model"], found["path"], found["max_context_tokens"]) == (0, "mine", str(model), 512)
+    assert (found["check"]["chat_format"], found["check"]["problem"]) == ("hermes", None)
+
+
+def test_a_model_that_cannot_use_tools_says_why(tmp_path: Path, model: Path) -> None:
+    (model / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}")
+    status, told = checked(tmp_path, model)
+    assert status == 1
+    assert f"{model} cannot be trained to use tools: the chat template has no place for tool calls" in told
+
+
+def test_what_is_not_here_is_told_with_what_is(tmp_path: Path, model: Path) -> None:
+    status, told = checked(tmp_path, "nobody/nothing", base_models={"mine": str(model)})
+    assert status == 1
+    assert "there is no tokenizer.json in nobody/nothing" in told
+    assert "Base models here: mine, starter" in told
