@@ -100,7 +100,9 @@ def _spoken(message: Answer, names: Mapping[str, str]) -> Iterable[RenderableTyp
         who = f"tool {message.get('name', str) or names.get(message.get('tool_call_id', str) or '', '')}".rstrip()
     yield Text()
     yield Text(one_line(who), style=_ROLES.get(role, "bold"))
-    said = [Text(printable(content.strip("\n")))] if content.strip() or not calls else []
+    thought = (message.get("reasoning_content", str) or "").strip("\n")
+    said = [Text(printable(thought), style="dim italic")] if thought.strip() else []
+    said += [Text(printable(content.strip("\n")))] if content.strip() or not calls else []
     for call in calls:
         name = (one_line(call.need("name", str)), "magenta")
         said.append(Text.assemble(("-> ", "dim"), name, f" {_arguments(call.need('arguments', str))}"))

@@ -95,6 +95,13 @@ def test_a_conversation_names_who_speaks_what_is_called_and_what_it_answered() -
     ]
 
 
+def test_a_thought_stands_before_what_was_said() -> None:
+    spoken = {"role": "assistant", "content": "42", "reasoning_content": "six times\nseven", "tool_calls": []}
+    lines = [line.strip() for line in shown(rollout_page(conversation(spoken))).splitlines()]
+    start = lines.index("assistant")
+    assert lines[start : start + 4] == ["assistant", "six times", "seven", "42"]
+
+
 def test_a_failed_rollout_says_why_it_does_not_count() -> None:
     failure = {"stage": "tool", "code": "timeout", "message": "search did not answer"}
     told = shown(rollout_page(conversation(outcome=failure, reward=None)))
