@@ -1,8 +1,8 @@
 """How a base model's chat is rendered, read and limited."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rft.core.base import JsonObject, Record
 
@@ -26,7 +26,14 @@ class JobChat(ChatSpec):
 
 
 class BaseModelSetting(ChatSpec):
-    """One base model as an operator registers it."""
+    """One base model as an operator registers it; a text is its path alone."""
 
     path: str
     """A local directory with a Hugging Face causal LM, or a hub name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_a_path(cls, value: object) -> object:
+        if not isinstance(value, str | dict | BaseModelSetting):
+            raise ValueError("neither a path nor an object with a `path`")
+        return {"path": value} if isinstance(value, str) else cast("object", value)

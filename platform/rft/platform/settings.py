@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     organization: str = "local"
     """Shown in job objects and in the names of fine-tuned models."""
 
-    base_models: dict[str, str | BaseModelSetting] = Field(default_factory=dict)
+    base_models: dict[str, BaseModelSetting] = Field(default_factory=dict)
     """Base models by name: a local directory with a Hugging Face causal LM and chat template, or a hub name; or an
     object with that as its `path`, and `chat_format`, `max_context_tokens`, `chat_template_kwargs`. JSON."""
     has_starter: bool = True
@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     @property
     def base_model_paths(self) -> dict[str, str]:
         """Local directory or hub name of the registered base models, by name."""
-        return {name: model if isinstance(model, str) else model.path for name, model in self.base_models.items()}
+        return {name: model.path for name, model in self.base_models.items()}
 
     @property
     def runs_dir(self) -> Path:

@@ -12,6 +12,7 @@ from rft.platform.settings import BadSetting, settings
     [
         ("RFT_BASE_MODELS", "{oops", "it is not JSON"),
         ("RFT_BASE_MODELS", '{"tiny": 5}', "(at 'tiny')"),
+        ("RFT_BASE_MODELS", '{"tiny": {"chat_format": "auto"}}', "(at 'tiny.path')"),
         ("RFT_BASE_MODELS", "[]", "valid dictionary"),
         ("RFT_TRAIN_SLOTS", "many", "valid integer"),
         ("RFT_TRAIN_SLOTS", "0", "greater than or equal to 1"),

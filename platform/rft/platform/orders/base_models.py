@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rft.core.chat_spec import BaseModelSetting, ChatSpec, JobChat
+from rft.core.chat_spec import ChatSpec, JobChat
 from rft.core.model_check import ModelCheck
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
@@ -19,7 +19,7 @@ def base_models(settings: Settings) -> dict[str, str]:
 def chat_spec(name: str, settings: Settings) -> ChatSpec:
     """How the model's chat is rendered, read and limited."""
     found = settings.base_models.get(name)
-    if not isinstance(found, BaseModelSetting):
+    if found is None:
         return ChatSpec()
     return ChatSpec.model_validate(found.model_dump(include=set(ChatSpec.model_fields)))
 
