@@ -160,8 +160,9 @@ class EngineContract:
         assert len((await engine.sample(ask([30, 31], max_tokens=2, stop=()))).token_ids) == 2
 
     async def test_a_closed_engine_answers_nobody(self, engine: Engine) -> None:
-        waiting = asyncio.create_task(engine.sample(ask(random_prompt(1, 8), max_tokens=240, stop=())))
         await engine.sample(ask(random_prompt(2, 8), max_tokens=1))
+        waiting = asyncio.create_task(engine.sample(ask(random_prompt(1, 8), max_tokens=240, stop=())))
+        await asyncio.sleep(0)  # It has begun. No longer: some engine would be done with it.
         await engine.close()
         with pytest.raises(SamplerError):
             await waiting

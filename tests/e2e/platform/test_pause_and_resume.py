@@ -44,10 +44,13 @@ def test_a_paused_job_frees_the_machine_and_ends_bit_equal_once_resumed(
     client: OpenAI, server: CustomerServer, platform: RunningPlatform
 ) -> None:
     jobs = client.fine_tuning.jobs
+    server.delay_s = (
+        0.5  # Nothing is quick: there is time to see the second step, and to pause in the middle of a later one.
+    )
     job = start(client, server)
     events = platform.home / "runs" / job.id / layout.EVENTS
     until(lambda: completed_steps(events) >= 2, "the second step")
-    server.delay_s = 0.5  # From here on nothing is quick: the pause comes in the middle of a step.
+    server.delay_s = 2.0
     assert jobs.pause(job.id).status in ("running", "paused")
     paused: Any = wait_for(client, job.id, ("paused",))
     assert (paused.hold, paused.is_pause_requested, paused.finished_at) == (None, False, None)
