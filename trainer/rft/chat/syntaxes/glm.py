@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from rft.chat.argument_types import ArgumentTypes, object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
+from rft.chat.syntaxes.blocks import read_blocks
 from rft.chat.syntaxes.hermes import raw_block
-from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -28,16 +29,7 @@ class GlmSyntax(PlainIds):
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not a name and pairs of tags cannot be read."""
-        reasoning, visible = split_thinking(text, call_open=_OPEN)
-        pieces: list[str] = []
-        calls: list[WrittenCall] = []
-        start = 0
-        while (opened := visible.find(_OPEN, start)) >= 0:
-            pieces.append(visible[start:opened])
-            call, start = _read_block(visible, opened + len(_OPEN), tools)
-            calls.append(call)
-        pieces.append(visible[start:])
-        return WrittenTurn("".join(pieces).strip(), tuple(calls), reasoning)
+        return read_blocks(text, tools, opening=_OPEN, read_block=_read_block)
 
 
 def _read_block(text: str, start: int, tools: Sequence[ToolSchema]) -> tuple[WrittenCall, int]:
