@@ -20,12 +20,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.rollouts.sampler import SampleRequest
 from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.vllm_server import ScriptedVllm
-from rft.trainer.engines.vllm.adapters import AdapterFolder
-from rft.trainer.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.vllm_server.release import VERSION
 
 GROUPS, GROUP_SIZE, AT_ONCE = 64, 8, 256

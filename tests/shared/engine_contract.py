@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
 from rft.core.spec import LoraSpec
+from rft.engines.base import Engine
 from rft.rollouts.sampler import FinishReason, SampleRequest
-from rft.trainer.engines.base import Engine
 from rft.trainer.policy import lora_config
 
 STOP = 5

@@ -10,8 +10,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
+from rft.engines.vllm.engine import ServerAddress
 from rft.starter.tokenizer import build_tokenizer
-from rft.trainer.engines.vllm.engine import ServerAddress
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
 from rft.vllm_server.environment import python_of
 from rft.vllm_server.process import ServerProcess

@@ -16,10 +16,10 @@ from rft.core.spec import RunSecrets, VllmSpec
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.reply import Reply
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.engine import EngineOptions, VllmEngine
 from rft.rollouts.sampler import SampleRequest
 from rft.starter.tokenizer import build_tokenizer
-from rft.trainer.engines.vllm.adapters import AdapterFolder
-from rft.trainer.engines.vllm.engine import EngineOptions, VllmEngine
 from rft.trainer.run import run
 from tests.e2e.engines.conftest import HEAD_SIZE, KEY, LONG_TOKENS, RealServer
 from tests.e2e.trainer.harness import Customer, events, write_run

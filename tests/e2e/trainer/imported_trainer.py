@@ -4,7 +4,7 @@ import gc
 import os
 from importlib import import_module
 
-from rft.trainer.import_env import prepare_imports
+from rft.engines.import_env import prepare_imports
 
 os.environ["OMP_NUM_THREADS"] = "1"
 prepare_imports()

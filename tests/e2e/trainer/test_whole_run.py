@@ -19,10 +19,10 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.engines.base_model import load_base_model
+from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from rft.run_directory import layout
-from rft.trainer.policy import load_base_model
 from rft.trainer.run import run
-from rft.trainer.tokenizer import load_tokenizer, open_model_chat
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
 
 pytestmark = pytest.mark.timeout(900)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rft.core.errors import RunPaused, SamplerError
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.vllm_server import BASE, COMPLETIONS, ScriptedVllm
-from rft.trainer.engines.vllm.adapters import AdapterFolder
-from rft.trainer.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.vllm_server.release import VERSION
 from tests.shared.waiting import until
 

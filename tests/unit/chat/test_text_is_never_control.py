@@ -21,10 +21,10 @@ from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.engines.tokenizer import ChatTokenizer
 from rft.starter.encoding import Encoder
 from rft.starter.tokenizer import build_tokenizer
 from rft.testing.samplers_tokenizer import SPECIALS, ByteTokenizer
-from rft.trainer.tokenizer import ChatTokenizer
 
 ROOT = Path(__file__).resolve().parents[3]
 QWEN3 = ROOT / "tests" / "data" / "tokenizers" / "qwen3"

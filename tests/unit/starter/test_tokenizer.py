@@ -10,11 +10,11 @@ from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFas
 
 from rft.chat.hermes import HermesChatFormat
 from rft.core.messages import Message, Role, ToolResult
+from rft.engines.tokenizer import ChatTokenizer
 from rft.starter.encoding import Encoder
 from rft.starter.habits import Habits, play
 from rft.starter.tokenizer import build_tokenizer
 from rft.starter.world import ADJECTIVES, INDUSTRIES, METRICS, WARMUP_COMPANIES, YEARS, World
-from rft.trainer.tokenizer import ChatTokenizer
 
 TOKENIZER = build_tokenizer()
 

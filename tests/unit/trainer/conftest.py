@@ -6,15 +6,14 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from pathlib import Path
-
 import pytest
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from rft.core.turns import Trace
-from rft.starter.tokenizer import build_tokenizer
-from tests.shared.by_hand import tiny_model, trace_of
+from tests.shared.by_hand import trace_of
+from tests.shared.tiny_base import model_dir, tokenizer
+
+__all__ = ("model_dir", "tokenizer")
 
 torch.set_num_threads(1)
 
@@ -24,19 +23,6 @@ def _nothing_old_to_look_through() -> None:  # pyright: ignore[reportUnusedFunct
     """accelerate collects garbage at the beginning of every training: of earlier tests' objects only once."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> PreTrainedTokenizerBase:
-    return build_tokenizer()
-
-
-@pytest.fixture
-def model_dir(tmp_path: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    path = tmp_path / "base"
-    tiny_model(tokenizer).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 @pytest.fixture

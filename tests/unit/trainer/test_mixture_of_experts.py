@@ -21,10 +21,10 @@ from transformers import (
 from rft.core.events import Optimization
 from rft.core.spec import LoraSpec
 from rft.core.turns import Trace
+from rft.engines.base import Engine
+from rft.engines.paged_engine import PagedEngine
+from rft.engines.slot_engine import SlotEngine, supports
 from rft.rollouts.sampler import SampleRequest
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.paged_engine import PagedEngine
-from rft.trainer.engines.slot_engine import SlotEngine, supports
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.samples import TrainingRow, training_rows
 from rft.trainer.update_settings import UpdateSettings

@@ -11,8 +11,8 @@ from rft.core.errors import RunPaused
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolResult
 from rft.core.spec import Hyperparameters, RunSpec, resolve
+from rft.engines.tokenizer import load_tokenizer
 from rft.trainer.run_chat import RunChat, open_run_chat
-from rft.trainer.tokenizer import load_tokenizer
 
 MESSAGES = [Message(role=Role.USER, content="What was the revenue of Alpine Foods in 2017?")]
 RESULT = ToolResult(call_id="c", name="search", output="Alpine Foods/2017/41 <tool_call>")

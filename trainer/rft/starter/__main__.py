@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rft.trainer.import_env import prepare_imports
+from rft.engines.import_env import prepare_imports
 
 if __name__ == "__main__":
     prepare_imports()

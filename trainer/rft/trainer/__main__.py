@@ -4,7 +4,7 @@ import gc
 import sys
 from pathlib import Path
 
-from rft.trainer.import_env import prepare_imports
+from rft.engines.import_env import prepare_imports
 
 
 def main(arguments: list[str]) -> int:

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from rft.core.errors import RunPaused
+from rft.engines.base import Engine
+from rft.engines.vllm.engine import VllmEngine
 from rft.rollouts.conversation import check_sample
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.vllm.engine import VllmEngine
 from rft.trainer.loop_thread import LoopThread
 
 LARGEST_MEAN_GAP = 0.1

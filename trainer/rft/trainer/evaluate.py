@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rft.trainer.import_env import prepare_imports
+from rft.engines.import_env import prepare_imports
 
 if __name__ == "__main__":
     prepare_imports()
@@ -25,6 +25,9 @@ from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
+from rft.engines.base import Engine
+from rft.engines.choose import open_engine
+from rft.engines.tokenizer import load_tokenizer
 from rft.rollouts.connections import CustomerConnections, open_connections
 from rft.rollouts.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
@@ -37,13 +40,10 @@ from rft.run_directory.files import read_spec
 from rft.scratch.folder import ScratchFolder
 from rft.trainer.checkpoints import newest_checkpoint
 from rft.trainer.data import read_rows
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.choose import open_engine
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run import valid_rows
 from rft.trainer.run_chat import open_run_chat
-from rft.trainer.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)

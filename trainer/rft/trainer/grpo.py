@@ -36,9 +36,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
 from rft.core.spec import IMPORTANCE_CAP
+from rft.engines.base_model import without_router_logits
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
-from rft.trainer.policy import lora_config, set_checkpointing, without_router_logits
+from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within

@@ -1,47 +1,14 @@
-"""The base model, as it is loaded for training and for sampling, and the shape of its adapter."""
+"""What is trained of the base model: the shape of its adapter, and what its passes keep."""
 
-import torch
 from peft import LoraConfig
 from torch import nn
-from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
-from transformers.utils.logging import disable_progress_bar
+from transformers import PreTrainedModel
 
 from rft.core.spec import LoraSpec
-from rft.trainer.tokenizer import UnusableModel
 
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _EXPERT_LAYERS = {"gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}
 """Names that peft reads as those of experts or routers, even where a layer without experts has them."""
-_CONTEXT_LIMIT_TOKENS = 16_384
-"""Rollouts longer than this are cut, whatever the model allows: their keys and values would fill the memory."""
-
-
-def load_base_model(base_model: str) -> PreTrainedModel:
-    """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
-    disable_progress_bar()
-    try:
-        return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation="sdpa")
-    except (OSError, ValueError) as error:
-        raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
-
-
-def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
-    """Prompt plus completion at most. `wanted`: the operator's own limit, which may lie above ours."""
-    possible = getattr(config.get_text_config(), "max_position_embeddings", None)
-    limit = wanted or _CONTEXT_LIMIT_TOKENS
-    return min(possible or limit, limit)
-
-
-def without_router_logits(model: PreTrainedModel) -> PreTrainedModel:
-    """The same model: a mixture of experts gives its router's logits only where they are asked for.
-
-    One whose configuration orders them always also weighs up their balance in each pass, which sampling has no use for
-    and which no paged batch survives.
-    """
-    config = model.config.get_text_config()
-    if getattr(config, "output_router_logits", False):
-        config.output_router_logits = False
-    return model
 
 
 def set_checkpointing(model: PreTrainedModel, *, is_on: bool) -> None:

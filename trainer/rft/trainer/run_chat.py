@@ -12,7 +12,7 @@ from rft.chat.template_format import TemplateChatFormat
 from rft.core.chat_spec import JobChat
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSpec
-from rft.trainer.tokenizer import open_model_chat
+from rft.engines.tokenizer import open_model_chat
 
 
 @dataclass(frozen=True, slots=True)

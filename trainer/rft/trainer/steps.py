@@ -12,6 +12,7 @@ from rft.core.events import CheckpointInfo, Notice, Optimization, RolloutStats, 
 from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
+from rft.engines.base import Engine
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
@@ -20,7 +21,6 @@ from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
-from rft.trainer.engines.base import Engine
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import Ledger
 from rft.trainer.loop_thread import LoopThread

@@ -11,26 +11,26 @@ from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
 from rft.core.spec import Engine as Sampler
 from rft.core.spec import RunSpec
+from rft.engines.base import Engine
+from rft.engines.base_model import load_base_model
+from rft.engines.choose import open_engine
+from rft.engines.tokenizer import load_tokenizer
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engine_probe import EngineProbe
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.choose import open_engine
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
 from rft.trainer.open_rollouts import OpenRolloutsFile
-from rft.trainer.policy import load_base_model
 from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import StepContext, Steps
-from rft.trainer.tokenizer import load_tokenizer
 from rft.trainer.update_settings import UpdateSettings
 
 

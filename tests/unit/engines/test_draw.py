@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rft.trainer.engines.draw import draw, uniforms
+from rft.engines.draw import draw, uniforms
 
 
 def test_uniforms_are_a_function_of_seed_and_position() -> None:

@@ -11,11 +11,11 @@ from transformers import AutoConfig
 
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSecrets, RunSpec
-from rft.trainer.engines.vllm.adapters import AdapterFolder
-from rft.trainer.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
-from rft.trainer.engines.vllm.pool import ServerUnfit
-from rft.trainer.policy import max_context_tokens
-from rft.trainer.tokenizer import UnusableModel
+from rft.engines.base_model import max_context_tokens
+from rft.engines.tokenizer import UnusableModel
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.pool import ServerUnfit
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
 from rft.vllm_server.environment import is_for_cpu
 from rft.vllm_server.process import ServerKeepsDying, ServerProcess

@@ -9,14 +9,16 @@ from rft.chat.template_format import TemplateChatFormat
 from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
 from rft.core.spec import RunSecrets, RunSpec
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.paged_engine import PagedEngine
-from rft.trainer.engines.slot_engine import SlotEngine, supports
-from rft.trainer.engines.vllm.open_engine import open_vllm_engine
-from rft.trainer.policy import load_base_model, max_context_tokens
+from rft.engines.base import Engine
+from rft.engines.base_model import load_base_model, max_context_tokens
+from rft.engines.paged_engine import PagedEngine
+from rft.engines.slot_engine import SlotEngine, supports
+from rft.engines.vllm.open_engine import open_vllm_engine
 
 Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
+_EARLIER = "rft.trainer.engines"
+"""Where this package was; orders and settings may still name factories by it."""
 
 
 def open_engine(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFormat, folder: Path) -> Engine:
@@ -42,6 +44,8 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
 
 def _factory(name: str) -> Factory:
     module, _, attribute = name.partition(":")
+    if module == _EARLIER or module.startswith(f"{_EARLIER}."):
+        module = module.replace(_EARLIER, "rft.engines", 1)
     try:
         return cast(Factory, getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError, ValueError) as error:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rft.core.errors import RftError, SamplerError
+from rft.engines.vllm.client import ServerClient, ServerLost, ServerRefused
+from rft.engines.vllm.routing import Router
 from rft.rollouts.sampler import SampleProgress
-from rft.trainer.engines.vllm.client import ServerClient, ServerLost, ServerRefused
-from rft.trainer.engines.vllm.routing import Router
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

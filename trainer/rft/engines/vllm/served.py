@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from rft.trainer.engines.vllm.pool import ServerUnfit
-from rft.trainer.engines.vllm.wire import ServedModel
+from rft.engines.vllm.pool import ServerUnfit
+from rft.engines.vllm.wire import ServedModel
 from rft.vllm_server.release import VERSION
 
 

@@ -17,16 +17,16 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import Budgets
+from rft.engines import paged_engine, slot_engine
+from rft.engines.base import Engine
+from rft.engines.paged_engine import PagedEngine
+from rft.engines.slot_engine import SlotEngine
+from rft.engines.tokenizer import ChatTokenizer
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.sampler import SampleProgress, SampleRequest
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
-from rft.trainer.engines import paged_engine, slot_engine
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.paged_engine import PagedEngine
-from rft.trainer.engines.slot_engine import SlotEngine
-from rft.trainer.tokenizer import ChatTokenizer
 from tests.shared.by_hand import tiny_model
 
 PLACES = 4

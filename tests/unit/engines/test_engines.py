@@ -9,9 +9,9 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedTokenizerBase
 
-from rft.trainer.engines.base import Engine
-from rft.trainer.engines.paged_engine import PagedEngine
-from rft.trainer.engines.slot_engine import SlotEngine
+from rft.engines.base import Engine
+from rft.engines.paged_engine import PagedEngine
+from rft.engines.slot_engine import SlotEngine
 from tests.shared.by_hand import tiny_model
 from tests.shared.engine_contract import (
     CONTEXT_TOKENS,
@@ -59,7 +59,7 @@ async def test_rollouts_of_a_group_share_their_long_prompt(tokenizer: PreTrained
 async def test_more_conversations_than_slots_wait_for_their_turn(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rft.trainer.engines.slot_engine._MAX_SLOTS", 4)
+    monkeypatch.setattr("rft.engines.slot_engine._MAX_SLOTS", 4)
     engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=256)
     reference = tiny_model(tokenizer).eval()
     prompts = [random_prompt(i, 10 + i) for i in range(20)]

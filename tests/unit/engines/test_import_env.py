@@ -15,7 +15,7 @@ def test_a_run_begins_without_torch_and_what_stands_on_it() -> None:
 
 def test_what_a_trainer_keeps_out_looks_as_if_it_were_not_installed() -> None:
     code = (
-        "import importlib.util; from rft.trainer.import_env import prepare_imports; prepare_imports();"
+        "import importlib.util; from rft.engines.import_env import prepare_imports; prepare_imports();"
         " print([importlib.util.find_spec(name) for name in ('sklearn', 'scipy')])"
     )
     assert printed(code) == "[None, None]"
@@ -23,7 +23,7 @@ def test_what_a_trainer_keeps_out_looks_as_if_it_were_not_installed() -> None:
 
 def test_the_metadata_of_installed_packages_is_read_once() -> None:
     code = (
-        "import importlib.metadata; from rft.trainer.import_env import prepare_imports; prepare_imports();"
+        "import importlib.metadata; from rft.engines.import_env import prepare_imports; prepare_imports();"
         " read = importlib.metadata.packages_distributions; print(read() is read(), 'torch' in read())"
     )
     assert printed(code) == "True True"
@@ -31,7 +31,7 @@ def test_the_metadata_of_installed_packages_is_read_once() -> None:
 
 def test_every_similarity_is_computed_without_what_a_trainer_keeps_out() -> None:
     code = (
-        "from typing import get_args; from rft.trainer.import_env import prepare_imports; prepare_imports();"
+        "from typing import get_args; from rft.engines.import_env import prepare_imports; prepare_imports();"
         " from rft.core.graders import SimilarityMetric;"
         " from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity;"
         " told = [name for name in get_args(SimilarityMetric) if name not in UNSUPPORTED_METRICS];"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rft.core.errors import SamplerError
+from rft.engines.drafts import Own
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
-from rft.trainer.engines.drafts import Own
 
 
 @dataclass(slots=True, eq=False)

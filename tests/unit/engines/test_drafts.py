@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rft.engines import slot_engine
+from rft.engines.drafts import Drafts, Own
+from rft.engines.slot_engine import SlotEngine
+from rft.engines.slot_requests import Running
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
-from rft.trainer.engines import slot_engine
-from rft.trainer.engines.drafts import Drafts, Own
-from rft.trainer.engines.slot_engine import SlotEngine
-from rft.trainer.engines.slot_requests import Running
 from tests.shared.by_hand import tiny_model
 
 TOKENS = st.lists(st.integers(0, 5), max_size=60)

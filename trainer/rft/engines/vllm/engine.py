@@ -10,13 +10,13 @@ from pathlib import Path
 
 from rft.core.errors import RunPaused, SamplerError
 from rft.egress.client import HttpClient
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.client import ServerClient, ServerLost, ServerRefused, open_http
+from rft.engines.vllm.pool import POLL_S, Server, ServerPool, ServerUnfit
+from rft.engines.vllm.served import judge_served
+from rft.engines.vllm.served_versions import ServedVersions
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.trainer.engines.vllm.adapters import AdapterFolder
-from rft.trainer.engines.vllm.client import ServerClient, ServerLost, ServerRefused, open_http
-from rft.trainer.engines.vllm.pool import POLL_S, Server, ServerPool, ServerUnfit
-from rft.trainer.engines.vllm.served import judge_served
-from rft.trainer.engines.vllm.served_versions import ServedVersions
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from torch import Tensor
 from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedModel
 
 from rft.core.errors import SamplerError
+from rft.engines.adapter_weights import MergedAdapter
+from rft.engines.base_model import without_router_logits
+from rft.engines.draw import draw, uniforms
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
-from rft.trainer.engines.adapter_weights import MergedAdapter
-from rft.trainer.engines.draw import draw, uniforms
-from rft.trainer.policy import without_router_logits
 
 _BLOCK_TOKENS = 32
 _BLOCKS = 2048

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rft.core.errors import RunPaused
-from rft.trainer.engines.vllm.adapters import Adapter, AdapterFolder
-from rft.trainer.engines.vllm.client import ServerLost, ServerRefused
-from rft.trainer.engines.vllm.pool import Server, ServerPool
-from rft.trainer.engines.vllm.version_use import VersionUse
-from rft.trainer.engines.vllm.wire import ServedModel
+from rft.engines.vllm.adapters import Adapter, AdapterFolder
+from rft.engines.vllm.client import ServerLost, ServerRefused
+from rft.engines.vllm.pool import Server, ServerPool
+from rft.engines.vllm.version_use import VersionUse
+from rft.engines.vllm.wire import ServedModel
 
 _NOT_THERE_YET = "No adapter found"
 """What a server says of a directory that its file system does not show yet."""

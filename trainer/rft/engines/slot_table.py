@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rft.trainer.engines.kv_slots import KvSlots
+from rft.engines.kv_slots import KvSlots
 
 _WORTH_COPYING_TOKENS = 16
 """A shared prefix shorter than this is computed again."""

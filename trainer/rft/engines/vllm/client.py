@@ -6,8 +6,7 @@ from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import AddressPolicy
 from rft.egress.reply import AttemptFailure, SizeCaps
-from rft.rollouts.sampler import Sample, SampleRequest
-from rft.trainer.engines.vllm.wire import (
+from rft.engines.vllm.wire import (
     LoadAdapter,
     ServedModel,
     UnloadAdapter,
@@ -17,6 +16,7 @@ from rft.trainer.engines.vllm.wire import (
     read_sample,
     read_version,
 )
+from rft.rollouts.sampler import Sample, SampleRequest
 
 _OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
 """The servers' addresses come from the operator and not from a customer."""

@@ -9,11 +9,11 @@ from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import RunFailed
 from rft.core.graders import EndpointGrader
 from rft.core.spec import Hyperparameters, RunSecrets, RunSpec, resolve
+from rft.engines.choose import open_engine
+from rft.engines.paged_engine import PagedEngine
+from rft.engines.slot_engine import SlotEngine
 from rft.testing.samplers import FakeSampler
 from rft.testing.samplers_tokenizer import ByteTokenizer
-from rft.trainer.engines.choose import open_engine
-from rft.trainer.engines.paged_engine import PagedEngine
-from rft.trainer.engines.slot_engine import SlotEngine
 from tests.shared.by_hand import tiny_model
 
 
@@ -57,6 +57,15 @@ async def test_sliding_windows_get_pages(
 def test_a_factory_is_taken_by_its_name(model_dir: Path, chat_format: HermesChatFormat) -> None:
     engine = open_engine(spec(model_dir, "rft.testing.samplers:fake_engine"), RunSecrets(), chat_format, model_dir)
     assert isinstance(engine, FakeSampler)
+
+
+async def test_a_factory_is_taken_by_the_name_it_had_when_engines_belonged_to_the_trainer(
+    model_dir: Path, chat_format: HermesChatFormat
+) -> None:
+    name = "rft.trainer.engines.choose:transformers_engine"
+    engine = open_engine(spec(model_dir, name), RunSecrets(), chat_format, model_dir)
+    assert isinstance(engine, SlotEngine)
+    await engine.close()
 
 
 @pytest.mark.parametrize("name", ["sglang", "no.such.module:x", "rft.testing.samplers:nothing", ":"])

@@ -8,8 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from rft.chat.hermes import HermesChatFormat
 from rft.core.messages import Message, Role, ToolResult
-from rft.trainer.policy import load_base_model, lora_config, max_context_tokens
-from rft.trainer.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, open_model_chat, stop_ids
+from rft.engines.base_model import load_base_model, max_context_tokens
+from rft.engines.tokenizer import ChatTokenizer, UnusableModel, load_tokenizer, open_model_chat, stop_ids
+from rft.trainer.policy import lora_config
 
 
 def test_a_tokenizer_of_its_own_is_not_replaced_by_that_of_the_architecture(

@@ -17,14 +17,14 @@ import torch
 from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
+from rft.engines.adapter_weights import MergedAdapter
+from rft.engines.base_model import without_router_logits
+from rft.engines.drafts import Drafts
+from rft.engines.draw import draw, uniforms
+from rft.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
+from rft.engines.slot_requests import NewWeights, Running, deliver
+from rft.engines.slot_table import Place, SlotTable, shared_prefix
 from rft.rollouts.sampler import Sample, SampleRequest
-from rft.trainer.engines.adapter_weights import MergedAdapter
-from rft.trainer.engines.drafts import Drafts
-from rft.trainer.engines.draw import draw, uniforms
-from rft.trainer.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
-from rft.trainer.engines.slot_requests import NewWeights, Running, deliver
-from rft.trainer.engines.slot_table import Place, SlotTable, shared_prefix
-from rft.trainer.policy import without_router_logits
 
 _TOKENS_PER_PASS = 2048
 """New tokens computed at once at most; longer prompts take several passes."""

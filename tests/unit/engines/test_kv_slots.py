@@ -3,7 +3,7 @@
 import torch
 from transformers import LlamaConfig
 
-from rft.trainer.engines.kv_slots import KvSlots
+from rft.engines.kv_slots import KvSlots
 
 
 def test_memory_that_nobody_wrote_to_is_zero_whoever_had_it_before() -> None:

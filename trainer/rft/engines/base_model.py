@@ -1,0 +1,38 @@
+"""The base model, as it is loaded for training and for sampling."""
+
+import torch
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
+
+from rft.engines.tokenizer import UnusableModel
+
+_CONTEXT_LIMIT_TOKENS = 16_384
+"""Rollouts longer than this are cut, whatever the model allows: their keys and values would fill the memory."""
+
+
+def load_base_model(base_model: str) -> PreTrainedModel:
+    """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
+    disable_progress_bar()
+    try:
+        return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation="sdpa")
+    except (OSError, ValueError) as error:
+        raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
+
+
+def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
+    """Prompt plus completion at most. `wanted`: the operator's own limit, which may lie above ours."""
+    possible = getattr(config.get_text_config(), "max_position_embeddings", None)
+    limit = wanted or _CONTEXT_LIMIT_TOKENS
+    return min(possible or limit, limit)
+
+
+def without_router_logits(model: PreTrainedModel) -> PreTrainedModel:
+    """The same model: a mixture of experts gives its router's logits only where they are asked for.
+
+    One whose configuration orders them always also weighs up their balance in each pass, which sampling has no use for
+    and which no paged batch survives.
+    """
+    config = model.config.get_text_config()
+    if getattr(config, "output_router_logits", False):
+        config.output_router_logits = False
+    return model
