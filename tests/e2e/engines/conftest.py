@@ -21,7 +21,7 @@ from tests.shared.free_port import free_port
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 HEAD_SIZE = 32
 """The smallest that vLLM has on a CPU."""
-LONG_TOKENS = 4096
+LONG_TOKENS = 8192
 """The server's context: long enough that nothing of that length is sampled while a test looks."""
 KEY = "the tests' key"
 

@@ -35,6 +35,8 @@ from tests.shared.engine_contract import (
 )
 from tests.shared.waiting import until
 
+TO_THE_END = 'finished_reason="length"'
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -65,11 +67,12 @@ def turn(rollout: str, prompt: list[int], version: int, *, max_tokens: int = 12)
     return SampleRequest(rollout, prompt, max_tokens, (), 3, rollout_id=rollout, policy_version=version)
 
 
-async def metric(server: RealServer, name: str) -> float:
+async def metric(server: RealServer, name: str, label: str = "") -> float:
+    """Sum of one metric's series, of those alone that carry the label."""
     async with HttpClient() as http:
         reply = await http.ask("GET", f"{server.url}/metrics", b"", headers=to_header_list({}), timeout_s=60)
     assert isinstance(reply, Reply)
-    lines = [line for line in reply.body.decode().splitlines() if line.startswith(f"vllm:{name}{{")]
+    lines = [line for line in reply.body.decode().splitlines() if line.startswith(f"vllm:{name}{{") and label in line]
     return sum(float(line.split()[-1]) for line in lines)
 
 
@@ -115,7 +118,7 @@ async def test_cancelled_turns_stop_in_the_server(real_server: RealServer, tmp_p
     engine, asked = engine_over(real_server, tmp_path, LONG_TOKENS), LONG_TOKENS - 8
     try:
         await engine.sample(ask(random_prompt(1, 8)))
-        before = await metric(real_server, "generation_tokens_total")
+        completed = await metric(real_server, "request_success_total", TO_THE_END)
         turns = [
             asyncio.create_task(engine.sample(ask(random_prompt(i, 8), seed=i, max_tokens=asked, stop=())))
             for i in range(4)
@@ -127,7 +130,9 @@ async def test_cancelled_turns_stop_in_the_server(real_server: RealServer, tmp_p
         ended = await asyncio.gather(*turns, return_exceptions=True)
         assert all(isinstance(one, asyncio.CancelledError) for one in ended), ended
         await until(lambda: is_running(real_server, 0), "none runs")
-        assert await metric(real_server, "generation_tokens_total") - before < len(turns) * asked / 2
+        assert await metric(real_server, "request_success_total", TO_THE_END) == completed
+        await engine.sample(ask(random_prompt(1, 8), stop=(), max_tokens=4))
+        assert await metric(real_server, "request_success_total", TO_THE_END) == completed + 1
     finally:
         await engine.close()
 

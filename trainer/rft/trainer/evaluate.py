@@ -29,7 +29,7 @@ from rft.engines.base import Engine
 from rft.engines.choose import open_engine
 from rft.engines.tokenizer import load_tokenizer
 from rft.rollouts.connections import CustomerConnections, open_connections
-from rft.rollouts.estimates import RewardEstimate, estimate_reward
+from rft.core.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
