@@ -13,7 +13,7 @@ from rft.core.spec import RunSecrets, ToolServer
 
 REDACTED = "**********"
 """Stands for a secret wherever an order is stored or shown."""
-_PARTS = re.compile(r"([^:/?#]*:?//)?(?:([^/?#]*)@)?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_PARTS = re.compile(r"([^:/?#@]*:?//)?(?:([^/?#]*)@)?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 
 
 class _Parts(NamedTuple):

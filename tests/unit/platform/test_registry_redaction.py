@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rft.core.base import JsonObject
@@ -107,6 +107,8 @@ def test_an_unknown_field_that_looks_like_an_address_is_no_crash() -> None:
 
 
 @given(HEADERS, st.text("ab:/?#@&=.", max_size=30))
+@example({}, ":@//")
+@example({}, "secret@//")
 def test_a_url_that_is_shown_and_sent_back_is_the_whole_one(headers: dict[str, str], url: str) -> None:
     whole: Any = {"headers": headers, "server_url": f"https://a.com/?{url}", "callback_url": url}
     shown = shown_body(whole)
