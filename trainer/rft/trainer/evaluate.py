@@ -21,6 +21,7 @@ from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
+from rft.core.estimates import RewardEstimate, estimate_reward
 from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.secret_urls import put_secret_urls
@@ -29,7 +30,6 @@ from rft.engines.base import Engine
 from rft.engines.choose import open_engine
 from rft.engines.tokenizer import load_tokenizer
 from rft.rollouts.connections import CustomerConnections, open_connections
-from rft.core.estimates import RewardEstimate, estimate_reward
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
