@@ -141,6 +141,8 @@ class LoraSpec(Record):
 
 IMPORTANCE_CAP = 2.0
 """Importance weights of tokens are cut here: twice as likely to the trainer as to the sampler."""
+MAX_IMPORTANCE_GAP = 0.2
+"""Mean absolute difference of trainer and sampler log-probabilities beyond which nothing is trained on a step."""
 
 
 class Engine(StrEnum):
@@ -209,6 +211,16 @@ class RunSpec(Record):
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""
+    max_importance_gap: Annotated[FiniteFloat, Field(gt=0)] = MAX_IMPORTANCE_GAP
+    """A step on whose tokens trainer and sampler differ by more, in the mean, pauses the run before its update."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether sampler and trainer may differ, so that each token's loss needs an importance weight.
+
+        Only the engine in the trainer's own process and arithmetic is known to agree with it.
+        """
+        return self.engine != Engine.TRANSFORMERS
 
     @model_validator(mode="before")
     @classmethod

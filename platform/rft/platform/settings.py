@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from rft.core.chat_spec import BaseModelSetting
 from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
+from rft.core.spec import MAX_IMPORTANCE_GAP
 
 
 def _default_home() -> Path:
@@ -160,6 +161,9 @@ class Settings(BaseSettings):
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""
+    max_importance_gap: float = Field(default=MAX_IMPORTANCE_GAP, gt=0, allow_inf_nan=False)
+    """A step on whose tokens the log-probabilities of trainer and engine differ by more on average is not trained on:
+    its job is paused. Orders and `resume` may name another limit."""
     log_level: str = "INFO"
     """Level of our own log lines."""
 

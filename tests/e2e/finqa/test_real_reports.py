@@ -86,6 +86,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, home: Path, data: Path) -
         home,
         {
             "RFT_ENGINE": "rft.testing.samplers_oracle:oracle_engine",
+            "RFT_MAX_IMPORTANCE_GAP": "1000",
             "RFT_BASE_MODELS": json.dumps({name: str(models / name) for name in MODELS}),
             "RFT_TORCH_THREADS": "1",
         },

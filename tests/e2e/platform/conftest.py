@@ -15,6 +15,8 @@ from tests.shared.running_platform import RunningPlatform
 
 SETTINGS = {
     "RFT_ENGINE": "rft.testing.samplers:fake_engine",
+    # Its log-probabilities are made up.
+    "RFT_MAX_IMPORTANCE_GAP": "1000",
     # A busy machine is slow. Where the endpoint itself is to be too slow, the module says how long it may take.
     "RFT_GRADER_TIMEOUT_S": "60",
     "RFT_TOOL_TIMEOUT_S": "60",

@@ -78,6 +78,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
     (model / PLANS).write_text("\n".join(lines))
     settings = SETTINGS | {
         "RFT_ENGINE": "rft.testing.samplers_oracle:oracle_engine",
+        "RFT_MAX_IMPORTANCE_GAP": "1000",
         "RFT_BASE_MODELS": json.dumps({"tiny": str(model)}),
     }
     apps = [tool_gateway.create_app, grader_gateway.create_app] if request.param == "services" else []

@@ -204,6 +204,7 @@ def write_run(
         lora=LoraSpec(rank=4, alpha=8, learning_rate=learning_rate),
         engine=engine,
         torch_threads=1,
+        max_importance_gap=1e3,  # Fakes make their log-probabilities up.
     ).model_copy(update=changes)  # fmt: skip
     (run_dir / layout.SPEC).write_text(spec.model_dump_json())
     (run_dir / layout.TRAIN_ROWS).write_text("\n".join(row(i) for i in range(5)))

@@ -72,6 +72,13 @@ async def test_a_jobs_life(client: AsyncOpenAI, plain_order: dict[str, Any], mig
     assert paused.status == "paused"
     assert (await jobs.pause(job.id)).to_dict() == paused.to_dict(), "twice changes nothing"
     assert (await jobs.resume(job.id)).status == "queued"
+    await jobs.pause(job.id)
+    for body, param in (({"max_importance_gap": 0}, "max_importance_gap"), ({"max_gap": 1}, "max_gap")):
+        with pytest.raises(BadRequestError) as refused:
+            await jobs.resume(job.id, extra_body=body)
+        assert refused.value.param == param
+    resumed = (await jobs.resume(job.id, extra_body={"max_importance_gap": 0.5})).to_dict(warnings=False)
+    assert (resumed["status"], resumed["max_importance_gap"]) == ("queued", 0.5)
     cancelled = await jobs.cancel(job.id)
     assert cancelled.status == "cancelled"
     assert cancelled.finished_at is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rft.core.events import RunStarted
+from rft.core.events import RunEnded, RunStarted
 from rft.core.failure import FailureCode
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.cli.conftest import Run, Shell
@@ -142,6 +142,14 @@ async def test_a_running_job_is_paused_and_goes_on(shell: Shell, run: Run) -> No
     assert (await shell.ok("jobs", "pause", run.job_id)).out == f"{run.job_id}: running, being paused\n"
     refused = await shell.rft("jobs", "resume", run.job_id)
     assert refused.status == 1
+
+
+async def test_a_paused_job_goes_on_with_another_importance_gap(shell: Shell, run: Run) -> None:
+    ended = RunEnded(outcome="paused", best_step=None, error_code="importance_gap", error_message="0.3 apart")
+    await run.tell(RunStarted(resumed_from_step=None, total_steps=3, pid=1), ended)
+    done = await shell.ok("jobs", "resume", run.job_id, "--max-importance-gap", "0.5")
+    assert done.out == f"{run.job_id}: queued\n"
+    assert json.loads((await shell.ok("jobs", "get", run.job_id, "--json")).out)["max_importance_gap"] == 0.5
 
 
 async def test_the_endpoints_of_a_held_job_are_changed(shell: Shell, run: Run) -> None:

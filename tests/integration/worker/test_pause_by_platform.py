@@ -9,6 +9,7 @@ from rft.platform.jobs.objects import to_job_object
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.run_job import run_job
+from rft.run_directory.files import read_spec
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.test_pause import coded, resume
@@ -47,6 +48,25 @@ async def test_the_job_pauses_with_its_reason_and_goes_on_when_it_is_resumed(ben
     job = await bench.job(job_id)
     assert (job["status"], job["pause_reason"]) == ("succeeded", None)
     await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_job_is_resumed_with_another_importance_gap(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    gap = RunEnded(outcome="paused", best_step=None, error_code="importance_gap", error_message="0.3 apart")
+    bench.plan(Plan(steps=1, ended=gap))
+    assert await run_job(job_id, bench.context()) == "over"
+    assert read_spec(bench.run_dir(job_id)).max_importance_gap == bench.settings.max_importance_gap
+    async with unit_of_work(bench.database, bench.enqueued.append) as uow:
+        resumed = await service.resume_job(uow, job_id, max_importance_gap=0.5)
+    assert resumed.pause_reason is None
+    assert to_job_object(resumed, bench.settings).max_importance_gap == 0.5
+    told = "The job is resumed with max_importance_gap 0.5; it is queued to go on from the checkpoint of step 1"
+    assert (await bench.messages(job_id))[-1] == told
+    for _ in range(2):  # Who resumes without a limit keeps the last one.
+        assert await run_job(job_id, bench.context()) == "over"
+        assert read_spec(bench.run_dir(job_id)).max_importance_gap == 0.5
+        assert (await bench.job(job_id))["status"] == "paused"
+        await resume(bench, job_id)
 
 
 async def test_a_job_that_the_platform_paused_can_be_cancelled(bench: Workbench) -> None:

@@ -385,6 +385,32 @@ def _bytes(path: Path) -> bytes:
     return (path / "checkpoint-4" / "adapter_model.safetensors").read_bytes()
 
 
+def test_what_raises_before_the_update_knows_its_figures_and_keeps_the_weights(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
+) -> None:
+    rows = rows_of(ragged_traces, [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1])
+    done = Update(tokenizer, [rows], tmp_path / "done", tokens=60)
+    told: list[tuple[int, Optimization]] = []
+
+    def refuse(step: int, optimization: Optimization) -> None:
+        told.append((step, optimization))
+        raise KeyError("refused")
+
+    trainer = PolicyTrainer(
+        tiny_model(tokenizer), tokenizer, UpdateSettings(1, 1e-2, LORA, "dapo", 1.0, 11, 60),
+        output_dir=tmp_path / "refused", source=lambda step: rows, on_saved=_ignore, before_update=refuse,
+    )  # fmt: skip
+    _wide_adapter(trainer.policy)
+    before = trainable(trainer.policy)
+    with pytest.raises(KeyError):
+        trainer.train()
+    assert all(torch.equal(before[name], weight) for name, weight in trainable(trainer.policy).items())
+    [(step, figures)] = told
+    assert step == 1
+    whole = done.figures[0].model_copy(update={"grad_norm": None, "learning_rate": None})
+    assert figures == whole
+
+
 def test_a_check_that_raises_stops_between_micro_batches(
     tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
 ) -> None:

@@ -15,7 +15,6 @@ from rft.trainer.run_health import (
     check_code,
     check_evaluation,
     check_step,
-    gap_notice,
     judge_update,
     platform_failure_notice,
 )
@@ -132,20 +131,6 @@ def test_an_update_that_is_no_number_fails_the_run(loss: float, grad_norm: float
 def test_a_finite_update_and_a_step_without_one_pass() -> None:
     judge_update(update(0.0, 1e9), step=1)
     judge_update(update(None, None), step=1)
-
-
-def test_a_gap_between_trainer_and_sampler_is_told_from_a_twentieth_on() -> None:
-    close, apart = (
-        update(0.0, 1.0).model_copy(update={"sampling_logp_difference": gap, "truncated_share": 0.25})
-        for gap in (0.05, 0.051)
-    )
-    assert gap_notice(close, step=3) is None
-    assert gap_notice(update(None, None), step=3) is None
-    notice = gap_notice(apart, step=3)
-    assert notice is not None
-    assert (notice.level, notice.code) == ("warn", "importance_gap")
-    assert notice.data == {"step": 3, "sampling_logp_difference": 0.051, "truncated_share": 0.25}
-    assert "25.0% of the tokens" in notice.message
 
 
 def update(loss: float | None, grad_norm: float | None) -> Optimization:

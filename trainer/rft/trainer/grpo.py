@@ -51,6 +51,8 @@ _PER_ROW_LOSSES = {"grpo", "dr_grpo", "sapo", "luspo"}
 
 Source = Callable[[int], Sequence[TrainingRow]]
 """Training rows of a step, numbered from 1. Called once per step, before the update; may be empty."""
+BeforeUpdate = Callable[[int, Optimization], None]
+"""Called with the step and its figures, all but the gradient's norm; keeps the weights as they are by raising."""
 OnSaved = Callable[[int, Path, Optimization], None]
 """Called with the step, its checkpoint's directory and its figures once the adapter is on disk."""
 
@@ -67,6 +69,7 @@ class PolicyTrainer(GRPOTrainer):
         output_dir: Path,
         source: Source,
         on_saved: OnSaved,
+        before_update: BeforeUpdate = lambda step, optimization: None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """`check` is called before each micro-batch, and stops the run by raising."""
@@ -80,7 +83,7 @@ class PolicyTrainer(GRPOTrainer):
             processing_class=tokenizer,
             peft_config=lora_config(model, settings.lora),
         )
-        self._source, self._check = source, check
+        self._source, self._before_update, self._check = source, before_update, check
         self._budget = settings.micro_batch_tokens
         self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
@@ -105,6 +108,7 @@ class PolicyTrainer(GRPOTrainer):
             model.zero_grad()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+        self._before_update(self.state.global_step + 1, self.figures.optimization())
         return loss
 
     def _accumulated(

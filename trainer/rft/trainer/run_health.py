@@ -20,8 +20,6 @@ from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_cal
 
 _PATIENCE = 2
 """This many in a row are an answer, one may be bad luck."""
-IMPORTANCE_GAP_TOLD = 0.05
-"""Mean absolute difference of log-probabilities beyond which the customer is told."""
 _PARAMS = {Stage.GRADER: "method.reinforcement.grader", Stage.TOOL: "method.reinforcement.tools"}
 """Where in the order the customer named what is at a stage."""
 
@@ -116,22 +114,6 @@ def judge_update(update: Optimization, *, step: int) -> None:
         f"The update of step {step} is not finite: the training has diverged. A smaller learning_rate_multiplier helps;"
         " the checkpoints of the steps before are kept.",
         "method.reinforcement.hyperparameters.learning_rate_multiplier",
-    )
-
-
-def gap_notice(update: Optimization, *, step: int) -> Notice | None:
-    """That trainer and sampler disagree on how likely the sampled tokens were; None where they agree."""
-    gap = update.sampling_logp_difference
-    if gap is None or gap <= IMPORTANCE_GAP_TOLD:
-        return None
-    share = update.truncated_share or 0.0
-    return Notice(
-        level="warn",
-        code="importance_gap",
-        message=f"Trainer and sampler disagree in step {step}: the log-probabilities of the sampled tokens differ by"
-        f" {gap:.3f} on average, more than {IMPORTANCE_GAP_TOLD}; {share:.1%} of the tokens are beyond the cap of the"
-        " importance weights. The engine may compute in another precision, or serve other weights than the step's.",
-        data={"step": step, "sampling_logp_difference": gap, "truncated_share": update.truncated_share},
     )
 
 

@@ -22,6 +22,7 @@ from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
 from rft.trainer.events import EventWriter
+from rft.trainer.importance_gap import SampledBy, gap_notice, judge_gap
 from rft.trainer.ledger import Ledger
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run_health import (
@@ -31,7 +32,6 @@ from rft.trainer.run_health import (
     check_evaluation,
     check_step,
     endpoint_down,
-    gap_notice,
     judge_tools,
     judge_update,
     order_at_fault,
@@ -112,6 +112,15 @@ class Steps:
         verdict = check_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
         self._apply(verdict)
         return training_rows(done.groups) if verdict.is_trainable else []
+
+    def judge_gap(self, step: int, optimization: Optimization) -> None:
+        """Before the update. Raises RunPaused where trainer and sampler differ too much for it, and tells how much."""
+        spec, engine = self._context.spec, self._context.engine
+        sampled_by = SampledBy(spec.engine, engine.policy_version)
+        evidence = judge_gap(optimization, step=step, limit=spec.max_importance_gap, sampled_by=sampled_by)
+        if evidence is not None:
+            self._context.events.append(evidence)
+            raise RunPaused("importance_gap", evidence.message)
 
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
         """After the update and with its adapter on disk: evaluate if due, make the checkpoint complete, tell of it."""

@@ -9,7 +9,6 @@ from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
 from rft.core.events import RoundRedone
-from rft.core.spec import Engine as Sampler
 from rft.core.spec import RunSpec
 from rft.engines.base import Engine
 from rft.engines.base_model import load_base_model
@@ -93,6 +92,7 @@ def _train(context: RunContext) -> None:
             output_dir=checkpoints.folder,
             source=steps.rollouts,
             on_saved=steps.finish,
+            before_update=steps.judge_gap,
             check=loop_thread.check,
         )
         probe.policy = trainer.policy
@@ -131,5 +131,5 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         temperature=spec.temperature,
         seed=spec.seed,
         micro_batch_tokens=spec.micro_batch_tokens,
-        is_weighted=spec.engine == Sampler.VLLM,
+        is_weighted=spec.is_weighted,
     )

@@ -417,6 +417,7 @@ export interface components {
             integrations: components["schemas"]["JsonValue"][] | null;
             is_cancel_requested: boolean;
             is_pause_requested: boolean;
+            max_importance_gap: number;
             metadata: {
                 [key: string]: string;
             } | null;
@@ -557,6 +558,9 @@ export interface components {
             learning_rate_multiplier: number;
             n_epochs: number;
             steps: number;
+        };
+        ResumeOptions: {
+            max_importance_gap?: number | null;
         };
         rft__platform__lifecycle__usage__JudgeTokens: {
             /** @default 0 */
@@ -1034,7 +1038,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResumeOptions"] | null;
+            };
+        };
         responses: {
             200: {
                 headers: {

@@ -102,7 +102,22 @@ def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After 
 _PAUSE = "Stop a job within seconds; `resume` goes on at the same step."
 jobs_app.add_post("cancel", "End a job for good; what it learned so far stays.", f"{_JOB}/cancel", _moved)
 jobs_app.add_post("pause", _PAUSE, f"{_JOB}/pause", _moved)
-jobs_app.add_post("resume", "Let a paused job go on.", f"{_JOB}/resume", _moved)
+
+
+@jobs_app.add("resume")
+def resume_job(
+    here: "Session",
+    job_id: JobId,
+    max_importance_gap: Annotated[
+        float | None,
+        typer.Option("--max-importance-gap", help="Pause only beyond this difference of trainer and sampler."),
+    ] = None,
+) -> None:
+    """Let a paused job go on."""
+    options: JsonObject = {} if max_importance_gap is None else {"max_importance_gap": max_importance_gap}
+    here.show(here.client.post(_path(job_id, "resume"), options), _moved)
+
+
 jobs_app.add_list(
     "checkpoints", "The checkpoints that are kept, and what they reached.", f"{_JOB}/checkpoints", CHECKPOINT
 )

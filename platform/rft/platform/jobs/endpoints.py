@@ -23,6 +23,7 @@ from rft.platform.jobs import creation, endpoint_service, service
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.jobs.event_repository import EventType
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
+from rft.platform.jobs.resume_schemas import ResumeOptions
 from rft.platform.orders.schemas import JobOrder
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["fine-tuning jobs"])
@@ -90,9 +91,15 @@ async def pause_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) ->
 
 
 @router.post("/{fine_tuning_job_id}/resume")
-async def resume_job(uow: Uow, settings: AppSettings, fine_tuning_job_id: str) -> JobObject:
-    """Queue a paused job again: it goes on from its latest checkpoint, at the same step."""
-    return to_job_object(await service.resume_job(uow, fine_tuning_job_id), settings)
+async def resume_job(
+    uow: Uow, settings: AppSettings, fine_tuning_job_id: str, options: ResumeOptions | None = None
+) -> JobObject:
+    """Queue a paused job again: it goes on from its latest checkpoint, at the same step.
+
+    The body may be left out. One that was paused for `importance_gap` may be given another limit.
+    """
+    limit = None if options is None else options.max_importance_gap
+    return to_job_object(await service.resume_job(uow, fine_tuning_job_id, max_importance_gap=limit), settings)
 
 
 @router.post("/{fine_tuning_job_id}/endpoints")

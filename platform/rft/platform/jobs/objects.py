@@ -59,7 +59,8 @@ class PauseReasonObject(BaseModel):
     """Ours: why the platform paused the job. It goes on once it is resumed."""
 
     code: str
-    """`platform_failure`: the platform could not finish too many rollouts of a step, twice in a row."""
+    """`platform_failure`: the platform could not finish too many rollouts of a step, twice in a row. `importance_gap`:
+    trainer and sampler differed too much for an update. Others are documented."""
     message: str
     since: int
     """Unix time in seconds."""
@@ -108,6 +109,8 @@ class JobObject(Listed):
     shared_with_openai: bool = False
     """Always false: data stay here."""
     resolved_hyperparameters: ResolvedObject | None
+    max_importance_gap: float
+    """Ours: mean difference of trainer and sampler log-probabilities beyond which it is paused before an update."""
     current_step: int | None
     total_steps: int | None
     best_step: int | None
@@ -162,6 +165,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         error=None if job.error is None else JobErrorObject.model_validate(job.error.model_dump()),
         user_provided_suffix=job.suffix,
         resolved_hyperparameters=None if job.resolved is None else to_resolved_object(job.resolved),
+        max_importance_gap=job.max_importance_gap or _ordered_gap(job, settings),
         current_step=job.current_step,
         total_steps=job.total_steps,
         best_step=job.best_step,
@@ -173,6 +177,13 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
     )
     echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
     return known.model_copy(update=echoed) if echoed else known
+
+
+def _ordered_gap(job: JobRow, settings: Settings) -> float:
+    """Read from the order as it is stored: whole pages of jobs are shown at a time."""
+    ordered = job.method.get("reinforcement")
+    limit = ordered.get("max_importance_gap") if isinstance(ordered, dict) else None
+    return limit if isinstance(limit, float | int) else settings.max_importance_gap
 
 
 def to_resolved_object(resolved: ResolvedHyperparameters) -> ResolvedObject:

@@ -21,7 +21,7 @@ _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, chat, training_file, validation_file,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
-    " model_deleted_at, usage_metrics, endpoints_version,"
+    " model_deleted_at, usage_metrics, endpoints_version, max_importance_gap,"
     " (select avg(duration_s) from"
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
     " order by step desc limit 20) recent)"
@@ -57,6 +57,8 @@ class JobRow(NewJob):
     model_deleted_at: datetime | None
     endpoints_version: int = 0
     """How often its tools' and grader's addresses or headers were changed."""
+    max_importance_gap: float | None = None
+    """What it was resumed with; None: as ordered, or else as set."""
     usage_metrics: UsageMetrics | None = None
     """Once it is over, unless it never trained."""
     recent_step_s: float | None = None

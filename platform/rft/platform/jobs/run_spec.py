@@ -55,10 +55,13 @@ def to_run_spec(
     settings: Settings,
     base_model_path: str,
     chat: JobChat | None = None,
+    *,
+    max_importance_gap: float | None = None,
 ) -> RunSpec:
     """Everything the trainer is told; the header values travel apart.
 
     `chat`: what the job kept of its model's chat; None: what is registered now.
+    `max_importance_gap`: what the job was resumed with; None: as ordered, or else as set.
     """
     order = Method.model_validate(job.method).reinforcement
     return RunSpec(
@@ -90,6 +93,7 @@ def to_run_spec(
         grader_gateway_url=settings.grader_gateway_url,
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
+        max_importance_gap=max_importance_gap or ordered_gap(order, settings),
     )
 
 
@@ -97,6 +101,11 @@ def resolved(order: Reinforcement, *, train_rows: int) -> ResolvedHyperparameter
     """The order's hyperparameters with every `auto` filled in. Needs train_rows >= 1."""
     written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
     return resolve(Hyperparameters.model_validate(written), train_rows=train_rows)
+
+
+def ordered_gap(order: Reinforcement, settings: Settings) -> float:
+    """How far trainer and sampler may differ on a step's tokens before the job is paused."""
+    return order.max_importance_gap or settings.max_importance_gap
 
 
 def described_tools(job: JobRow, settings: Settings) -> tuple[ToolSchema, ...]:

@@ -1,6 +1,7 @@
 """What can be done with jobs that exist."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -49,9 +50,9 @@ async def pause_job(uow: UnitOfWork, job_id: str) -> JobRow:
     return await _move(uow, job_id, transitions.pause)
 
 
-async def resume_job(uow: UnitOfWork, job_id: str) -> JobRow:
-    """Queue a paused job and enqueues its message. Raises BadRequest when it is not paused."""
-    job = await _move(uow, job_id, transitions.resume)
+async def resume_job(uow: UnitOfWork, job_id: str, *, max_importance_gap: float | None = None) -> JobRow:
+    """Queue a paused job and enqueue its message. Raises BadRequest when it is not paused."""
+    job = await _move(uow, job_id, partial(transitions.resume, max_importance_gap=max_importance_gap))
     uow.enqueue(RUN_JOB, job_id)
     return job
 

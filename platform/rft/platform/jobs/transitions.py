@@ -48,9 +48,12 @@ async def pause(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
     await notify(connection, job.id)
 
 
-async def resume(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
+async def resume(
+    connection: AsyncConnection[TupleRow], job: JobRow, *, max_importance_gap: float | None = None
+) -> None:
     """Queue a paused job whose row the caller holds locked; its message counts as enqueued now.
 
+    `max_importance_gap`: what counts from now on; None: what counted before.
     Raises IllegalTransition when its customer did not pause it.
     """
     if job.is_cancel_requested and job.status not in TERMINAL:
@@ -61,9 +64,12 @@ async def resume(connection: AsyncConnection[TupleRow], job: JobRow) -> None:
         raise IllegalTransition(f"waits for {job.hold.endpoint} and resumes by itself once that answers again")
     if job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"is {job.status}; only a paused job can be resumed")
-    await LifecycleRepository(connection).resume(job.id)
+    await LifecycleRepository(connection).resume(job.id, max_importance_gap=max_importance_gap)
+    limit = "" if max_importance_gap is None else f" with max_importance_gap {max_importance_gap:g}"
     step = "the beginning" if job.current_step is None else f"the checkpoint of step {job.current_step}"
-    await add_event(connection, job.id, f"The job is resumed; it is queued to go on from {step}", key=_once("resumed"))
+    await add_event(
+        connection, job.id, f"The job is resumed{limit}; it is queued to go on from {step}", key=_once("resumed")
+    )
     await notify(connection, job.id)
 
 

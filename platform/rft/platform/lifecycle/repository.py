@@ -1,6 +1,7 @@
 """Every write of `jobs` that needs no lease: orders, what customers ask for, messages to workers, giving leases."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import LiteralString
 
 from psycopg import AsyncConnection
@@ -71,9 +72,12 @@ class LifecycleRepository:
         """A queued job is paused at once. Raises IllegalTransition when it is not queued."""
         await self._must_move(PAUSE, _PAUSE, job_id)
 
-    async def resume(self, job_id: str) -> None:
-        """A paused job is queued; its message counts as sent now. Raises IllegalTransition when it is not paused."""
-        await self._must_move(RESUME, _RESUME, job_id)
+    async def resume(self, job_id: str, *, max_importance_gap: float | None = None) -> None:
+        """A paused job is queued; its message counts as sent now. Raises IllegalTransition when it is not paused.
+
+        `max_importance_gap`: what counts from now on; None: what counted before.
+        """
+        await self._must_move(RESUME, _RESUME, job_id, {"max_importance_gap": max_importance_gap})
 
     async def cancel(self, job_id: str) -> None:
         """Over at once: no lease that was given for it lets anybody write any more. Raises IllegalTransition.
@@ -176,8 +180,14 @@ class LifecycleRepository:
         cursor = await self._connection.execute(statement, {**values, **_of(change)})
         return await cursor.fetchone()
 
-    async def _must_move(self, change: Transition, statement: LiteralString, job_id: str) -> None:
-        if await self._move(change, statement, {"id": job_id}) is None:
+    async def _must_move(
+        self,
+        change: Transition,
+        statement: LiteralString,
+        job_id: str,
+        values: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        if await self._move(change, statement, {"id": job_id, **values}) is None:
             raise IllegalTransition(f"is not {' or '.join(change.expected)} and cannot become {change.to}")
 
     async def _ids(self, query: LiteralString, values: Mapping[str, object]) -> list[str]:
@@ -219,6 +229,7 @@ _PAUSE: LiteralString = (
 )
 _RESUME: LiteralString = (
     "update jobs set status = %(to)s, launches_without_progress = 0, pause_reason = null,"
+    " max_importance_gap = coalesce(%(max_importance_gap)s, max_importance_gap),"
     " enqueued_at = clock_timestamp() where id = %(id)s and status = any(%(expected)s) returning id"
 )
 _CANCEL: LiteralString = (

@@ -33,6 +33,8 @@ _FIRST = (
     "reasoning_tokens_mean",
     "valid_reasoning_tokens_mean",
     "mean_unresponsive_rewards",
+    "sampling_logp_difference",
+    "truncated_share",
     "sampling_duration",
     "training_duration",
     "eval_duration",

@@ -32,6 +32,7 @@ MethodT = TypeVar("MethodT", bound=BaseModel)
 
 Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+MaxImportanceGap: TypeAlias = Annotated[Positive, must_be("a number above 0")]
 
 
 class Hyperparameters(OpenBody):
@@ -96,6 +97,8 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] | None = None
     """Ours: how token losses are normalised; `dapo` when absent."""
     lora: LoraWanted | None = None
+    max_importance_gap: MaxImportanceGap | None = None
+    """Ours: mean difference of trainer and engine log-probabilities beyond which the job is paused before an update."""
 
     @field_validator("hyperparameters", mode="before")
     @classmethod

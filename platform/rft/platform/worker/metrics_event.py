@@ -11,6 +11,7 @@ Beyond the contract, `data` carries documented keys of our own:
 - `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code and by stage, groups
   without signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
+- `sampling_logp_difference`, `truncated_share`: how far trainer and sampler were apart, also flat.
 
 `reasoning_tokens` are those of the completion tokens that were thoughts. A parse error is an answer that lacks what a
 grader's template names.
@@ -70,7 +71,7 @@ def metrics_event(step: StepDone, graders: tuple[GraderLabel, ...], tools: tuple
 
 def flat_metrics(step: StepDone) -> JsonObject:
     """The flat keys: they are also columns of the result file and the metrics of a checkpoint."""
-    train, valid = step.train, step.valid
+    train, valid, update = step.train, step.valid, step.optimization
     return {
         "step": step.step,
         "total_steps": step.total_steps,
@@ -82,6 +83,8 @@ def flat_metrics(step: StepDone) -> JsonObject:
         "completion_tokens_mean": train and train.completion_tokens_mean,
         "valid_completion_tokens_mean": valid and valid.completion_tokens_mean,
         "mean_unresponsive_rewards": None if train is None else _unanswered_share(train),
+        "sampling_logp_difference": update and update.sampling_logp_difference,
+        "truncated_share": update and update.truncated_share,
     }
 
 

@@ -51,7 +51,9 @@ class Preparation:
         job, resolved = loaded.job, loaded.job.resolved
         if resolved is None:
             raise CannotRun("not_validated", "The job's files were never validated.")
-        ordered = to_run_spec(job, resolved, settings, job.base_model_path, job.chat)
+        ordered = to_run_spec(
+            job, resolved, settings, job.base_model_path, job.chat, max_importance_gap=job.max_importance_gap
+        )
         # Those of a job that an earlier release stored may still hold their secrets.
         tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
         spec = ordered.model_copy(update={"tools": tools, "grader": grader})

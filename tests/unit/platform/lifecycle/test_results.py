@@ -33,6 +33,8 @@ def test_the_file_has_the_contracts_columns() -> None:
         "completion_tokens_mean",
         "reasoning_tokens_mean",
         "mean_unresponsive_rewards",
+        "sampling_logp_difference",
+        "truncated_share",
         "scores/graders/endpoint/judge/train_reward_mean",
         "scores/graders/endpoint/judge/valid_reward_mean",
         "errors/graders/endpoint/judge/errors/train_sample_parse_error_mean",
@@ -45,6 +47,7 @@ def test_the_file_has_the_contracts_columns() -> None:
         "loss",
     } <= set(rows[0])
     assert [row["step"] for row in rows] == ["0", "1", "2"]
+    assert [row["sampling_logp_difference"] for row in rows] == ["", "0.001", "0.001"]
     durations = [
         rows[1][name] for name in ("sampling_duration", "training_duration", "eval_duration", "total_duration")
     ]

@@ -107,6 +107,7 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
         budgets={"max_tokens": 99, "deadline_s": 5},
         loss_type="grpo",
         lora={"rank": 4, "learning_rate": 0.01, "note": "kept"},
+        max_importance_gap=0.7,
     )
     spec = to_run_spec(a_job(order), RESOLVED, settings(tmp_path, max_retries=1, allow_loopback=False), "/models/tiny")
     assert spec.tools == (
@@ -116,19 +117,19 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
     assert spec.budgets == Budgets(max_tool_calls=200, max_tokens=99, max_turns=202, deadline_s=5.0)
     assert spec.lora == LoraSpec(rank=4, alpha=32, learning_rate=0.01)
     assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
-    assert (spec.retry.max_retries, spec.egress.allow_loopback) == (1, False)
+    assert (spec.retry.max_retries, spec.egress.allow_loopback, spec.max_importance_gap) == (1, False, 0.7)
     assert "s3cret" not in spec.model_dump_json()
 
 
 def test_the_trainer_is_told_the_settings_where_the_order_is_silent(tmp_path: Path) -> None:
     order = an_order(tools=None)
-    wanted = settings(tmp_path, rollout_max_tokens=123, rollout_deadline_s=60, grader_timeout_s=9)
+    wanted = settings(tmp_path, rollout_max_tokens=123, rollout_deadline_s=60, grader_timeout_s=9, max_importance_gap=3)
     spec = to_run_spec(a_job(order), RESOLVED, wanted, "/models/tiny")
     assert spec.tools == ()
     assert spec.budgets == Budgets(max_tokens=123, deadline_s=60.0)
     assert isinstance(spec.grader, EndpointGrader)
     assert spec.grader.timeout_s == 9.0
-    assert spec.loss_type == "dapo"
+    assert (spec.loss_type, spec.max_importance_gap) == ("dapo", 3)
 
 
 def test_the_trainer_is_told_how_the_models_chat_is_to_be_read(tmp_path: Path) -> None:
