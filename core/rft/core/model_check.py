@@ -22,3 +22,10 @@ class ModelCheck(Record):
     """The variable of its template that says how much it thinks; None where it has none."""
     stop_tokens: tuple[str, ...] = ()
     """What ends a turn."""
+    engine_problem: str | None = None
+    """Why the engine `transformers` cannot sample from it; None where it can, or where nobody looked at its layers."""
+
+
+def cannot_sample(problem: str) -> str:
+    """Words for whoever is to sample from such a model with the engine `transformers`."""
+    return f"the engine `transformers` cannot sample from it: {problem}. The engine `vllm` can (RFT_ENGINE=vllm)"

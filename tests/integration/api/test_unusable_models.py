@@ -1,5 +1,7 @@
 """A base model is looked at when a job is ordered: what cannot carry tools is refused in words."""
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ from openai import AsyncOpenAI, BadRequestError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from rft.chat.template import fingerprint
-from rft.core.chat_spec import JobChat
+from rft.core.chat_spec import ChatSpec, JobChat
 from rft.platform.jobs.repository import JobRepository
+from rft.platform.orders.model_checks import look_at_model
 from tests.shared.running_api import Api
 
 WITH_TOOLS = """\
@@ -102,3 +105,45 @@ async def test_what_cannot_be_looked_at_is_left_to_the_trainer(
 ) -> None:
     assert not (base_model / "tokenizer.json").exists()
     assert (await client.fine_tuning.jobs.create(**order)).status == "validating_files"
+
+
+async def test_a_check_that_breaks_is_told_to_the_customer_and_keeps_no_template(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(base_model, WITH_TOOLS)
+    monkeypatch.setattr(sys, "executable", str(base_model / "no-python-is-here"))
+    job = await client.fine_tuning.jobs.create(**order)
+    events = await client.fine_tuning.jobs.list_events(job.id)
+    [told] = [event for event in events.data if "could not be checked" in event.message]
+    assert (told.level, told.data) == ("warn", {"code": "model_not_checked", "model": "tiny"})
+    assert "its check could not be started" in told.message
+    assert "no-python-is-here" not in told.message, "paths are the operator's"
+    async with await psycopg.AsyncConnection.connect(api.settings.database_url or "") as connection:
+        stored = await JobRepository(connection).get(job.id)
+    assert stored is not None
+    assert stored.chat == JobChat()
+
+
+async def test_layers_that_the_engine_cannot_hold_are_refused_when_the_job_is_ordered(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path
+) -> None:
+    write_model(base_model, WITH_TOOLS)
+    config = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "max_position_embeddings": 512}
+    (base_model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BadRequestError, match="layers of the kind linear_attention") as refused:
+        await client.fine_tuning.jobs.create(**order)
+    assert (refused.value.code, refused.value.param) == ("unusable_model", "model")
+    look = await look_at_model("tiny", str(base_model), ChatSpec(), "default", engine="vllm")
+    assert look.check is not None
+    assert look.check.engine_problem is not None
+
+
+async def test_an_architecture_that_nobody_knows_is_refused_without_the_operators_paths(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path
+) -> None:
+    write_model(base_model, WITH_TOOLS)
+    (base_model / "config.json").write_text('{"model_type": "of_tomorrow"}')
+    with pytest.raises(BadRequestError, match="of_tomorrow") as refused:
+        await client.fine_tuning.jobs.create(**order)
+    assert refused.value.code == "unusable_model"
+    assert str(base_model) not in str(refused.value)

@@ -14,15 +14,24 @@ from rft.starter.tokenizer import build_tokenizer
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """The starter's tokenizer, and a configuration that tells the context."""
+    """The starter's tokenizer."""
     folder = tmp_path / "model"
     build_tokenizer().save_pretrained(folder)
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
     return folder
 
 
-def checked(tmp_path: Path, *arguments: object, base_models: dict[str, Any] | None = None) -> tuple[int, str]:
-    environment = {"RFT_HOME": str(tmp_path / "home"), "RFT_BASE_MODELS": json.dumps(base_models or {})}
+def configure(model: Path, **fields: object) -> None:
+    (model / "config.json").write_text(json.dumps({"max_position_embeddings": 2048, **fields}))
+
+
+def checked(
+    tmp_path: Path, *arguments: object, base_models: dict[str, Any] | None = None, engine: str = "transformers"
+) -> tuple[int, str]:
+    environment = {
+        "RFT_HOME": str(tmp_path / "home"),
+        "RFT_BASE_MODELS": json.dumps(base_models or {}),
+        "RFT_ENGINE": engine,
+    }
     settings.cache_clear()
     done = CliRunner().invoke(app, ["models", "check", *map(str, arguments)], env=environment)
     settings.cache_clear()
@@ -30,6 +39,7 @@ def checked(tmp_path: Path, *arguments: object, base_models: dict[str, Any] | No
 
 
 def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
+    configure(model, model_type="qwen3")
     status, told = checked(tmp_path, model)
     assert status == 0
     assert f"{model} can be trained to use tools" in told
@@ -37,9 +47,21 @@ def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     assert "stop tokens: <|im_end|>" in told
     assert "thinking:    no switch, reasoning_effort has no effect" in told
     assert "context:     2,048 tokens of prompt and completion at most" in told
+    assert "engines:     transformers, vllm" in told
+
+
+def test_a_model_that_the_engine_in_use_cannot_hold_is_told_so(tmp_path: Path, model: Path) -> None:
+    configure(model, model_type="lfm2", layer_types=["conv", "full_attention"], num_hidden_layers=2)
+    status, told = checked(tmp_path, model)
+    assert status == 1
+    assert "the engine `transformers` cannot sample from it: it has layers of the kind conv" in told
+    status, told = checked(tmp_path, model, engine="vllm")
+    assert status == 0
+    assert "engines:     vllm alone: it has layers of the kind conv" in told
 
 
 def test_a_registered_name_is_looked_at_with_its_settings(tmp_path: Path, model: Path) -> None:
+    configure(model, model_type="qwen3")
     registered = {"mine": {"path": str(model), "max_context_tokens": 512, "chat_format": "hermes"}}
     status, told = checked(tmp_path, "mine", "--json", base_models=registered)
     found = json.loads(told)

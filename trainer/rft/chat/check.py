@@ -6,6 +6,7 @@ A program of its own: a large tokenizer takes seconds and memory that no server 
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rft.chat.errors import ChatTemplateError
@@ -40,9 +41,9 @@ def check_model(folder: Path, chat: ChatSpec, reasoning_effort: str = "default")
     )
 
 
-def main() -> None:
-    """Print what was found."""
-    parser = argparse.ArgumentParser(prog="python -m rft.chat.check", description=__doc__)
+def run_check(check: Callable[[Path, ChatSpec, str], ModelCheck], program: str) -> None:
+    """Print what a check finds for the command line's arguments."""
+    parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("folder", type=Path, help="directory with tokenizer.json and a chat template")
     parser.add_argument("--chat-format", default=AUTO, help=", ".join((AUTO, *FORMATS)))
     parser.add_argument("--chat-template-kwargs", default="{}", help="what else the template reads, as JSON")
@@ -50,8 +51,8 @@ def main() -> None:
     args = parser.parse_args()
     kwargs = json.loads(args.chat_template_kwargs)
     chat = ChatSpec(chat_format=args.chat_format, chat_template_kwargs=kwargs)
-    sys.stdout.write(check_model(args.folder, chat, args.reasoning_effort).model_dump_json() + "\n")
+    sys.stdout.write(check(args.folder, chat, args.reasoning_effort).model_dump_json() + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    run_check(check_model, "python -m rft.chat.check")

@@ -4,6 +4,7 @@ import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
+from rft.engines.architecture import attention_of, read_config
 from rft.engines.tokenizer import UnusableModel
 
 _CONTEXT_LIMIT_TOKENS = 16_384
@@ -13,8 +14,9 @@ _CONTEXT_LIMIT_TOKENS = 16_384
 def load_base_model(base_model: str) -> PreTrainedModel:
     """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
+    attention = attention_of(read_config(base_model))
     try:
-        return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation="sdpa")
+        return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation=attention)
     except (OSError, ValueError) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 

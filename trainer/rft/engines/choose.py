@@ -8,11 +8,14 @@ from typing import cast
 from rft.chat.template_format import TemplateChatFormat
 from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
+from rft.core.model_check import cannot_sample
 from rft.core.spec import RunSecrets, RunSpec
+from rft.engines.architecture import engine_problem, read_config
 from rft.engines.base import Engine
 from rft.engines.base_model import load_base_model, max_context_tokens
 from rft.engines.paged_engine import PagedEngine
 from rft.engines.slot_engine import SlotEngine, supports
+from rft.engines.tokenizer import UnusableModel
 from rft.engines.vllm.open_engine import open_vllm_engine
 
 Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
@@ -34,8 +37,14 @@ def open_engine(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFor
 
 
 def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateChatFormat) -> Engine:
-    """A copy of the base model in this process: slots where every layer has full attention, else pages."""
+    """A copy of the base model in this process: slots where every layer has full attention, else pages.
+
+    Raises UnusableModel.
+    """
     del chat_format
+    problem = engine_problem(read_config(str(base_model)))
+    if problem is not None:
+        raise UnusableModel(f"the model {base_model} cannot be trained: {cannot_sample(problem)}")
     model = load_base_model(str(base_model))
     engine = SlotEngine if supports(model) else PagedEngine
     limit = max_context_tokens(model.config, spec.chat.max_context_tokens)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rft.core.base import Record
-from rft.core.model_check import ModelCheck
+from rft.core.model_check import ModelCheck, cannot_sample
+from rft.core.spec import Engine
 from rft.platform.cli.arguments import HomeOption
 
 if TYPE_CHECKING:
@@ -20,7 +21,19 @@ class CheckedModel(Record):
     path: str
     max_context_tokens: int | None
     """Prompt and completion at most; None where the model's configuration does not tell."""
+    engine: str
+    """What jobs sample with here."""
     check: ModelCheck
+
+    @property
+    def problem(self) -> str | None:
+        """Why an order of it is refused here."""
+        check = self.check
+        if check.problem is not None:
+            return f"cannot be trained to use tools: {check.problem}"
+        if check.engine_problem is not None and self.engine == Engine.TRANSFORMERS:
+            return f"cannot be trained: {cannot_sample(check.engine_problem)}"
+        return None
 
 
 def check_model(
@@ -37,7 +50,7 @@ def check_model(
 
     found = look_at(model, reasoning_effort, chosen_settings(home, as_json=as_json), as_json=as_json)
     typer.echo(found.model_dump_json(indent=2) if as_json else "\n".join(report_lines(found)))
-    if found.check.problem is not None:
+    if found.problem is not None:
         raise typer.Exit(1)
 
 
@@ -65,7 +78,11 @@ def look_at(model: str, reasoning_effort: str, settings: "Settings", *, as_json:
             as_json=as_json,
         )
     return CheckedModel(
-        model=model, path=path, max_context_tokens=context_tokens(path, chat.max_context_tokens), check=check
+        model=model,
+        path=path,
+        max_context_tokens=context_tokens(path, chat.max_context_tokens),
+        engine=settings.engine,
+        check=check,
     )
 
 
@@ -73,8 +90,8 @@ def report_lines(found: CheckedModel) -> Iterator[str]:
     """The same for a person."""
     check = found.check
     name = found.model if found.model == found.path else f"{found.model} ({found.path})"
-    if check.problem is not None:
-        yield f"{name} cannot be trained to use tools: {check.problem}"
+    if found.problem is not None:
+        yield f"{name} {found.problem}"
         return
     whose = "a template of ours" if check.is_template_shipped else "the model's own template"
     switch = check.thinking_switch
@@ -86,3 +103,4 @@ def report_lines(found: CheckedModel) -> Iterator[str]:
     yield f"  tools:       {'listed' if check.lists_tools else 'not listed'} to the model by its template"
     yield f"  thinking:    {f'switched by {switch}' if switch else 'no switch, reasoning_effort has no effect'}"
     yield f"  context:     {'not known' if context is None else f'{context:,} tokens'} of prompt and completion at most"
+    yield f"  engines:     {'vllm alone: ' + check.engine_problem if check.engine_problem else 'transformers, vllm'}"

@@ -20,7 +20,7 @@ from rft.platform.jobs.order_checks import (
     refuse_undescribed_tools,
     unknown_fields,
 )
-from rft.platform.jobs.order_warnings import OrderWarning, order_warnings
+from rft.platform.jobs.order_warnings import OrderWarning, model_warnings, order_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.records import NewJob
@@ -62,10 +62,12 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort
     chat = chat_of_job(wanted.model, services.settings)
-    model = await look_at_model(wanted.model, base_model_path, chat, effort)
+    engine = services.settings.engine
+    look = await look_at_model(wanted.model, base_model_path, chat, effort, engine=engine)
     await refuse_bad_sources(order.method.reinforcement.grader, param=GRADER)
-    warnings = order_warnings(order, await find_doubtful(endpoint_targets(order.method), services.settings))
-    job = _new_job(services, order, base_model_path, chat_of_job(wanted.model, services.settings, model))
+    doubtful = await find_doubtful(endpoint_targets(order.method), services.settings)
+    warnings = [*order_warnings(order, doubtful), *model_warnings(wanted.model, look.broken)]
+    job = _new_job(services, order, base_model_path, chat_of_job(wanted.model, services.settings, look.check))
     async with unit_of_work(services.database, services.enqueuer) as uow:
         if key is not None and not await claim(uow.connection, key, request, job.id):
             earlier = await _earlier(uow, key, request)
@@ -74,7 +76,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await check_files(uow, order)
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
-        await _first_events(uow, order, job.id, model)
+        await _first_events(uow, order, job.id, look.check)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)
         row = await JobRepository(uow.connection).get(job.id)

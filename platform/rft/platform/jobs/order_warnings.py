@@ -31,6 +31,21 @@ def order_warnings(order: JobCreate, doubtful: Sequence[Doubtful]) -> list[Order
     return [*endpoint_warnings(doubtful), *_about_starter(order), *_about_fields(order)]
 
 
+def model_warnings(model: str, broken: str | None) -> list[OrderWarning]:
+    """Where the check of the base model broke, and so told nothing of it."""
+    if broken is None:
+        return []
+    return [
+        OrderWarning(
+            "model_not_checked",
+            f"The model '{model}' could not be checked before the job was created: {broken}. It is checked when the job"
+            " begins, which fails where it cannot be trained to use tools; from then on its chat template is held to"
+            " what it was.",
+            {"model": model},
+        )
+    ]
+
+
 def _about_fields(order: JobCreate) -> Iterator[OrderWarning]:
     """Fields that are taken from code written for the hosted service, and do less here."""
     if order.integrations:

@@ -5,13 +5,15 @@ import json
 import logging
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from rft.core.chat_spec import ChatSpec
-from rft.core.model_check import ModelCheck
+from rft.core.model_check import ModelCheck, cannot_sample
+from rft.core.spec import Engine
 from rft.platform.api.errors import BadRequest
 from rft.platform.orders.base_models import STARTER
 
@@ -22,24 +24,55 @@ _FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "gen
 State = tuple[tuple[int, int] | None, ...]
 
 
-async def look_at_model(name: str, base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
-    """What its chat can do; None where no check came about. Raises BadRequest when it cannot carry tools.
+@dataclass(frozen=True, slots=True)
+class ModelLook:
+    """What came of looking at a model."""
+
+    check: ModelCheck | None = None
+    """None where there was nothing to look at, or where the check broke."""
+    broken: str | None = None
+    """How the check itself broke, in words for a customer."""
+
+
+async def look_at_model(
+    name: str, base_model: str, chat: ChatSpec, reasoning_effort: str, *, engine: str = Engine.TRANSFORMERS
+) -> ModelLook:
+    """What it can do. Raises BadRequest when it cannot carry tools, or when `engine` cannot sample from it.
 
     Only what lies on this machine with a `tokenizer.json` can be looked at; the trainer looks at everything. The
     starter needs no look: its tests prove it.
     """
     if name == STARTER:
-        return None
+        return ModelLook()
     try:
         check = await asyncio.to_thread(check_files, base_model, chat, reasoning_effort)
     except (OSError, subprocess.SubprocessError, ValidationError) as error:
         _LOG.warning("the model '%s' could not be looked at, its trainer will: %s", name, error)
-        return None
+        return ModelLook(broken=_how_it_broke(error))
     if check is not None and check.problem is not None:
         raise BadRequest(
             f"The model '{name}' cannot be trained to use tools: {check.problem}.", param="model", code="unusable_model"
         )
-    return check
+    if check is not None and check.engine_problem is not None and engine == Engine.TRANSFORMERS:
+        raise BadRequest(
+            f"The model '{name}' cannot be trained: {cannot_sample(check.engine_problem)}.",
+            param="model",
+            code="unusable_model",
+        )
+    return ModelLook(check)
+
+
+def _how_it_broke(error: Exception) -> str:
+    """Without paths and commands, which are the operator's."""
+    match error:
+        case subprocess.TimeoutExpired():
+            return f"its check took longer than {_PATIENCE_S:g} s"
+        case subprocess.CalledProcessError():
+            return f"its check ended with status {error.returncode}"
+        case ValidationError():
+            return "its check answered what cannot be read"
+        case _:
+            return "its check could not be started"
 
 
 def check_files(base_model: str, chat: ChatSpec, reasoning_effort: str) -> ModelCheck | None:
@@ -66,7 +99,7 @@ def check_files(base_model: str, chat: ChatSpec, reasoning_effort: str) -> Model
 def _check(folder: Path, wanted: tuple[str, ...], state: State) -> ModelCheck:
     """Raises OSError, SubprocessError, ValidationError when no check came about; that is not remembered."""
     del state
-    command = [sys.executable, "-m", "rft.chat.check", *wanted, str(folder)]
+    command = [sys.executable, "-m", "rft.trainer.check", *wanted, str(folder)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_PATIENCE_S)
     return ModelCheck.model_validate_json(done.stdout)
 

@@ -1,0 +1,63 @@
+"""What a base model's architecture allows: whether it can be trained at all, its attention, and the CPU engine."""
+
+from typing import Any, Literal, cast
+
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+
+from rft.engines.tokenizer import UnusableModel
+
+Attention = Literal["sdpa", "eager"]
+_HELD_LAYERS = frozenset({"full_attention", "sliding_attention"})
+
+
+def read_config(base_model: str) -> PretrainedConfig:
+    """Raises UnusableModel, whatever the configuration's own class has to say against it."""
+    try:
+        return AutoConfig.from_pretrained(base_model)
+    except MemoryError:
+        raise
+    except Exception as error:
+        said = first_sentence(error).replace(base_model, "the model's folder")
+        raise UnusableModel(f"its config.json cannot be read: {said}") from error
+
+
+def causal_model_class(config: PretrainedConfig) -> type[PreTrainedModel]:
+    """What the model is loaded as. Raises UnusableModel where it is no language model that transformers knows."""
+    mapping = cast(Any, AutoModelForCausalLM)._model_mapping
+    found = mapping.get(type(config), None)
+    if found is None:
+        raise UnusableModel(f"models of the type {config.model_type} are not causal language models that can be loaded")
+    return cast(type[PreTrainedModel], found[0] if isinstance(found, tuple | list) else found)
+
+
+def attention_of(config: PretrainedConfig) -> Attention:
+    """What computes the model's attention as it was published: torch's own, unless it has sinks or caps.
+
+    Raises UnusableModel.
+    """
+    has_sdpa = causal_model_class(config)._supports_sdpa  # pyright: ignore[reportPrivateUsage]
+    has_caps = getattr(config.get_text_config(), "attn_logit_softcapping", None) is not None
+    return "sdpa" if has_sdpa and not has_caps else "eager"
+
+
+def engine_problem(config: PretrainedConfig) -> str | None:
+    """Why the engine `transformers` cannot sample from the model; None where it can. Raises UnusableModel."""
+    kind, text = causal_model_class(config), config.get_text_config()
+    layers = set(getattr(text, "layer_types", None) or ()) - _HELD_LAYERS
+    if layers:
+        return f"it has layers of the kind {', '.join(sorted(layers))}, of which the engine keeps no state"
+    if getattr(kind, "_is_stateful", False) or not kind._supports_attention_backend:  # pyright: ignore[reportPrivateUsage]
+        return "its layers are not attention in the usual form"
+    if getattr(text, "kv_lora_rank", None) is not None:
+        return "its keys and values are compressed (multi-head latent attention)"
+    if getattr(text, "attn_logit_softcapping", None) is not None:
+        return "its attention caps its logits"
+    if getattr(text, "num_kv_shared_layers", None):
+        return "some of its layers share their keys and values"
+    return None
+
+
+def first_sentence(error: BaseException) -> str:
+    """What an error of foreign code says, in one line."""
+    text = " ".join(str(error).split())
+    return text.partition(". ")[0][:300] or type(error).__name__
