@@ -3,6 +3,7 @@
 import random
 import shutil
 import signal
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +24,7 @@ from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from rft.run_directory import layout
 from rft.trainer.run import run
-from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
+from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -121,6 +122,33 @@ def test_a_template_changed_between_two_launches_pauses_the_run_and_put_back_let
     chat, question = open_saved_chat(run_dir / layout.checkpoint_dir(1)), Message(role=Role.USER, content="Why?")
     own = open_model_chat(str(model), load_tokenizer(str(model))).chat_format
     assert chat.prompt_ids([question], ()) == own.prompt_ids([question], ())
+
+
+def test_a_template_changed_before_there_is_any_checkpoint_pauses_the_run_too(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    model, is_released = shutil.copytree(base_model, tmp_path / "model"), threading.Event()
+
+    def score(text: str) -> float:
+        is_released.wait()
+        return letter_share(text)
+
+    customer.score = score
+    run_dir, template = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1), model / CHAT_TEMPLATE
+    try:
+        trainer = Trainer.start(run_dir)
+        trainer.wait_for("rollouts_began")
+        trainer.signal(signal.SIGKILL)
+        trainer.wait()
+    finally:
+        is_released.set()
+    assert not (run_dir / layout.checkpoint_dir(0) / layout.COMPLETE).exists()
+    before = template.read_text()
+    template.write_text("Be brief. " + before)
+    ended = run(run_dir, RunSecrets())
+    assert (ended.outcome, ended.error_code) == ("paused", "model_changed")
+    template.write_text(before)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
 
 
 def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_other(

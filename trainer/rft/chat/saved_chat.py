@@ -45,6 +45,15 @@ class SavedChat:
         (folder / CHAT_TEMPLATE).write_bytes(self.template.encode())
         (folder / CHAT_RECORD).write_text(self.record.model_dump_json(indent=2) + "\n")
 
+    def write_once(self, folder: Path) -> None:
+        """Into a folder of its own, at once or not at all; one that is there stays as it is."""
+        if folder.exists():
+            return
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
+        unfinished.mkdir(exist_ok=True)
+        self.write(unfinished)
+        unfinished.rename(folder)
+
     def changed_since(self, earlier: "SavedChat") -> tuple[str, ...]:
         """What is no longer as it was, in words; empty where the same conversation has the same token ids."""
         now, then = self.record, earlier.record

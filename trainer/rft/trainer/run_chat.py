@@ -23,13 +23,14 @@ class RunChat:
     saved: SavedChat
 
 
-def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, checkpoint: Path | None) -> RunChat:
-    """The chat of the run's base model, as in `checkpoint`, where the run goes on from one.
+def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_folder: Path | None) -> RunChat:
+    """The chat of the run's base model, as it was saved in `earlier_folder`: by the checkpoint that the run goes on
+    from, or by its first launch.
 
     Raises UnusableModel, and RunPaused where the model's files have changed so that the policy would read other tokens
     than it was trained on: put back, they let the run go on.
     """
-    earlier = None if checkpoint is None else read_saved_chat(checkpoint)
+    earlier = None if earlier_folder is None else read_saved_chat(earlier_folder)
     opened = _open(spec, tokenizer, None if earlier is None else earlier.record.rendered_as_of)
     saved = saved_chat(opened)
     changed = _since_creation(spec.chat, opened) if earlier is None else saved.changed_since(earlier)
@@ -49,5 +50,5 @@ def _open(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, now: datetime | Non
 
 
 def _since_creation(chat: JobChat, opened: OpenedChat) -> tuple[str, ...]:
-    """A run without checkpoints has only what the order's check found to be held against."""
+    """A first launch has only what the order's check found to be held against."""
     return () if chat.template_fingerprint in (None, opened.template.fingerprint) else ("the chat template",)

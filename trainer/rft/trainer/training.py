@@ -47,7 +47,9 @@ def _train(context: RunContext) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     tokenizer = load_tokenizer(spec.base_model)
-    run_chat = open_run_chat(spec, tokenizer, None if resumed is None else checkpoints.path_of(resumed))
+    chat_folder = context.folder / layout.CHAT
+    run_chat = open_run_chat(spec, tokenizer, chat_folder if resumed is None else checkpoints.path_of(resumed))
+    run_chat.saved.write_once(chat_folder)
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
     engine = open_engine(spec, secrets, chat_format, context.folder)
