@@ -28,16 +28,19 @@ class Group:
         return advantages_G(self.rewards_G)
 
 
-def advantages_G(rewards_G: Sequence[float | None]) -> list[float | None]:
+def advantages_G(rewards_G: Sequence[float | None], *, is_scaled: bool = True) -> list[float | None]:
     """GRPO advantages of one group; None where the rollout carries no gradient.
 
     Failed rollouts (None) are in neither mean nor standard deviation. A group with fewer than two
     graded rollouts, or whose rewards are all equal, has no signal: every entry is None.
-    Source: DeepSeekMath (arXiv 2402.03300), section 4.1, with Bessel's correction.
+    `is_scaled`: rewards minus their mean are divided by their standard deviation.
+    Sources: DeepSeekMath (arXiv 2402.03300), section 4.1, with Bessel's correction; not scaled: Dr. GRPO (2503.20783).
     """
     graded = [reward for reward in rewards_G if reward is not None]
     if len(graded) < 2 or max(graded) - min(graded) < 1e-8:
         return [None] * len(rewards_G)
     mean = fsum(graded) / len(graded)
+    if not is_scaled:
+        return [None if reward is None else reward - mean for reward in rewards_G]
     std = sqrt(fsum((reward - mean) ** 2 for reward in graded) / (len(graded) - 1))
     return [None if reward is None else (reward - mean) / (std + STD_EPSILON) for reward in rewards_G]

@@ -14,6 +14,7 @@ from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 
 Auto = Literal["auto"]
+LossType = Literal["dapo", "grpo", "bnpo", "dr_grpo", "gspo", "cispo"]
 ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
 
@@ -189,7 +190,7 @@ class RunSpec(Record):
     budgets: Budgets = Budgets()
     retry: RetryBudget = RetryBudget()
     lora: LoraSpec = LoraSpec()
-    loss_type: str = "dapo"
+    loss_type: LossType = "dapo"
     temperature: float = 1.0
     engine: str = Engine.TRANSFORMERS
     """An `Engine`, or `package.module:factory` of another sampler."""

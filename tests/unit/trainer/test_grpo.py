@@ -56,6 +56,7 @@ class Update:
         resume: Path | None = None,
         total: int | None = None,
         is_weighted: bool = False,
+        max_completion_tokens: int = 512,
     ) -> None:
         self.figures: list[Optimization] = []
         self.weights: list[Gradients] = []
@@ -69,6 +70,7 @@ class Update:
             seed=11,
             micro_batch_tokens=tokens,
             is_weighted=is_weighted,
+            max_completion_tokens=max_completion_tokens,
         )
         self.trainer = PolicyTrainer(
             model, tokenizer, settings, output_dir=path, source=lambda step: steps[step - 1], on_saved=self._saved
@@ -247,7 +249,8 @@ def _stock_gradients(
         args=GRPOConfig(
             output_dir=str(path), max_steps=1, per_device_train_batch_size=8, num_generations=4, loss_type=loss_type,
             learning_rate=1e-2, max_grad_norm=1.0, beta=0.0, bf16=False, use_cpu=True, gradient_checkpointing=False,
-            shuffle_dataset=False, report_to=[], save_strategy="no", disable_tqdm=True,
+            shuffle_dataset=False, report_to=[], save_strategy="no", disable_tqdm=True, max_completion_length=512,
+            epsilon_high=2.0,  # With its own of 0.2 cispo would weigh every token with that.
         ),
         train_dataset=Dataset.from_dict({"prompt": ["a", "b"]}),
         processing_class=tokenizer,

@@ -37,8 +37,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from rft.core.events import Optimization
 from rft.core.spec import IMPORTANCE_CAP
 from rft.engines.base_model import without_router_logits
+from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
+from rft.trainer.losses import importance_ratios, share_of_step
 from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
@@ -46,8 +48,6 @@ from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_
 from rft.trainer.update_settings import UpdateSettings, to_grpo_config
 
 _PROBE_TOKENS = 64
-_PER_ROW_LOSSES = {"grpo", "dr_grpo", "sapo", "luspo"}
-"""Losses that TRL averages over rows, micro-batch by micro-batch; `bnpo` it averages over tokens that way."""
 
 Source = Callable[[int], Sequence[TrainingRow]]
 """Training rows of a step, numbered from 1. Called once per step, before the update; may be empty."""
@@ -84,7 +84,7 @@ class PolicyTrainer(GRPOTrainer):
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._before_update, self._check = source, before_update, check
-        self._budget = settings.micro_batch_tokens
+        self._loss_type, self._budget = settings.loss_type, settings.micro_batch_tokens
         self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
         """Of the micro-batch in work, aligned with everything after the first token."""
@@ -151,33 +151,9 @@ class PolicyTrainer(GRPOTrainer):
         return generation_batch
 
     def _inputs(self, rows: Sequence[TrainingRow]) -> dict[str, Tensor]:
-        """What TRL's loss reads. The first token stands for the prompt, the rest for the completion."""
-        figures, device = self.figures, self.accelerator.device
-        width = max((row.tokens for row in rows), default=2)
         pad_id = cast(int, self._tokenizer.pad_token_id)
-        ids = torch.full((max(len(rows), 1), width), pad_id, dtype=torch.long)
-        mask, logprobs = torch.zeros_like(ids), torch.zeros(ids.shape)
-        for i, row in enumerate(rows):
-            start, end = len(row.prompt_ids), row.tokens
-            ids[i, :end] = torch.tensor([*row.prompt_ids, *row.completion_ids_T])
-            mask[i, start:end] = torch.tensor(row.mask_T)
-            logprobs[i, start:end] = torch.tensor(row.logprobs_T)
-        advantages = torch.tensor([row.advantage for row in rows] or [0.0])
-        if self.loss_type in _PER_ROW_LOSSES:
-            advantages *= len(rows) / max(figures.rows, 1)
-        elif self.loss_type == "bnpo":
-            advantages *= mask.sum() / max(figures.tokens, 1)
-        inputs = {
-            "prompt_ids": ids[:, :1],
-            "prompt_mask": torch.ones_like(ids[:, :1]),
-            "completion_ids": ids[:, 1:],
-            "completion_mask": torch.ones_like(ids[:, 1:]),
-            "tool_mask": mask[:, 1:],
-            "sampling_per_token_logps": logprobs[:, 1:],
-            "advantages": advantages,
-            "num_items_in_batch": torch.tensor(figures.tokens),
-        }
-        return {name: tensor.to(device) for name, tensor in inputs.items()}
+        inputs = batch_tensors(rows, pad_id=pad_id, step_tokens=self.figures.tokens)
+        return {name: tensor.to(self.accelerator.device) for name, tensor in inputs.items()}
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, **_: Any
@@ -213,20 +189,34 @@ class PolicyTrainer(GRPOTrainer):
         if self._inputs_in_work:
             weights = self._importance(self._inputs_in_work).clamp(max=IMPORTANCE_CAP)
             self._inputs_in_work["importance_sampling_ratio"] = weights
-        return logprobs, entropies, found.aux_loss * self._share_of_step() if self.aux_loss_enabled else None
+        return logprobs, entropies, found.aux_loss * self._share_of_tokens() if self.aux_loss_enabled else None
 
     def _importance(self, inputs: dict[str, Tensor]) -> Tensor:
-        """How much likelier each sampled token is to the trainer than it was to the sampler; 1 for all others."""
-        return ((self._last[0] - inputs["sampling_per_token_logps"]) * inputs["tool_mask"]).exp()
+        """What each sampled token weighs before it is cut at the cap; 1 for all others."""
+        sampler = inputs["sampling_per_token_logps"]
+        return importance_ratios(self._loss_type, self._last[0], sampler, inputs["tool_mask"])
+
+    def _share_of_tokens(self) -> float:
+        """What the balance of this micro-batch counts beside its loss, where TRL takes all batches as equal."""
+        return float(self._is_sampled.sum()) / max(self.figures.tokens, 1) / self._share_of_step()
 
     def _share_of_step(self) -> float:
-        """What this micro-batch counts among the step's, where TRL takes all as equal: by its sampled tokens."""
-        return float(self._is_sampled.sum()) / max(self.figures.tokens, 1)
+        """What this micro-batch's loss counts in the step's."""
+        figures, rows = self.figures, len(self._is_sampled)
+        if not figures.rows:
+            return 1.0
+        return share_of_step(
+            self._loss_type,
+            rows=rows,
+            tokens=int(self._is_sampled.sum()),
+            step_rows=figures.rows,
+            step_tokens=figures.tokens,
+        )
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-        """TRL's loss, and the step's figures on the side."""
+        """TRL's loss as part of the step's, and the step's figures on the side."""
         self._is_sampled, self._inputs_in_work = inputs["tool_mask"].bool(), inputs
-        loss = super()._compute_loss(model, inputs)
+        loss = super()._compute_loss(model, inputs) * self._share_of_step()
         logprobs, entropies = self._last
         mask, figures = inputs["tool_mask"], self.figures
         figures.loss += float(loss.detach())

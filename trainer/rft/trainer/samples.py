@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rft.core.group import Group
+from rft.core.group import Group, advantages_G
 from rft.core.rollout import Rollout
 
 
@@ -37,12 +37,15 @@ class TrainingRow:
         return sum(self.mask_T)
 
 
-def training_rows(groups: Sequence[Group]) -> list[TrainingRow]:
-    """One row per rollout with an advantage: failed ones and groups without signal leave no trace in the batch."""
+def training_rows(groups: Sequence[Group], *, is_scaled: bool = True) -> list[TrainingRow]:
+    """One row per rollout with an advantage: failed ones and groups without signal leave no trace in the batch.
+
+    `is_scaled`: advantages are divided by their group's standard deviation.
+    """
     return [
         _row(rollout, advantage)
         for group in groups
-        for rollout, advantage in zip(group.rollouts, group.advantages_G, strict=True)
+        for rollout, advantage in zip(group.rollouts, advantages_G(group.rewards_G, is_scaled=is_scaled), strict=True)
         if advantage is not None and rollout.trace.sampled_tokens > 0
     ]
 

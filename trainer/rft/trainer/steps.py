@@ -111,7 +111,8 @@ class Steps:
         self._tell_notices(check_code(done.groups, step=step, is_trained_on=True))
         verdict = check_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
         self._apply(verdict)
-        return training_rows(done.groups) if verdict.is_trainable else []
+        is_scaled = context.spec.loss_type != "dr_grpo"
+        return training_rows(done.groups, is_scaled=is_scaled) if verdict.is_trainable else []
 
     def judge_gap(self, step: int, optimization: Optimization) -> None:
         """Before the update. Raises RunPaused where trainer and sampler differ too much for it, and tells how much."""

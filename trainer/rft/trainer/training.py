@@ -133,5 +133,6 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         temperature=spec.temperature,
         seed=spec.seed,
         micro_batch_tokens=spec.micro_batch_tokens,
+        max_completion_tokens=spec.budgets.max_tokens,
         is_weighted=spec.is_weighted,
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
-from rft.core.spec import LoraSpec
+from rft.core.spec import IMPORTANCE_CAP, Budgets, LoraSpec
+from rft.trainer.losses import ratio_level, trl_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class UpdateSettings:
     seed: int
     micro_batch_tokens: int | None = None
     """Of one micro-batch at most, padding included; None: found by the free memory."""
+    max_completion_tokens: int = Budgets().max_tokens
+    """What a rollout may sample: dr_grpo divides by it."""
     is_weighted: bool = False
     """Whether each token's loss is weighted by how much likelier it is to the trainer than it was to the sampler, up to
     `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
@@ -42,7 +45,10 @@ def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:
         weight_decay=0.0,
         max_grad_norm=1.0,
         beta=0.0,
-        loss_type=settings.loss_type,
+        loss_type=trl_loss(settings.loss_type),
+        importance_sampling_level=ratio_level(settings.loss_type),
+        epsilon_high=IMPORTANCE_CAP,  # Idle: TRL's own ratio is 1. But cispo multiplies by it where it is smaller.
+        max_completion_length=settings.max_completion_tokens,
         temperature=settings.temperature,
         seed=settings.seed % 2**32,
         shuffle_dataset=False,

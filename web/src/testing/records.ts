@@ -95,6 +95,7 @@ export function job(given: Partial<Job> = {}): Job {
     shared_with_openai: false,
     waits_for: null,
     pause_reason: null,
+    max_importance_gap: 0.2,
     ...given,
   };
 }

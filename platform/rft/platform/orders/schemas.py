@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
+from rft.core.spec import LossType
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.references import GraderOrReference, ToolOrReference
@@ -94,8 +95,8 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     response_format: ResponseFormatWanted | None = None
     """What answers must be; one that does not fit is graded 0, or `invalid_grade`."""
     budgets: BudgetsWanted | None = None
-    loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] | None = None
-    """Ours: how token losses are normalised; `dapo` when absent."""
+    loss_type: LossType | None = None
+    """Ours: how token losses are weighed and normalised; `dapo` when absent."""
     lora: LoraWanted | None = None
     max_importance_gap: MaxImportanceGap | None = None
     """Ours: mean difference of trainer and engine log-probabilities beyond which the job is paused before an update."""

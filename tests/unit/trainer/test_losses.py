@@ -1,0 +1,150 @@
+"""Each loss that can be ordered against its formula, written down by hand."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rft.core.group import advantages_G
+from rft.core.spec import IMPORTANCE_CAP
+from rft.core.turns import Trace
+from rft.trainer.samples import TrainingRow, training_rows
+from tests.shared.by_hand import group_of
+from tests.unit.trainer.test_grpo import Gradients, Update, worst_difference
+
+REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
+COMPLETION_TOKENS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The sampled tokens of one rollout."""
+
+    new_T: Tensor
+    """Log-probabilities in training, with gradient."""
+    weights_T: Tensor
+    """Trainer over sampler, token by token; ones where nothing is weighted."""
+    advantage: float
+
+    @property
+    def ratio_T(self) -> Tensor:
+        """The policy over itself: 1, and all of the gradient."""
+        return (self.new_T - self.new_T.detach()).exp()
+
+    @property
+    def capped_T(self) -> Tensor:
+        return self.weights_T.clamp(max=IMPORTANCE_CAP)
+
+
+def dapo(rows: Sequence[Scored]) -> Tensor:
+    """The mean over all tokens of the step."""
+    tokens = sum(len(row.new_T) for row in rows)
+    return _sum(-(row.capped_T * row.ratio_T * row.advantage).sum() / tokens for row in rows)
+
+
+def grpo(rows: Sequence[Scored]) -> Tensor:
+    """The mean over rollouts of each one's mean over its tokens."""
+    return _sum(-(row.capped_T * row.ratio_T * row.advantage).mean() / len(rows) for row in rows)
+
+
+def dr_grpo(rows: Sequence[Scored]) -> Tensor:
+    """Nothing that depends on a rollout's length or on its group's deviation."""
+    return _sum(-(row.capped_T * row.ratio_T * row.advantage).sum() / COMPLETION_TOKENS / len(rows) for row in rows)
+
+
+def gspo(rows: Sequence[Scored]) -> Tensor:
+    """One ratio for each rollout, the geometric mean of its tokens'."""
+    terms: list[Tensor] = []
+    for row in rows:
+        weight = row.weights_T.log().mean().exp().clamp(max=IMPORTANCE_CAP)
+        ratio = (row.new_T - row.new_T.detach()).mean().exp()
+        terms.append(-weight * ratio * row.advantage / len(rows))
+    return _sum(terms)
+
+
+def cispo(rows: Sequence[Scored]) -> Tensor:
+    """The weight is no part of the gradient; the log-probability is."""
+    tokens = sum(len(row.new_T) for row in rows)
+    return _sum(-(row.capped_T.detach() * row.advantage * row.new_T).sum() / tokens for row in rows)
+
+
+def _sum(terms: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(terms)).sum()
+
+
+FORMULAS: dict[str, Callable[[Sequence[Scored]], Tensor]] = {
+    "dapo": dapo, "bnpo": dapo, "grpo": grpo, "dr_grpo": dr_grpo, "gspo": gspo, "cispo": cispo,
+}  # fmt: skip
+
+
+def rows_of(traces: Sequence[Trace], loss_type: str) -> list[TrainingRow]:
+    groups = [group_of(traces[:4], REWARDS[:4]), group_of(traces[4:], REWARDS[4:], row_index=1)]
+    rows = training_rows(groups, is_scaled=loss_type != "dr_grpo")
+    # Half of the rollouts are likelier to the trainer than to the sampler, and some tokens of all of them.
+    chance, means = torch.Generator().manual_seed(3), (-9.5, -6.0)
+    return [
+        replace(row, logprobs_T=tuple((means[i % 2] + 2 * torch.randn(len(row.mask_T), generator=chance)).tolist()))
+        for i, row in enumerate(rows)
+    ]
+
+
+def by_hand(model: torch.nn.Module, rows: Sequence[TrainingRow], loss_type: str, *, is_weighted: bool) -> Gradients:
+    """The gradient of the formula, clipped as the optimizer gets it."""
+    model.zero_grad()
+    FORMULAS[loss_type]([_scored(model, row, is_weighted=is_weighted) for row in rows]).backward()
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
+    return {name: p.grad.clone() for name, p in trained.items() if p.grad is not None}
+
+
+def _scored(model: torch.nn.Module, row: TrainingRow, *, is_weighted: bool) -> Scored:
+    mask_T = torch.tensor(row.mask_T)
+    logits = model(input_ids=torch.tensor([[*row.prompt_ids, *row.completion_ids_T]])).logits
+    logprobs_T_V = torch.log_softmax(logits[0, len(row.prompt_ids) - 1 : -1], -1)
+    new_T = logprobs_T_V.gather(1, torch.tensor(row.completion_ids_T)[:, None])[:, 0][mask_T]
+    weights_T = (new_T.detach() - torch.tensor(row.logprobs_T)[mask_T]).exp()
+    return Scored(new_T, weights_T if is_weighted else torch.ones_like(weights_T), row.advantage)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("tokens", [1000, 80])
+@pytest.mark.parametrize("loss_type", FORMULAS)
+def test_the_gradient_is_that_of_the_formula(
+    tokenizer: PreTrainedTokenizerBase,
+    ragged_traces: list[Trace],
+    tmp_path: Path,
+    loss_type: str,
+    tokens: int,
+    is_weighted: bool,
+) -> None:
+    rows = rows_of(ragged_traces, loss_type)
+    update = Update(
+        tokenizer, [rows], tmp_path,
+        loss_type=loss_type, tokens=tokens, learning_rate=0.0, is_weighted=is_weighted,
+        max_completion_tokens=COMPLETION_TOKENS,
+    )  # fmt: skip
+    expected = by_hand(update.trainer.policy, rows, loss_type, is_weighted=is_weighted)
+    assert worst_difference(update.gradients, expected) <= 1e-6
+    assert max(float(gradient.abs().max()) for gradient in expected.values()) > 1e-3
+
+
+def test_weights_and_their_means_lie_on_both_sides_of_the_cap(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path
+) -> None:
+    """Or the test above would hold for losses that do not weigh, or cut nothing."""
+    rows = rows_of(ragged_traces, "dapo")
+    update = Update(tokenizer, [rows], tmp_path, learning_rate=0.0, is_weighted=True)
+    scored = [_scored(update.trainer.policy, row, is_weighted=True) for row in rows]
+    is_beyond = torch.cat([row.weights_T for row in scored]) > IMPORTANCE_CAP
+    assert 0.1 < is_beyond.float().mean() < 0.9
+    assert update.figures[0].truncated_share == pytest.approx(float(is_beyond.float().mean()))
+    assert {bool(row.weights_T.log().mean().exp() > IMPORTANCE_CAP) for row in scored} == {True, False}
+
+
+def test_advantages_of_dr_grpo_are_rewards_minus_their_mean() -> None:
+    assert advantages_G([1.0, 0.0, None, 0.5], is_scaled=False) == [0.5, -0.5, None, 0.0]
+    assert advantages_G([1.0, 1.0], is_scaled=False) == [None, None]
