@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-train bench-faults clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-train bench-estimates bench-faults clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -65,6 +65,9 @@ bench-engine: install ## what the engine over vLLM servers costs its client, and
 
 bench-train: install ## memory and speed of an update of a 100M model with a large vocabulary -> var/bench/train.json (an hour)
 	$(BIN)/python -m tests.bench.train
+
+bench-estimates: install ## how often intervals of rewards hold the truth -> var/bench/estimates.json (some minutes)
+	$(BIN)/python -m tests.bench.estimates
 
 bench-api: install ## reads, ingestion and live streams over a million stored rollouts -> var/bench/api.json
 	$(BIN)/python -m tests.bench.api

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rft.core.attempt import Attempt
+from rft.core.estimates import RewardEstimate
 from rft.core.events import (
     AttemptsMade,
     CheckpointInfo,
@@ -151,6 +152,7 @@ def stats(reward: float, *, rollouts: int = 4, excluded: int = 1) -> RolloutStat
             ),
         ),
         failures_by_stage={"tool": excluded},
+        reward_estimate=RewardEstimate(mean=reward, low=max(0.0, reward - 0.2), high=min(1.0, reward + 0.1), rows=2),
         graders=(GraderStats(name="judge", gradings=rollouts - excluded, latency_mean_s=0.1, errors_by_code={}),),
     )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject, Record
+from rft.core.estimates import RewardEstimate
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message
@@ -90,6 +91,8 @@ class RolloutStats(Record):
     reasoning_tokens_mean: float | None = None
     """Those of the sampled tokens that were thoughts, per rollout; None in records of earlier releases, too."""
     reasoning_tokens_total: int = 0
+    reward_estimate: RewardEstimate | None = None
+    """The mean reward by row, with its 95 % interval; None over nothing, and in records of earlier releases."""
 
 
 class Timing(Record):

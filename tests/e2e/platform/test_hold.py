@@ -79,7 +79,9 @@ def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     assert server.turned_away
     assert not server.turned_away & server.graded.keys()
     codes = [event.data.get("code") for event in events_of(client, job.id) if event.data]
-    assert [code for code in codes if code in ("held", "endpoints_changed")] == ["held", "endpoints_changed"] * 2
+    assert [code for code in codes if code in ("held", "endpoints_changed")] == ["held", "endpoints_changed"] * 2, (
+        "\n".join(f"{event.created_at} {event.message}" for event in events_of(client, job.id))
+    )
 
 
 def test_an_order_whose_tool_is_not_up_yet_is_held_until_it_is_and_tells_nobody_its_secret(

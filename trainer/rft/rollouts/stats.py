@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, fsum, sqrt
 
+from rft.core.estimates import estimate_reward
 from rft.core.events import GraderStats, RolloutDone, RolloutStats, ToolStats
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, PartOutcome, TokenUsage, total_usage
@@ -62,7 +63,13 @@ def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> 
         excluded_tool_calls_mean=mean([_calls_count(rollout) for rollout in excluded]),
         reasoning_tokens_mean=mean([rollout.trace.reasoning_tokens for rollout, _ in graded]),
         reasoning_tokens_total=sum(rollout.trace.reasoning_tokens for rollout in rollouts),
+        reward_estimate=estimate_reward([graded_rewards(group) for group in groups]),
     )
+
+
+def graded_rewards(group: Group) -> list[float]:
+    """Without the rollouts that have none."""
+    return [reward for reward in group.rewards_G if reward is not None]
 
 
 def _calls_count(rollout: Rollout) -> int:

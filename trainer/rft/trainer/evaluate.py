@@ -21,7 +21,7 @@ from rft.chat.template_format import TemplateChatFormat
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
-from rft.core.estimates import RewardEstimate, estimate_reward
+from rft.core.estimates import RewardEstimate
 from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.secret_urls import put_secret_urls
@@ -68,7 +68,7 @@ class Evaluation(Record):
     seed: int
     samples: int
     reward: RewardEstimate | None
-    """With a 95 % interval; None where nothing was graded, or rewards do not lie between 0 and 1."""
+    """With a 95 % interval; None where nothing was graded."""
     stats: RolloutStats
 
 
@@ -135,14 +135,14 @@ async def _at_every_temperature(
             samples=samples,
             on_rollout=lambda rollout, was_replaced: None,
         )
-        graded = [[reward for reward in group.rewards_G if reward is not None] for group in done.groups]
+        stats = rollout_stats(done.groups)
         return Evaluation(
             step=step,
             temperature=temperature,
             seed=wanted.seed,
             samples=samples,
-            reward=estimate_reward(graded),
-            stats=rollout_stats(done.groups),
+            reward=stats.reward_estimate,
+            stats=stats,
         )
 
     return await gather_or_cancel(at(temperature) for temperature in wanted.temperatures)

@@ -688,6 +688,8 @@ export interface components {
             grader_scores_mean: {
                 [key: string]: number;
             };
+            reward_high?: number | null;
+            reward_low?: number | null;
             reward_mean: number | null;
             reward_mean_if_failures_were_zero: number | null;
             rollouts: number;

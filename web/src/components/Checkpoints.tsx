@@ -36,6 +36,12 @@ export function Checkpoints({ rows }: { rows: readonly CheckpointRow[] }) {
                   </td>
                   <td className="number">
                     <strong>{reward(row.valid)}</strong>
+                    {row.interval && (
+                      <span className="muted small">
+                        {" "}
+                        [{reward(row.interval[0])}, {reward(row.interval[1])}]
+                      </span>
+                    )}
                   </td>
                   <td className={`number ${tone(row.gain)}`}>{delta(row.gain)}</td>
                   <td className="number">{reward(row.train)}</td>

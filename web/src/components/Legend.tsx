@@ -1,5 +1,5 @@
 import { NONE } from "../lib/format";
-import { type Chart, held, latest, type Series } from "../lib/series";
+import { type Chart, held, latest, type Series, type Values } from "../lib/series";
 
 interface Props {
   title: string;
@@ -27,7 +27,16 @@ export function Legend({ title, unit, chart, index, format }: Props) {
           <li key={one.key}>
             <Swatch series={one} />
             <span className="muted">{one.label}</span>
-            <output>{valueAt(one, index, format)}</output>
+            <output>
+              {valueAt(one.kind, one.values, index, format)}
+              {one.interval && (
+                <span className="muted">
+                  {" "}
+                  [{valueAt(one.kind, one.interval.low, index, format)},{" "}
+                  {valueAt(one.kind, one.interval.high, index, format)}]
+                </span>
+              )}
+            </output>
           </li>
         ))}
       </ul>
@@ -41,8 +50,13 @@ function Swatch({ series }: { series: Series }) {
   return <span className={`swatch ${shape}`} style={{ background: color, ["--swatch" as string]: color }} />;
 }
 
-function valueAt(series: Series, index: number | null, format: (value: number) => string): string {
-  const values = series.kind === "held" ? held(series.values) : series.values;
+function valueAt(
+  kind: Series["kind"],
+  measured: Values,
+  index: number | null,
+  format: (value: number) => string,
+): string {
+  const values = kind === "held" ? held(measured) : measured;
   const value = index === null ? latest(values) : values[index];
   return value === null || value === undefined ? NONE : format(value);
 }

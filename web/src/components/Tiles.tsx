@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import type { RolloutStats } from "../api/types";
 import { compact, count, delta, percent, reward } from "../lib/format";
 import { type JobCurves, difference, figures, relativeChange } from "../lib/summary";
 
@@ -8,11 +9,11 @@ export function Tiles({ curves }: { curves: JobCurves }) {
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
     <dl className="tiles">
-      <Tile label="Baseline" value={reward(baseline?.reward_mean)} note="validation, step 0" />
+      <Tile label="Baseline" value={reward(baseline?.reward_mean)} note={noted("validation, step 0", baseline)} />
       <Tile
         label="Best validation"
         value={reward(best?.reward_mean)}
-        note={bestStep === null ? "no evaluation after step 0 yet" : `step ${bestStep}`}
+        note={bestStep === null ? "no evaluation after step 0 yet" : noted(`step ${bestStep}`, best)}
         change={gain === null ? null : <Change value={gain} text={delta(gain)} />}
       />
       <Tile label="Train reward" value={reward(latestTrain)} note="last step" />
@@ -29,6 +30,12 @@ export function Tiles({ curves }: { curves: JobCurves }) {
       />
     </dl>
   );
+}
+
+/** With the interval of the mean. */
+function noted(note: string, stats: RolloutStats | null): string {
+  const { reward_low: low, reward_high: high } = stats ?? {};
+  return low == null || high == null ? note : `${note}, 95 %: ${reward(low)} to ${reward(high)}`;
 }
 
 interface TileProps {

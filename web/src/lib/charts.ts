@@ -21,6 +21,7 @@ export function rewardChart(steps: readonly Step[]): Chart {
         pick(steps, (record) => record.valid?.reward_mean),
       ),
       kind: "held",
+      ...validInterval(steps),
     },
   ];
   series.push(...withFailuresAsZero(steps, "train"), ...withFailuresAsZero(steps, "valid"));
@@ -29,6 +30,13 @@ export function rewardChart(steps: readonly Step[]): Chart {
     series.push({ key: "baseline", label: "Baseline", color: QUIET, values, kind: "dashed" });
   }
   return chart(steps, series.filter(hasValues));
+}
+
+/** Where the true validation rewards lie; nothing for jobs of releases that did not measure it. */
+function validInterval(steps: readonly Step[]): Pick<Series, "interval"> {
+  const low = pick(steps, (record) => record.valid?.reward_low);
+  const high = pick(steps, (record) => record.valid?.reward_high);
+  return low.some((value) => value !== null) ? { interval: { low, high } } : {};
 }
 
 /** What the reward of a split would be if failures counted as 0; nothing where that is the same. */

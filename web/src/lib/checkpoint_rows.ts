@@ -8,6 +8,8 @@ export interface CheckpointRow {
   model: string;
   createdAt: number;
   valid: number | null;
+  /** 95 % interval of `valid`. */
+  interval: [number, number] | null;
   train: number | null;
   /** Validation reward minus the baseline's. */
   gain: number | null;
@@ -23,6 +25,8 @@ export function checkpointRows(checkpoints: readonly Checkpoint[], steps: readon
   const rows = checkpoints.map((checkpoint): CheckpointRow => {
     const record = records.get(checkpoint.step_number);
     const valid = record?.valid?.reward_mean ?? metric(checkpoint, "full_valid_mean_reward");
+    const low = record?.valid?.reward_low ?? metric(checkpoint, "full_valid_mean_reward_low");
+    const high = record?.valid?.reward_high ?? metric(checkpoint, "full_valid_mean_reward_high");
     const stats = record?.valid ?? record?.train ?? null;
     return {
       id: checkpoint.id,
@@ -30,6 +34,7 @@ export function checkpointRows(checkpoints: readonly Checkpoint[], steps: readon
       model: checkpoint.fine_tuned_model_checkpoint,
       createdAt: checkpoint.created_at,
       valid,
+      interval: low === null || high === null ? null : [low, high],
       train: record?.train?.reward_mean ?? metric(checkpoint, "train_mean_reward"),
       gain: checkpoint.step_number === 0 ? null : difference(valid, baseline),
       toolCalls: stats?.tool_calls_mean ?? null,

@@ -51,6 +51,19 @@ test("a held series comes with its measured points", () => {
   expect(plotOptions(chart, STYLE).series).toHaveLength(5);
 });
 
+test("an interval is a band between two edges, held like its values", () => {
+  const measured = stats({ reward_mean: 0.25, reward_low: 0.125, reward_high: 0.5 });
+  const chart = rewardChart([step(0, null, measured), ...STEPS.slice(1)]);
+  expect(plotData(chart).slice(5)).toEqual([
+    [0.5, 0.5],
+    [0.125, 0.125],
+  ]);
+  const { series, bands: drawn } = plotOptions(chart, STYLE);
+  expect(series).toHaveLength(7);
+  expect(drawn).toEqual([{ series: [5, 6], fill: "--c-valid--c-band-alpha" }]);
+  expect(plotShape(chart)).not.toBe(plotShape(rewardChart(STEPS)));
+});
+
 test("stacked areas reach down to the one below", () => {
   const chart = toolChart(STEPS, "train", ["a", "b"]);
   expect(plotData(chart).slice(1, 3)).toEqual([

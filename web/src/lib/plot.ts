@@ -1,6 +1,7 @@
 /** uPlot's options and data for a chart. Pure: colours are handed in, nothing is drawn here. */
 import uPlot, { type AlignedData, type Options, type Series as PlotSeries } from "uplot";
 import { fixed } from "./format";
+import { edges, edgeValues, intervalBands } from "./plot_intervals";
 import { type Chart, held, type Series, stacked } from "./series";
 
 /** Steps that are looked at more closely, both ends counted. */
@@ -32,7 +33,7 @@ const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1
 
 /** What identifies a chart's set-up: while it stays the same, new data can be put into the same plot. */
 export function plotShape(chart: Chart): string {
-  return chart.series.map((one) => `${one.key}/${one.kind}/${one.color}`).join(" ");
+  return chart.series.map((one) => `${one.key}/${one.kind}/${one.color}${one.interval ? "/band" : ""}`).join(" ");
 }
 
 /** Steps first, then one column per series, as they are drawn. */
@@ -40,7 +41,7 @@ export function plotData(chart: Chart): AlignedData {
   const columns = chart.isStacked ? stacked(chart.series) : chart.series.map((one) => one.values);
   const shown = columns.map((values, i) => (chart.series[i]?.kind === "held" ? held(values) : values));
   const measured = chart.series.filter((one) => one.kind === "held").map((one) => one.values);
-  return [chart.steps, ...drawn(chart, shown), ...measured];
+  return [chart.steps, ...drawn(chart, shown), ...measured, ...edgeValues(chart)];
 }
 
 /** Bars begin with the topmost: each reaches down to 0, and those below are drawn over it. */
@@ -52,7 +53,8 @@ function hasBars(chart: Chart): boolean {
   return chart.series.some((one) => one.kind === "bar");
 }
 
-/** Options for `new uPlot`. A held series gets a second, invisible one that carries its measured points. */
+/** Options for `new uPlot`. A held series gets a second, invisible one that carries its measured points, and one with
+ * an interval two more for the edges of its band. */
 export function plotOptions(chart: Chart, style: PlotStyle): Options {
   const shown = drawn(chart, chart.series).map((one) => toSeries(one, style));
   const measured = chart.series.filter((one) => one.kind === "held").map((one) => toPoints(one, style));
@@ -75,8 +77,8 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
       axis(style, { incrs: STEP_INCREMENTS, size: 26, space: 44 }),
       axis(style, { size: 50, space: 34, values: (_, ticks) => tickLabels(ticks, style.axis) }),
     ],
-    series: [{}, ...shown, ...measured],
-    bands: bands(chart),
+    series: [{}, ...shown, ...measured, ...edges(chart)],
+    bands: [...bands(chart), ...intervalBands(chart, style.color)],
     hooks: {
       setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)],
       setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(plot.data[0], plot.scales.x))],

@@ -10,6 +10,13 @@ export interface Series {
   color: string;
   values: Values;
   kind: "line" | "area" | "bar" | "held" | "dashed";
+  /** Where the true values lie, most likely; drawn as a band around them. */
+  interval?: Interval;
+}
+
+export interface Interval {
+  low: Values;
+  high: Values;
 }
 
 export interface Chart {

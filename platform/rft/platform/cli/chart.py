@@ -27,6 +27,8 @@ class Point(NamedTuple):
     step: int
     train: float | None
     valid: float | None
+    interval: tuple[float, float] | None = None
+    """95 % interval of `valid`."""
 
 
 class _Range(NamedTuple):
@@ -111,8 +113,16 @@ def reward_curve(points: Sequence[Point], width: int, lines: int) -> RenderableT
 
 def to_point(step: Answer) -> Point:
     """Of a step as the API has it."""
-    rewards = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
-    return Point(step.need("step", int), *rewards)
+    train, valid = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
+    low, high = (_bound(step, name) for name in ("low", "high"))
+    interval = None if low is None or high is None else (low, high)
+    return Point(step.need("step", int), train, valid, interval)
+
+
+def _bound(step: Answer, name: str) -> float | None:
+    """As a step's record has it, or its curves."""
+    known = step.get(f"record.valid.reward_estimate.{name}", float)
+    return step.get(f"record.valid.reward_{name}", float) if known is None else known
 
 
 def curves_page(curves: Answer, width: int) -> RenderableType:
@@ -122,17 +132,23 @@ def curves_page(curves: Answer, width: int) -> RenderableType:
     left_out = curves.need("excluded", int) / rollouts if rollouts else None
     sums = {
         "steps": f"{steps:,}" + (f", drawn: {len(points)}" if len(points) < steps else ""),
-        "training reward": _range([(point.step, point.train) for point in points if point.train is not None]),
-        "validation reward": _range([(point.step, point.valid) for point in points if point.valid is not None]),
+        "training reward": _range([(point.step, point.train, None) for point in points if point.train is not None]),
+        "validation reward": _range(
+            [(point.step, point.valid, point.interval) for point in points if point.valid is not None]
+        ),
         "rollouts": f"{rollouts:,}, left out: {share(left_out)}",
     }
     named = facts((name, value) for name, value in sums.items() if value is not None)
     return Group(reward_curve(points, min(width, _WIDEST), _LINES), Text(), named)
 
 
-def _range(series: Sequence[tuple[int, float]]) -> str | None:
-    """From where to where, and the best on the way; None where there is nothing."""
+def _range(series: Sequence[tuple[int, float, tuple[float, float] | None]]) -> str | None:
+    """From where to where, and the best on the way, with their intervals; None where there is nothing."""
     if not series:
         return None
-    best = max(series, key=lambda at: at[1])
-    return f"{number(series[0][1])} -> {number(series[-1][1])}, best {number(best[1])} at step {best[0]}"
+    top = max(series, key=lambda at: at[1])
+    first, last, best = (
+        number(value) + ("" if interval is None else f" [{number(interval[0])}, {number(interval[1])}]")
+        for _, value, interval in (series[0], series[-1], top)
+    )
+    return f"{first} -> {last}, best {best} at step {top[0]}"

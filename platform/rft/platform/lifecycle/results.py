@@ -27,6 +27,8 @@ _FIRST = (
     "step",
     "train_mean_reward",
     "full_valid_mean_reward",
+    "full_valid_mean_reward_low",
+    "full_valid_mean_reward_high",
     "full_valid_mean_parse_error",
     "completion_tokens_mean",
     "valid_completion_tokens_mean",

@@ -21,6 +21,9 @@ class SplitCurves(BaseModel):
     excluded: int
     failures_by_code: dict[str, int]
     reward_mean: float | None
+    reward_low: float | None = None
+    reward_high: float | None = None
+    """The 95 % interval of the mean, for new rows like these; null for steps of earlier releases, too."""
     reward_mean_if_failures_were_zero: float | None
     grader_scores_mean: dict[str, float]
     completion_tokens_mean: float | None

@@ -8,6 +8,7 @@ Beyond the contract, `data` carries documented keys of our own:
   nobody called has zeros; None is for a split that did not run.
 - `tool_calls_to_<tool>` and `train_error_count_<tool>` (and `valid_...`): the same numbers flat, as in the result file.
 - `errors.graders`: of a multi grader an entry beside those of its parts, with `formula_parse_error`.
+- `full_valid_mean_reward_low`, `full_valid_mean_reward_high`: the 95 % interval of the mean, for new rows like these.
 - `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code and by stage, groups
   without signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
@@ -77,6 +78,8 @@ def flat_metrics(step: StepDone) -> JsonObject:
         "total_steps": step.total_steps,
         "train_mean_reward": train and train.reward_mean,
         "full_valid_mean_reward": valid and valid.reward_mean,
+        "full_valid_mean_reward_low": valid and valid.reward_estimate and valid.reward_estimate.low,
+        "full_valid_mean_reward_high": valid and valid.reward_estimate and valid.reward_estimate.high,
         "full_valid_mean_parse_error": None if valid is None else parse_error_share(valid),
         "reasoning_tokens_mean": _reasoning_mean(train),
         "valid_reasoning_tokens_mean": _reasoning_mean(valid),

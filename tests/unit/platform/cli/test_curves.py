@@ -56,6 +56,16 @@ def test_sums_tell_the_course_and_that_steps_were_left_out() -> None:
     assert "24,000, left out: 12.5%" in shown
 
 
+@pytest.mark.parametrize(
+    "interval", [{"reward_low": 0.25, "reward_high": 0.75}, {"reward_estimate": {"low": 0.25, "high": 0.75}}]
+)
+def test_validation_rewards_have_their_intervals(interval: dict[str, Any]) -> None:
+    records = [{"valid": figures(0.5) | interval}, {"valid": None}, {"valid": figures(0.625)}]
+    data: list[Any] = [{"step": step, "record": record} for step, record in enumerate(records)]
+    shown = drawn(Answer({"steps": 3, "rollouts": 24, "excluded": 0, "data": data}), 100)
+    assert "0.500 [0.250, 0.750] -> 0.625, best 0.625 at step 2" in shown
+
+
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_rewards_are_the_last_columns_to_go(width: int) -> None:
     record: dict[str, Any] = {"total_steps": 9, "train": figures(0.5, 2), "valid": None, "timing": {"full_step_s": 3.0}}

@@ -30,6 +30,8 @@ def test_the_file_has_the_contracts_columns() -> None:
     assert list(rows[0])[:2] == ["step", "train_mean_reward"]
     assert {
         "full_valid_mean_reward",
+        "full_valid_mean_reward_low",
+        "full_valid_mean_reward_high",
         "completion_tokens_mean",
         "reasoning_tokens_mean",
         "mean_unresponsive_rewards",

@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import pytest
+
 from rft.core.events import GraderStats, StepDone
 from rft.core.grade import TokenUsage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader, StringCheckGrader, TextSimilarityGrader
@@ -59,6 +61,13 @@ def test_the_baseline_says_nothing_about_training() -> None:
     event = metrics_event(step_done(0, 20), JUDGE)
     assert event.message == "Step 0/20 , full validation mean reward=0.60, full validation mean parse error=0.00"
     assert (event.data["train_mean_reward"], event.data["optimization"]) == (None, None)
+
+
+def test_validation_rewards_have_their_interval() -> None:
+    data = metrics_event(step_done(10, 20), JUDGE).data
+    assert (data["full_valid_mean_reward_low"], data["full_valid_mean_reward_high"]) == pytest.approx((0.5, 0.8))
+    unmeasured = metrics_event(step_done(1, 20, evaluated=False), JUDGE).data
+    assert (unmeasured["full_valid_mean_reward_low"], unmeasured["full_valid_mean_reward_high"]) == (None, None)
 
 
 def test_nothing_graded_is_no_reward_and_not_zero() -> None:
