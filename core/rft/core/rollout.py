@@ -51,11 +51,14 @@ class RolloutKey(Record):
     """Position in the group, from 0."""
     attempt: int = 0
     """Counts replacements after a failure."""
+    seed_attempt: int | None = None
+    """The attempt whose seed it has, where the same conversation is begun anew; None: its own."""
 
     @property
     def seed(self) -> int:
         """Sampling seed in [0, 2**63)."""
-        return seed_63(self.job_seed, self.split, self.row_index, self.epoch, self.index, self.attempt)
+        attempt = self.attempt if self.seed_attempt is None else self.seed_attempt
+        return seed_63(self.job_seed, self.split, self.row_index, self.epoch, self.index, attempt)
 
 
 @dataclass(frozen=True, slots=True)

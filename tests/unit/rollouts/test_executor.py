@@ -133,11 +133,17 @@ def test_a_slow_tool_delays_its_own_rollout_only(rows: list[DatasetRow], make_se
     assert ended[-1].trace_id == slow[0]
 
 
-def test_a_failed_rollout_is_replaced_in_its_seat(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+@pytest.mark.parametrize(
+    ("code", "has_same_seed"), [(FailureCode.SERVER_ERROR, True), (FailureCode.OVERSIZE_REQUEST, False)]
+)
+def test_a_failed_rollout_is_replaced_in_its_slot(
+    rows: list[DatasetRow], make_setup: MakeSetup, code: FailureCode, has_same_seed: bool
+) -> None:
+    """The same conversation anew where an endpoint failed it; what is wrong with itself would only come again."""
     ended: list[tuple[Rollout, bool]] = []
     done = step(
         rows,
-        make_setup(TURNS, tools=FailingTools(1)),
+        make_setup(TURNS, tools=FailingTools(1, code)),
         replacement_share=0.1,
         on_rollout=lambda rollout, was_replaced: ended.append((rollout, was_replaced)),
     )
@@ -148,7 +154,7 @@ def test_a_failed_rollout_is_replaced_in_its_seat(rows: list[DatasetRow], make_s
     assert (failed.reward, slot.reward) == (None, 1.0)
     assert (failed.key.attempt, slot.key.attempt) == (0, 1)
     assert slot.trace_id != failed.trace_id
-    assert slot.key.seed != failed.key.seed
+    assert (slot.key.seed == failed.key.seed) == has_same_seed
     assert Counter(was_replaced for _, was_replaced in ended) == {True: 1, False: 16}
     assert [rollout for rollout, was_replaced in ended if was_replaced] == [failed]
 

@@ -21,10 +21,12 @@ from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.failure_actions import FAILURE_ACTIONS, FailureAction
 from rft.rollouts.group import StepRow
 from rft.rollouts.hold import FailingEndpoint, Hold, HoldExpired, UnrecoverableRound
+from rft.rollouts.sampler import SampleRequest
 from rft.rollouts.setup import RolloutSetup
-from rft.testing.samplers import tool_call_text
+from rft.testing.samplers import ScriptedSampler, chance_of, tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+from rft.testing.samplers_tokenizer import ByteTokenizer
 
 MakeSetup = Callable[..., RolloutSetup]
 TURNS = [tool_call_text("search", '{"q": 1}'), "The answer is 4."]
@@ -128,6 +130,35 @@ def test_the_round_waits_with_growing_pauses_and_ends_whole(rows: list[DatasetRo
     assert trials == [2.0, 6.0, 14.0, *[30.0] * 16], "one at a time, until one is graded"
     assert len(done.replaced) == 16 + 3
     assert len({rollout.trace_id for _, rollout in book.ended}) == len(book.ended) == 35
+
+
+def undecided(request: SampleRequest, prompt: str) -> str:
+    """Half of the rollouts, by their seed, ask the tool; the others answer without it."""
+    asks = "<tool_response>" not in prompt and chance_of(request).random() < 0.5
+    return TURNS[0] if asks else TURNS[1]
+
+
+def test_an_outage_does_not_choose_the_rollouts_that_get_by_without_the_tool(
+    rows: list[DatasetRow], make_setup: MakeSetup
+) -> None:
+    """Nor does one of these pass for an answer of the tool. Whoever asked it asks it again."""
+    sampler = ScriptedSampler(ByteTokenizer(), undecided)
+
+    def calls_by_slot(up_s: float, book: Book) -> list[int]:
+        done = step(rows, make_setup(sampler, tools=DownUntil(up_s), hold=book.hold()), book)
+        assert outcomes(done) == [1.0] * 16
+        return [sum(len(turn.results) for turn in one.trace.turns) for group in done.groups for one in group.rollouts]
+
+    undisturbed, held = Book(), Book()
+    expected = calls_by_slot(0.0, undisturbed)
+    assert 4 <= sum(expected) <= 12
+    assert calls_by_slot(1000.0 - 60.0, held) == expected
+    assert [event.type for _, event in held.told] == ["hold_began", "hold_ended"]
+    seeds = {(one.key.row_index, one.key.index): one.key.seed for _, one in undisturbed.ended}
+    assert {(one.key.row_index, one.key.index, one.key.seed) for _, one in held.ended} == {
+        (*slot, seed) for slot, seed in seeds.items()
+    }
+    assert len({(one.key.row_index, one.key.index, one.key.attempt) for _, one in held.ended}) == len(held.ended)
 
 
 def test_each_trial_is_another_rollouts_turn(rows: list[DatasetRow], make_setup: MakeSetup) -> None:

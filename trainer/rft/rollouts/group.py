@@ -42,4 +42,13 @@ def group_keys(
 
 def replacement_key(key: RolloutKey) -> RolloutKey:
     """The key of the rollout that replaces a failed one: new seed, same slot in the group."""
-    return key.model_copy(update={"attempt": key.attempt + 1})
+    return key.model_copy(update={"attempt": key.attempt + 1, "seed_attempt": None})
+
+
+def same_seed_key(key: RolloutKey) -> RolloutKey:
+    """The key of the rollout that replaces one which an endpoint failed: the same seed, so the policy does the same.
+
+    With a new one, those that happen not to call the endpoint would take the places of those that did.
+    """
+    drawn = key.attempt if key.seed_attempt is None else key.seed_attempt
+    return key.model_copy(update={"attempt": key.attempt + 1, "seed_attempt": drawn})

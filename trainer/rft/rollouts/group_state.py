@@ -19,7 +19,7 @@ from rft.core.rollout import Rollout, RolloutKey
 from rft.grader_gateway.grader import GroupGrader
 from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gather_or_cancel import gather_or_cancel
-from rft.rollouts.group import replacement_key
+from rft.rollouts.group import replacement_key, same_seed_key
 from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
 from rft.rollouts.loop import PendingGrade, run_and_grade, run_conversation
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
@@ -60,6 +60,12 @@ class GroupSlot:
     def is_waiting(self) -> bool:
         """It failed, and an endpoint that recovers would make the difference."""
         return self.failure is not None and action_for(self.failure) is FailureAction.WAIT
+
+    def make_room(self, failed: Rollout) -> None:
+        """For the rollout that replaces a failed one: the same conversation where an endpoint was at fault."""
+        was_waiting = isinstance(failed.outcome, Failure) and action_for(failed.outcome) is FailureAction.WAIT
+        self.key = same_seed_key(self.key) if was_waiting else replacement_key(self.key)
+        self.rollout, self.is_graded_again = None, False
 
     @property
     def has_met_missing_tool(self) -> bool:
@@ -159,7 +165,7 @@ class RoundState:
         for slot in slots:
             if slot.rollout is not None:
                 self._replacements.replaced.append(slot.rollout)
-                slot.rollout, slot.key = None, replacement_key(slot.key)
+                slot.make_room(slot.rollout)
 
     def _take(self, slot: GroupSlot, ended: PendingGrade | Rollout, *, may_replace: bool) -> bool:
         """Put an ended rollout into its slot; True when a replacement, or another grading, follows at once."""
@@ -184,7 +190,7 @@ class RoundState:
         slot.pending = None
         if is_replaced:
             self._replacements.replaced.append(rollout)
-            slot.key, slot.is_graded_again = replacement_key(slot.key), False
+            slot.make_room(rollout)
         else:
             slot.rollout = rollout
         self._on_rollout(rollout, is_replaced)

@@ -634,6 +634,7 @@ export interface components {
             job_id: string;
             job_seed: number;
             row_index: number;
+            seed_attempt?: number | null;
             split: components["schemas"]["Split"];
             step: number;
         };
