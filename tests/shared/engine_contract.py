@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
 from rft.core.spec import LoraSpec
-from rft.engines.base import Engine
+from rft.engines.base import BaseModelEngine, Engine
 from rft.rollouts.sampler import FinishReason, SampleRequest
 from rft.trainer.policy import lora_config
 
@@ -120,6 +120,11 @@ class EngineContract:
             expected = plain_logprobs(adapted, prompt, sample.token_ids)
             assert torch.tensor(sample.logprobs).sub(expected).abs().max() <= self.largest_gap
             assert sample.logprobs[0] != base.logprobs[0]
+        assert isinstance(engine, BaseModelEngine)
+        await engine.publish_base(3)
+        again = await engine.sample(ask(prompt))
+        assert (engine.policy_version, again.token_ids) == (3, base.token_ids)
+        assert torch.tensor(again.logprobs).sub(torch.tensor(base.logprobs)).abs().max() <= self.largest_gap
 
     async def test_a_version_that_is_gone_is_refused_instead_of_another_one_sampled(
         self, engine: Engine, make_model: MakeModel, tmp_path: Path

@@ -45,7 +45,7 @@ def read_messages(item: JsonObject) -> tuple[Message, ...]:
         raise RowError("messages", "missing; every row needs a non-empty list of messages")
     if not isinstance(raw, list) or not raw:
         raise RowError("messages", f"must be a non-empty list, this is {kind_of(raw) if raw else 'empty'}")
-    messages = tuple(_message(value, f"messages[{i}]") for i, value in enumerate(raw))
+    messages = tuple(read_message(value, f"messages[{i}]") for i, value in enumerate(raw))
     _refuse_stray_results(messages)
     if messages[-1].role not in (Role.USER, Role.DEVELOPER):
         raise RowError(
@@ -66,13 +66,14 @@ def _refuse_stray_results(messages: tuple[Message, ...]) -> None:
             raise RowError(path, f"no assistant message before it made a call {message.tool_call_id!r}")
 
 
-def _message(value: JsonValue, path: str) -> Message:
+def read_message(value: JsonValue, path: str, *, allows_system: bool = False) -> Message:
+    """One message. Raises RowError."""
     if not isinstance(value, dict):
         raise RowError(path, f"must be an object, this is {kind_of(value)}")
     role = value.get("role")
     if role not in [r.value for r in Role]:
         raise RowError(f"{path}.role", f"must be one of developer, user, assistant, tool; this is {role!r}")
-    if role == Role.SYSTEM:
+    if role == Role.SYSTEM and not allows_system:
         raise RowError(f"{path}.role", "system is not allowed in reinforcement datasets; use developer")
     is_assistant = role == Role.ASSISTANT
     calls = _tool_calls(value.get("tool_calls"), f"{path}.tool_calls")

@@ -53,6 +53,10 @@ class ModelFreeEngine(ABC):
         del adapter_dir
         self._policy_version = version
 
+    async def publish_base(self, version: int) -> None:
+        """The same without an adapter."""
+        self._policy_version = version
+
     async def close(self) -> None:
         """Refuse samples from now on."""
         self._is_closed = True

@@ -41,6 +41,8 @@ from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
+from rft.platform.serving.endpoints import router as chat_router
+from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings, settings
 from rft.platform.signing.endpoints import router as signing_router
 from rft.platform.signing.service import ensure_signing_secret
@@ -132,6 +134,7 @@ def _include_v1(app: FastAPI) -> None:
         regrades_router,
         rehearsals_router,
         links_router,
+        chat_router,
     ):
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
 
@@ -168,8 +171,10 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
                 secret_box=secret_box,
                 enqueuer=enqueuer,
             )
+            app.state.serving = ServingProcesses(config, database)
             chores = _start_chores(database, own_connection, config, enqueuer) if has_reconciler else []
             yield
+            await app.state.serving.aclose()
             await app.state.services.background.aclose()
             for chore in chores:
                 chore.cancel()

@@ -156,6 +156,20 @@ class Settings(BaseSettings):
     """Memory for cached conversations of a vLLM server of our own, on a CPU."""
     vllm_gpu_memory_share: float = Field(default=0.4, gt=0, le=1)
     """What a vLLM server of our own may take of a GPU's memory; the training needs the rest."""
+    serving_idle_s: float = Field(default=600.0, gt=0)
+    """A model that nobody has asked for so long leaves the memory."""
+    serving_models: int = Field(default=2, ge=1)
+    """Base models that answer chat at a time on one host, each with any number of its checkpoints."""
+    serving_start_s: float = Field(default=60.0, gt=0)
+    """How long a request waits while its model is loaded; after that it is told to come again."""
+    serving_requests_at_once: int = Field(default=64, ge=1)
+    """Chat requests that one base model answers at a time."""
+    serving_queue_s: float = Field(default=60.0, gt=0)
+    """How long a chat request waits while another checkpoint of its base model answers."""
+    serving_reserve_bytes: int = Field(default=1 << 30, ge=0)
+    """Memory that stays free for training when a model is loaded to answer chat."""
+    serving_cached_tokens: int = Field(default=4_000_000, ge=0)
+    """Tokens of conversations that a base model's process remembers as they were sampled."""
     torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
     micro_batch_tokens: int | None = Field(default=None, ge=1)
@@ -176,6 +190,11 @@ class Settings(BaseSettings):
     def runs_dir(self) -> Path:
         """One run directory per job."""
         return self.home / "runs"
+
+    @property
+    def serving_dir(self) -> Path:
+        """What the processes that answer chat keep: one folder per base model."""
+        return self.home / "serving"
 
     @property
     def files_dir(self) -> Path:

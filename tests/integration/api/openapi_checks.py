@@ -28,6 +28,7 @@ _ORDERS = r"POST /v1/(fine_tuning/jobs|rehearsals)"
 _GRADED = rf"({_ORDERS}|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
+_CHAT = r"POST /v1/chat/completions"
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
 RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_LISTS, "invalid_cursor"): "whether `after` names an object is no matter of form",
@@ -78,6 +79,13 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_CALLED, "headers"): "HTTP's rules for names and values",
     (r"POST /v1/fine_tuning/alpha/tool/run", "arguments"): "JSON within JSON",
     (r"POST /v1/fine_tuning/alpha/tool/run", "http_404"): "the tool's own answer",
+    (_CHAT, "model"): "whether a model is there is no matter of form",
+    (_CHAT, "messages"): "each answers what was before it",
+    **{(_CHAT, field): "depends on who speaks" for field in ("role", "content", "tool_calls", "tool_call_id")},
+    (_CHAT, "tools"): "no two tools have one name",
+    (_CHAT, "tool_choice"): "names tools; no call can be forced",
+    (_CHAT, "stream_options"): "only with `stream`",
+    **{(_CHAT, field): "a field of the original that no engine here can do" for field in ("logit_bias", "modalities")},
 }
 """By operation, and by the refusal's code or the field it names: why no JSON Schema could have told."""
 

@@ -43,3 +43,32 @@ def test_temperature_zero_is_greedy_for_its_row_alone() -> None:
 def test_impossible_tokens_are_never_drawn_at_the_ends(uniform: float) -> None:
     logits_1_V = torch.tensor([[float("-inf"), 0.0, float("-inf")]])
     assert draw(logits_1_V, [1.0], np.array([uniform]))[0].tolist() == [1]
+
+
+def test_top_p_leaves_the_fewest_tokens_that_have_the_share_and_their_log_probabilities_as_they_were() -> None:
+    logits_V = torch.log(torch.tensor([0.5, 0.1, 0.3, 0.1]))
+    n = 20_000
+    draws = uniforms(list(range(n)), [0] * n)
+    for top_p, kept in (
+        (0.4, {0}),
+        (0.49, {0}),
+        (0.51, {0, 2}),
+        (0.79, {0, 2}),
+        (0.85, {0, 1, 2}),
+        (1.0, {0, 1, 2, 3}),
+    ):
+        tokens_N, logprobs_N = draw(logits_V.expand(n, 4), [1.0] * n, draws, [top_p] * n)
+        assert set(tokens_N.tolist()) == kept, top_p
+        torch.testing.assert_close(logprobs_N, logits_V[tokens_N])
+        if kept == {0, 2}:
+            assert abs(float((tokens_N == 0).float().mean()) - 0.5 / 0.8) < 0.02
+
+
+def test_top_p_of_one_request_changes_no_other() -> None:
+    logits_V = torch.tensor([0.3, -1.0, 2.0, 0.0])
+    n = 500
+    draws = uniforms(list(range(n)), [0] * n)
+    alone, _ = draw(logits_V.expand(n, 4), [1.0] * n, draws)
+    beside, _ = draw(logits_V.expand(n, 4), [1.0] * n, draws, [0.1 if i % 2 else 1.0 for i in range(n)])
+    assert beside[::2].tolist() == alone[::2].tolist()
+    assert set(beside[1::2].tolist()) == {2}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.engines.base import Engine
 from rft.engines.paged_engine import PagedEngine
 from rft.engines.slot_engine import SlotEngine
+from rft.rollouts.sampler import SampleProgress
 from tests.shared.by_hand import tiny_model
 from tests.shared.engine_contract import (
     CONTEXT_TOKENS,
@@ -54,6 +56,15 @@ async def test_rollouts_of_a_group_share_their_long_prompt(tokenizer: PreTrained
     for sample in samples:
         expected = plain_logprobs(reference, prompt, sample.token_ids)
         assert torch.tensor(sample.logprobs).sub(expected).abs().max() <= 1e-5
+
+
+async def test_tokens_are_told_as_they_come_and_are_those_of_the_sample(tokenizer: PreTrainedTokenizerBase) -> None:
+    engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=256)
+    heard: list[tuple[int, float]] = []
+    progress = SampleProgress(on_tokens=lambda ids, logprobs: heard.extend(zip(ids, logprobs, strict=True)))
+    sample = await engine.sample(replace(ask(random_prompt(9, 20), max_tokens=30, stop=()), progress=progress))
+    await engine.close()
+    assert heard == list(zip(sample.token_ids, sample.logprobs, strict=True))
 
 
 async def test_more_conversations_than_slots_wait_for_their_turn(

@@ -86,17 +86,21 @@ def saved_chat(chat: OpenedChat) -> SavedChat:
     return SavedChat(record, chat.template.source)
 
 
-def open_saved_chat(folder: Path) -> TemplateChatFormat:
-    """The chat format that a checkpoint was trained with, from its folder alone. Raises ChatTemplateError."""
+def open_saved_chat(folder: Path, *, reasoning_effort: str | None = None) -> TemplateChatFormat:
+    """The chat format that a checkpoint was trained with, from its folder alone. Raises ChatTemplateError.
+
+    `reasoning_effort`: another one than it was trained with, where the template has a switch for it.
+    """
     saved = read_saved_chat(folder)
     if saved is None:
         raise ChatTemplateError(f"{folder} holds no {CHAT_RECORD}")
     record = saved.record
     if record.chat_format not in FORMATS:
         raise ChatTemplateError(f"there is no chat format {record.chat_format!r}; there are {', '.join(FORMATS)}")
-    template = ChatTemplate(
-        saved.template, record.special_tokens, record.chat_template_kwargs, now=record.rendered_as_of
-    )
+    options = dict(record.chat_template_kwargs)
+    if reasoning_effort is not None:
+        options.update(thinking_options(saved.template, reasoning_effort))
+    template = ChatTemplate(saved.template, record.special_tokens, options, now=record.rendered_as_of)
     tokenizer = ModelTokenizer(
         read_model_folder(folder).tokenizer_json, template, record.stop_token_ids, control_literals=CONTROL_LITERALS
     )

@@ -21,6 +21,12 @@ class MergedAdapter:
         self._pristine: dict[str, Tensor] = {}
 
     @torch.no_grad()
+    def restore(self) -> None:
+        """Weights become those of the base model again."""
+        for name, weight in self._pristine.items():
+            self._weight(name).copy_(weight)
+
+    @torch.no_grad()
     def merge(self, adapter_dir: Path) -> None:
         """Weights become base + scale x B A of this PEFT adapter. Raises SamplerError for adapters of other kinds."""
         try:
@@ -31,8 +37,7 @@ class MergedAdapter:
         updates = {name: tensor for name, tensor in tensors.items() if name.endswith(".lora_A.weight")}
         if len(updates) * 2 != len(tensors):
             raise SamplerError(f"the adapter in {adapter_dir.name} holds more than LoRA matrices")
-        for name, weight in self._pristine.items():
-            self._weight(name).copy_(weight)
+        self.restore()
         for a_name, a_R_I in updates.items():
             path = a_name.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
             b_O_R = tensors[a_name.replace(".lora_A.", ".lora_B.")]

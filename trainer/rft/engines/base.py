@@ -1,7 +1,7 @@
 """What every engine is beyond a `Sampler`: it can be given new weights, and it can be stopped."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rft.rollouts.sampler import Sampler
 
@@ -18,4 +18,13 @@ class Engine(Sampler, Protocol):
 
     async def close(self) -> None:
         """Free threads and memory; idempotent."""
+        ...
+
+
+@runtime_checkable
+class BaseModelEngine(Protocol):
+    """An engine that can go back from an adapter to the base model."""
+
+    async def publish_base(self, version: int) -> None:
+        """Sample from the base model from now on, under the same rules as `publish`. Raises SamplerError."""
         ...

@@ -10,13 +10,7 @@ from rft.core import spec as run_spec
 from rft.core.errors import RunFailed
 from rft.core.model_check import cannot_sample
 from rft.core.spec import RunSecrets, RunSpec
-from rft.engines.architecture import engine_problem, read_config
 from rft.engines.base import Engine
-from rft.engines.base_model import load_base_model, max_context_tokens
-from rft.engines.paged_engine import PagedEngine
-from rft.engines.slot_engine import SlotEngine, supports
-from rft.engines.tokenizer import UnusableModel
-from rft.engines.vllm.open_engine import open_vllm_engine
 
 Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
@@ -30,6 +24,9 @@ def open_engine(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFor
     `folder`: where it may keep what belongs to it; servers on other machines must see it, too.
     """
     if spec.engine == run_spec.Engine.VLLM:
+        # Late: only engines that need transformers wait for it.
+        from rft.engines.vllm.open_engine import open_vllm_engine
+
         return open_vllm_engine(spec, secrets, folder)
     if spec.engine != run_spec.Engine.TRANSFORMERS:
         return _factory(spec.engine)(Path(spec.base_model), spec, chat_format)
@@ -41,6 +38,12 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
 
     Raises UnusableModel.
     """
+    from rft.engines.architecture import engine_problem, read_config  # late, as above
+    from rft.engines.base_model import load_base_model, max_context_tokens
+    from rft.engines.paged_engine import PagedEngine
+    from rft.engines.slot_engine import SlotEngine, supports
+    from rft.engines.tokenizer import UnusableModel
+
     del chat_format
     problem = engine_problem(read_config(str(base_model)))
     if problem is not None:

@@ -95,11 +95,21 @@ class PagedEngine:
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
         """Sample from this adapter from now on."""
+        await self._change_weights(version, adapter_dir)
+
+    async def publish_base(self, version: int) -> None:
+        """Sample from the base model from now on."""
+        await self._change_weights(version, None)
+
+    async def _change_weights(self, version: int, adapter_dir: Path | None) -> None:
         if self._requests:
             raise SamplerError("new weights while samples are in flight")
         await asyncio.to_thread(self._stop)
         try:
-            self._adapter.merge(adapter_dir)
+            if adapter_dir is None:
+                self._adapter.restore()
+            else:
+                self._adapter.merge(adapter_dir)
             self._version = version
         finally:
             self._start()
@@ -150,7 +160,8 @@ class PagedEngine:
         for (request, _), number in zip(held, sampled, strict=True):
             if request:
                 request.progress.sampled_tokens = number + 1
-        tokens_N, logprobs_N = draw(scores[0][known], [r.temperature for r, _ in held if r], uniforms_N)
+        temperatures, top_ps = [r.temperature for r, _ in held if r], [r.top_p for r, _ in held if r]
+        tokens_N, logprobs_N = draw(scores[0][known], temperatures, uniforms_N, top_ps)
         output_ids[0, known] = tokens_N.to(output_ids.dtype)
         output_ids[1, known] = logprobs_N.view(dtype=torch.int32)
 

@@ -22,7 +22,7 @@ from rft.engines.base_model import without_router_logits
 from rft.engines.drafts import Drafts
 from rft.engines.draw import draw, uniforms
 from rft.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
-from rft.engines.slot_requests import NewWeights, Running, deliver
+from rft.engines.slot_requests import NewTokens, NewWeights, Running, deliver
 from rft.engines.slot_table import Place, SlotTable, shared_prefix
 from rft.rollouts.sampler import Sample, SampleRequest
 
@@ -100,6 +100,13 @@ class SlotEngine:
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
         """Sample from this adapter from now on; everything computed under the old one is forgotten."""
+        await self._change_weights(version, adapter_dir)
+
+    async def publish_base(self, version: int) -> None:
+        """Sample from the base model from now on."""
+        await self._change_weights(version, None)
+
+    async def _change_weights(self, version: int, adapter_dir: Path | None) -> None:
         command = NewWeights(version, adapter_dir, Future())
         self._inbox.append(command)
         self._wake.set()
@@ -136,7 +143,10 @@ class SlotEngine:
             try:
                 if self._running or self._waiting:
                     raise SamplerError("new weights while samples are in flight")
-                self._adapter.merge(item.adapter_dir)
+                if item.adapter_dir is None:
+                    self._adapter.restore()
+                else:
+                    self._adapter.merge(item.adapter_dir)
                 self._table.forget()
                 self._version = item.version
                 item.done.set_result(None)
@@ -200,17 +210,21 @@ class SlotEngine:
         ends = list(accumulate(1 + len(running.draft) for running in batch))
         places = [(running, i) for running in batch for i in range(1 + len(running.draft))]
         uniforms_N = uniforms([r.request.seed for r, _ in places], [r.sampled + i for r, i in places])
-        tokens_N, logprobs_N = draw(logits, [r.request.temperature for r, _ in places], uniforms_N)
+        top_ps = [running.request.top_p for running, _ in places]
+        tokens_N, logprobs_N = draw(logits, [r.request.temperature for r, _ in places], uniforms_N, top_ps)
         tokens, logprobs = tokens_N.tolist(), logprobs_N.tolist()
         finished: list[tuple[Running, Sample | SamplerError]] = []
+        heard: list[tuple[Running, NewTokens]] = []
         for running, end in zip(batch, ends, strict=True):
             known, start = len(running.tokens), end - 1 - len(running.draft)
             sample = running.take(tokens[start:end], logprobs[start:end])
+            if running.request.progress.on_tokens is not None:
+                heard.append((running, running.tokens_since(known)))
             self._drafts.learn(running.tokens, running.own, start=known)
             if sample is not None:
                 self._leave(running)
                 finished.append((running, sample))
-        deliver(finished)
+        deliver([*heard, *finished])
 
     def _admit(self) -> None:
         admitted: list[Running] = []

@@ -11,6 +11,14 @@ from rft.engines.drafts import Own
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 
+@dataclass(frozen=True, slots=True)
+class NewTokens:
+    """What one pass sampled for one request."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Running:
     """One request in the batch."""
@@ -35,6 +43,11 @@ class Running:
     def sampled(self) -> int:
         """Tokens sampled so far."""
         return len(self.tokens) - len(self.request.prompt_ids)
+
+    def tokens_since(self, known: int) -> NewTokens:
+        """What follows the first `known` tokens, all of it sampled."""
+        start = known - len(self.request.prompt_ids)
+        return NewTokens(tuple(self.tokens[known:]), tuple(self.logprobs[start:]))
 
     def take(self, drawn: Sequence[int], logprobs: Sequence[float]) -> Sample | None:
         """Add what was drawn after the tokens and after each drafted one, up to the first that was not drafted.
@@ -63,13 +76,18 @@ class NewWeights:
     """Sample from these from now on."""
 
     version: int
-    adapter_dir: Path
+    adapter_dir: Path | None
+    """None: the base model's own."""
     done: "Future[None]"
 
 
-def deliver(results: Sequence[tuple[Running, Sample | SamplerError | None]]) -> None:
-    """Deliver answers, or None for "admitted", with one wake-up per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, Sample | SamplerError | None]]] = {}
+News = Sample | SamplerError | NewTokens | None
+"""What an engine has for a request; None for "admitted"."""
+
+
+def deliver(results: Sequence[tuple[Running, News]]) -> None:
+    """Deliver news in their order, with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Running, News]]] = {}
     for running, result in results:
         by_loop.setdefault(running.loop, []).append((running, result))
     for loop, answers in by_loop.items():
@@ -77,13 +95,17 @@ def deliver(results: Sequence[tuple[Running, Sample | SamplerError | None]]) -> 
             loop.call_soon_threadsafe(_answer, answers)
 
 
-def _answer(answers: Sequence[tuple[Running, Sample | SamplerError | None]]) -> None:
+def _answer(answers: Sequence[tuple[Running, News]]) -> None:
     for running, result in answers:
         if not running.admitted.done():
             running.admitted.set_result(None)
         if result is None or running.answer.done():
             continue
-        if isinstance(result, SamplerError):
-            running.answer.set_exception(result)
-        else:
-            running.answer.set_result(result)
+        match result:
+            case NewTokens():
+                if running.request.progress.on_tokens is not None:
+                    running.request.progress.on_tokens(result.token_ids, result.logprobs)
+            case SamplerError():
+                running.answer.set_exception(result)
+            case Sample():
+                running.answer.set_result(result)

@@ -24,6 +24,11 @@ class SampleProgress:
     """To be entered, in the caller's event loop, for as long as the request only waits for others to leave."""
     sampled_tokens: int = 0
     """Tokens sampled by the time the request was cancelled or failed."""
+    on_tokens: Callable[[Sequence[int], Sequence[float]], None] | None = None
+    """Called in the caller's event loop with new tokens and their log-probabilities, before the sample is answered.
+
+    An engine that cannot tell of tokens one by one never calls it: the sample has them all.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,10 @@ class SampleRequest:
     seed: int
     """The same seed, prompt and policy give the same sample."""
     temperature: float = 1.0
-    """0 means greedy. top_p 1, no top_k, no penalties: anything else would falsify the log-probabilities."""
+    """0 means greedy. No top_k, no penalties: they would falsify the log-probabilities."""
+    top_p: float = 1.0
+    """Draw only from the most likely tokens that have this share together. Training never sets it: log-probabilities
+    stay those of the whole distribution."""
     progress: SampleProgress = field(default_factory=SampleProgress, compare=False, repr=False)
     rollout_id: str = ""
     """Whose turn it is; empty for no rollout's. See `RolloutHolder`."""

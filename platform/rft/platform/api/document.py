@@ -70,7 +70,8 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
         for status in ("4XX", "5XX"):
             responses.pop(status, None)
         for status, description in _REFUSALS.items():
-            if (status == "404" and "{" not in path) or (status == "413" and "requestBody" not in operation):
+            names_object = "{" in path or "404" in responses
+            if (status == "404" and not names_object) or (status == "413" and "requestBody" not in operation):
                 continue
             responses[status] = {"description": description, "content": _ENVELOPE}
     for status, response in responses.items():

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from math import ceil
 from typing import cast
 
 import psycopg
@@ -37,8 +38,8 @@ def render(error: ApiError, headers: dict[str, str] | None = None) -> JSONRespon
     if error.status < 500:
         # The SDK repeats some 4xx by itself; ours never change by asking again.
         extra["x-should-retry"] = "false"
-    if error.status == Unavailable.status:
-        extra.setdefault(RETRY_AFTER, str(_RETRY_AFTER_S))
+    if isinstance(error, Unavailable):
+        extra.setdefault(RETRY_AFTER, str(ceil(error.retry_after_s or _RETRY_AFTER_S)))
     return JSONResponse(error.envelope.model_dump(), status_code=error.status, headers=extra)
 
 

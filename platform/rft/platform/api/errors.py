@@ -84,7 +84,14 @@ class TooLarge(ApiError):
 
 
 class Unavailable(ApiError):
-    """Something of ours is down; worth another try."""
+    """Something of ours is down or busy; worth another try."""
 
     status = 503
     type = "server_error"
+
+    def __init__(
+        self, message: str, *, param: str | None = None, code: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, param=param, code=code)
+        self.retry_after_s = retry_after_s
+        """When it is worth one; None: soon."""

@@ -1,7 +1,8 @@
 """Work that is done for a waiting caller only: it ends when the caller hangs up."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -24,6 +25,35 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     finally:
         await _ended(task)
         await _ended(hung_up)
+
+
+async def each_while_connected(request: Request, items: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """The items as they come. The generator is closed, and has ended, before this raises ClientGone."""
+    hung_up = asyncio.ensure_future(_hung_up(request))
+    try:
+        async with aclosing(items):
+            while (item := await _first_of(asyncio.ensure_future(_next(items)), hung_up)) is not None:
+                yield item[0]
+    finally:
+        await _ended(hung_up)
+
+
+async def _first_of(item: asyncio.Future[T], hung_up: asyncio.Future[None]) -> T:
+    """The item. It is there or has ended, whatever becomes of this."""
+    try:
+        await asyncio.wait((item, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        if not item.done():
+            raise ClientGone("The client hung up in the middle of the reply.", code="client_gone")
+        return item.result()
+    finally:
+        await _ended(item)
+
+
+async def _next(items: AsyncGenerator[T]) -> tuple[T] | None:
+    try:
+        return (await anext(items),)
+    except StopAsyncIteration:
+        return None
 
 
 async def _hung_up(request: Request) -> None:

@@ -84,7 +84,7 @@ def to_run_spec(
         lora=_to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
         engine=settings.engine,
-        vllm=_to_vllm(settings),
+        vllm=to_vllm_spec(settings),
         egress=settings.egress,
         hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
         platform_failure_share=settings.platform_failure_share,
@@ -161,7 +161,7 @@ def _to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
     return LoraSpec.model_validate({"learning_rate": rate, **wanted})
 
 
-def _to_vllm(settings: Settings) -> VllmSpec:
+def to_vllm_spec(settings: Settings) -> VllmSpec:
     return VllmSpec(
         servers=settings.vllm_servers,
         python=str(settings.vllm_python or python_of(settings.home)),

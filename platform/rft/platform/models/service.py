@@ -35,7 +35,7 @@ async def find_model(uow: UnitOfWork, settings: Settings, name: str) -> ModelObj
     known = base_models(settings)
     if name in known:
         return _base_object(name, known[name])
-    job, checkpoint = await _find_fine_tuned(uow, settings, name)
+    job, checkpoint = await find_fine_tuned(uow, settings, name)
     return _final_object(job, settings) if checkpoint is None else _checkpoint_object(job, checkpoint, settings)
 
 
@@ -45,7 +45,7 @@ async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:
         raise BadRequest(
             f"'{name}' is a base model; take it out of the settings instead.", param="model", code="invalid_model"
         )
-    job, checkpoint = await _find_fine_tuned(uow, settings, name)
+    job, checkpoint = await find_fine_tuned(uow, settings, name)
     if job.status not in TERMINAL:
         raise BadRequest(
             f"Job {job.id} is {job.status} and still needs its checkpoints; cancel it first.",
@@ -70,7 +70,8 @@ async def _remove_tree(directory: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
-async def _find_fine_tuned(uow: UnitOfWork, settings: Settings, name: str) -> tuple[JobRow, CheckpointRow | None]:
+async def find_fine_tuned(uow: UnitOfWork, settings: Settings, name: str) -> tuple[JobRow, CheckpointRow | None]:
+    """The job of a fine-tuned model, and the checkpoint where the name is one's. Raises NotFound."""
     parsed = parse(name)
     jobs = [] if parsed is None else await JobRepository(uow.connection).by_tail(parsed.job_tail)
     for job in jobs:
@@ -82,7 +83,16 @@ async def _find_fine_tuned(uow: UnitOfWork, settings: Settings, name: str) -> tu
             checkpoint = await CheckpointRepository(uow.connection).at_step(job.id, parsed.step)
             if checkpoint is not None:
                 return job, checkpoint
+            if await CheckpointRepository(uow.connection).path_at_step(job.id, parsed.step) is not None:
+                raise NotFound(
+                    f"The checkpoint of the model '{name}' is no longer kept.", param="model", code="model_not_found"
+                )
     raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
+
+
+async def final_step(uow: UnitOfWork, job: JobRow) -> str | None:
+    """Where the adapter of a job's final model lies, relative to its run directory; None where it never had one."""
+    return await CheckpointRepository(uow.connection).path_at_step(job.id, job.best_step or 0)
 
 
 def _has_final_model(job: JobRow) -> bool:

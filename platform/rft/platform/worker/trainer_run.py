@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint import secrets_of
+from rft.platform.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import Settings
-from rft.platform.worker.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.log_line import LogLine

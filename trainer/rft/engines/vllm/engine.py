@@ -139,6 +139,13 @@ class VllmEngine:
                 await self._versions.drop(adapter)
         await self._versions.retire(pool)
 
+    async def publish_base(self, version: int) -> None:
+        """New samples come from the base model, which every server has."""
+        if self._versions.is_known(version):
+            raise SamplerError(f"policy version {version} was published already")
+        self._versions.use.publish(version)
+        await self._versions.retire(await self._pool())
+
     async def close(self) -> None:
         """Give up what runs, let the servers forget the run's adapters, stop what was started for it; idempotent."""
         if self._is_closed:

@@ -94,7 +94,7 @@ def completion_body(request: SampleRequest, model: str) -> bytes:
             "stop_token_ids": request.stop_token_ids,
             "ignore_eos": True,
             "stop": [],
-            "top_p": 1.0,
+            "top_p": request.top_p,
             "top_k": 0,
             "min_p": 0.0,
             "min_tokens": 0,

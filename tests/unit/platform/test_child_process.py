@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rft.platform.child_process import child_environment, exit_message, launch, log_tail
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.store.storable import storable_json, storable_text
-from rft.platform.worker.child_process import child_environment, exit_message, launch, log_tail
 from rft.platform.worker.job_run import backoff_s
 from tests.shared.waiting import until
 

@@ -1,0 +1,148 @@
+"""What a serving process is started with, what it is asked, and what it answers."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from rft.core.base import Record
+from rft.core.chat_spec import ChatSpec
+from rft.core.messages import Message, ToolCall, ToolSchema
+from rft.core.spec import VllmSpec
+
+
+class ServingSpec(Record):
+    """What a process serves, read from its standard input: one base model, and any adapters of it."""
+
+    base_model: str
+    """Local directory (or hub name)."""
+    chat: ChatSpec = ChatSpec()
+    engine: str
+    """As in `RunSpec`."""
+    vllm: VllmSpec = VllmSpec()
+    lora_rank: Annotated[int, Field(ge=1)] = 16
+    """Of the largest adapter."""
+    torch_threads: Annotated[int, Field(ge=1)] = 2
+    folder: str
+    """Where it may keep what belongs to it."""
+    idle_s: Annotated[float, Field(gt=0)]
+    """It ends after so long without a request."""
+    requests_at_once: Annotated[int, Field(ge=1)]
+    """Answered at a time; further ones are refused."""
+    queue_s: Annotated[float, Field(gt=0)]
+    """How long a request may wait for its adapter while another one is sampled from."""
+    cached_tokens: Annotated[int, Field(ge=0)]
+    """Of remembered conversations, together."""
+    token: str
+    """What callers show."""
+    vllm_api_key: str | None = None
+
+
+class ServingEndpoint(Record):
+    """Where a process listens, on the loopback address."""
+
+    port: int
+    token: str
+    pid: int
+
+
+class AdapterRef(Record):
+    """A checkpoint's adapter."""
+
+    directory: str
+    chat: ChatSpec | None = None
+    """How its policy's chat was rendered, for checkpoints that keep no record of it; None: as the base model's."""
+    reasoning_effort: str = "default"
+    """What it was trained with."""
+
+
+class CompletionRequest(Record):
+    """One `POST /v1/chat/completions`, checked."""
+
+    token: str
+    model: str
+    """The public name: conversations are remembered by it."""
+    adapter: AdapterRef | None = None
+    """None: the base model."""
+    messages: Annotated[tuple[Message, ...], Field(min_length=1)]
+    tools: tuple[ToolSchema, ...] = ()
+    n: Annotated[int, Field(ge=1)] = 1
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of each choice; None: what the context leaves."""
+    stop: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    """None: what the policy was trained with."""
+    has_parallel_calls: bool = True
+    is_streamed: bool = False
+    """Tell text as it comes."""
+    has_logprobs: bool = False
+    """Tell every sampled token."""
+
+
+class Prompt(Record):
+    """The prompt is read."""
+
+    event: Literal["prompt"] = "prompt"
+    prompt_tokens: int
+    remembered_tokens: int
+    """Of them, those that were not rendered again: an earlier turn's own."""
+    is_rendered_again: bool
+    """An assistant's turn in the conversation was encoded anew from its text."""
+    token_ids: tuple[int, ...]
+
+
+class Text(Record):
+    """More of a choice's text."""
+
+    event: Literal["text"] = "text"
+    index: int
+    text: str
+
+
+class SampledToken(Record):
+    """One token as it is told."""
+
+    text: str
+    logprob: float
+    utf8: tuple[int, ...] | None
+    """Its bytes; None where it holds only a part of a character."""
+
+
+class Choice(Record):
+    """A choice is complete."""
+
+    event: Literal["choice"] = "choice"
+    index: int
+    finish_reason: Literal["stop", "length", "tool_calls"]
+    content: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    completion_tokens: int
+    reasoning_tokens: int
+    token_ids: tuple[int, ...]
+    """From the end of the prompt on; includes what answered calls that could not be read."""
+    tokens: tuple[SampledToken, ...] = ()
+    """Those that were sampled, where they were asked for."""
+
+
+class Refused(Record):
+    """The request is not answered, or not to its end. Nothing follows."""
+
+    event: Literal["refused"] = "refused"
+    kind: Literal["bad_request", "not_found", "unavailable", "broken"]
+    code: str
+    message: str
+    param: str | None = None
+    retry_after_s: float | None = None
+
+
+class Done(Record):
+    """All choices are complete. Nothing follows."""
+
+    event: Literal["done"] = "done"
+
+
+Event: TypeAlias = Annotated[Prompt | Text | Choice | Refused | Done, Field(discriminator="event")]
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,111 @@
+"""`POST /v1/chat/completions`."""
+
+import secrets
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+
+from rft.core.ids import public_id
+from rft.platform.api.dependencies import AppServices, KeyId, Services
+from rft.platform.api.errors import ApiError, ErrorEnvelope
+from rft.platform.api.hang_up import each_while_connected, while_connected
+from rft.platform.serving.order import to_completion_request
+from rft.platform.serving.processes import ServingProcesses
+from rft.platform.serving.replies import Reply
+from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk
+from rft.platform.serving.served_model import find_served
+from rft.platform.serving.service import count, events
+from rft.platform.store.unit_of_work import reading
+from rft.serving_wire.records import Event
+
+router = APIRouter(tags=["chat"])
+_LAST = b"data: [DONE]\n\n"
+
+
+async def get_processes(request: Request) -> ServingProcesses:
+    """Those that the app keeps."""
+    return request.app.state.serving
+
+
+Processes = Annotated[ServingProcesses, Depends(get_processes)]
+
+
+_REPLIES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    404: {"model": ErrorEnvelope},
+}
+
+
+@router.post("/chat/completions", response_model_exclude_none=True, responses=_REPLIES)
+async def create_chat_completion(
+    request: Request, services: AppServices, processes: Processes, key_id: KeyId, body: ChatCompletionBody
+) -> ChatCompletion:
+    """An answer of a base model, a fine-tuned model or a checkpoint; with `stream`, as server-sent events."""
+    async with reading(services.database) as uow:
+        model = await find_served(uow, services.settings, body.model)
+    wanted = to_completion_request(body, model.adapter)
+    reply = Reply(
+        id=public_id("chatcmpl-", secrets.token_bytes(29), 29),
+        created=int(time.time()),
+        model=body.model,
+        n=wanted.n,
+        has_logprobs=bool(body.logprobs),
+        has_token_ids=bool(body.return_token_ids),
+        has_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
+    )
+    told = _counted(events(processes, model, wanted), services, key_id, reply)
+    if not body.stream:
+        await while_connected(request, _drain(told))
+        return reply.completion()
+    # The first event decides between a refusal with its status and a stream.
+    first = await while_connected(request, _first(told))
+    return StreamingResponse(  # pyright: ignore[reportReturnType]
+        _stream(reply, first, each_while_connected(request, told)),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-cache"},
+    )
+
+
+async def _counted(told: AsyncGenerator[Event], services: Services, key_id: str, reply: Reply) -> AsyncGenerator[Event]:
+    """The same; whatever comes of the request, its tokens are counted."""
+    try:
+        async with aclosing(told):
+            async for event in told:
+                reply.take(event)
+                yield event
+    finally:
+        if reply.prompt is not None:
+            services.background.start(count(services, key_id, reply), name="counting tokens")
+
+
+async def _drain(told: AsyncGenerator[Event]) -> None:
+    async with aclosing(told):
+        async for _ in told:
+            pass
+
+
+async def _first(told: AsyncGenerator[Event]) -> Event:
+    return await anext(told)
+
+
+async def _stream(reply: Reply, first: Event, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
+    """Chunks as they come; an error after the first one is told in the stream, as the official SDK expects it."""
+    async with aclosing(told):
+        try:
+            for chunk in reply.chunks(first):
+                yield _data(chunk)
+            async for event in told:
+                for chunk in reply.chunks(event):
+                    yield _data(chunk)
+        except ApiError as error:
+            yield b"data: " + error.envelope.model_dump_json().encode() + b"\n\n"
+            return
+    yield _LAST
+
+
+def _data(chunk: ChatCompletionChunk) -> bytes:
+    return b"data: " + chunk.model_dump_json(exclude_none=True).encode() + b"\n\n"

@@ -1,0 +1,156 @@
+"""From a request's body to what the serving process is asked. Pure, but for the seed of a request that has none."""
+
+import secrets
+from collections.abc import Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.dataset_fields import RowError, read_message, read_tools
+from rft.core.messages import Message, Role, ToolSchema
+from rft.platform.api.errors import BadRequest
+from rft.platform.serving.schemas import ChatCompletionBody
+from rft.serving_wire.records import AdapterRef, CompletionRequest
+
+_EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
+"""Those that training does not know, as what comes nearest."""
+_NO_CONSTRAINED_DECODING = "no engine here has constrained decoding"
+_REFUSED = {
+    "functions": "is long replaced; describe functions in 'tools'",
+    "function_call": "is long replaced; use 'tool_choice'",
+    "audio": "is not supported: models here write text",
+    "prediction": "is not supported",
+    "web_search_options": "is not supported: models here have the tools that the request describes",
+}
+_PENALTIES = ("frequency_penalty", "presence_penalty")
+
+
+def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) -> CompletionRequest:
+    """Without the token. Raises BadRequest, which names the field."""
+    _refuse_what_is_not_there(body)
+    tools = _tools(body)
+    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
+    effort = body.reasoning_effort
+    return CompletionRequest(
+        token="",
+        model=body.model,
+        adapter=adapter,
+        messages=_messages(body.messages),
+        tools=tools,
+        n=body.n or 1,
+        seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
+        temperature=1.0 if body.temperature is None else body.temperature,
+        top_p=1.0 if body.top_p is None else body.top_p,
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        stop=stop,
+        reasoning_effort=None if effort is None else _EFFORTS.get(effort, effort),
+        has_parallel_calls=body.parallel_tool_calls is not False,
+        is_streamed=bool(body.stream),
+        has_logprobs=bool(body.logprobs),
+    )
+
+
+def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
+    extra = body.model_extra or {}
+    for name, why in _REFUSED.items():
+        if extra.get(name) is not None:
+            raise _refused(name, why)
+    for name in _PENALTIES:
+        if extra.get(name):
+            raise _refused(name, "must be 0: log-probabilities would be those of another distribution")
+    if extra.get("logit_bias"):
+        raise _refused("logit_bias", "is not supported")
+    if extra.get("modalities") not in (None, ["text"]):
+        raise _refused("modalities", 'can only be ["text"]')
+    _refuse_unfit_options(body)
+
+
+def _refuse_unfit_options(body: ChatCompletionBody) -> None:
+    if body.response_format is not None and body.response_format.get("type") != "text":
+        raise _refused("response_format", f"can only be {{'type': 'text'}}: {_NO_CONSTRAINED_DECODING}")
+    if body.stream_options is not None and not body.stream:
+        raise _refused("stream_options", "is only allowed with 'stream'")
+
+
+def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
+    """Those that the model is to know."""
+    try:
+        tools = read_tools({"tools": body.tools})
+    except RowError as error:
+        raise _refused(error.path, error.reason) from error
+    match body.tool_choice:
+        case None | "auto":
+            return tools
+        case "none":
+            return ()
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": list(allowed)}}:
+            return _allowed(tools, allowed)
+        case "required" | {"type": _}:
+            raise _refused("tool_choice", f"can be 'auto' or 'none': {_NO_CONSTRAINED_DECODING} to force a call")
+        case _:
+            raise _refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")
+
+
+def _allowed(tools: Sequence[ToolSchema], allowed: Sequence[JsonValue]) -> tuple[ToolSchema, ...]:
+    names = [_name_of(entry) for entry in allowed]
+    known = {tool.name for tool in tools}
+    for name in names:
+        if name not in known:
+            raise _refused("tool_choice", f"allows a tool that 'tools' does not describe: {name!r}")
+    return tuple(tool for tool in tools if tool.name in names)
+
+
+def _name_of(entry: JsonValue) -> JsonValue:
+    function = entry.get("function") if isinstance(entry, dict) else None
+    return function.get("name") if isinstance(function, dict) else None
+
+
+def _messages(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
+    try:
+        messages = tuple(
+            read_message(_as_dataset_has_it(value), f"messages[{i}]", allows_system=True) for i, value in enumerate(raw)
+        )
+    except RowError as error:
+        raise _refused(error.path, error.reason) from error
+    _refuse_unanswered(messages)
+    return messages
+
+
+def _as_dataset_has_it(value: JsonValue) -> JsonValue:
+    """An assistant's message may lack a content, and have a refusal in its place."""
+    if not isinstance(value, dict) or value.get("role") != Role.ASSISTANT or value.get("content") is not None:
+        return value
+    refusal = value.get("refusal")
+    return cast(JsonObject, value | {"content": refusal if isinstance(refusal, str) else ""})
+
+
+def _refuse_unanswered(messages: Sequence[Message]) -> None:
+    """Each call is answered once, by the messages right behind it; nothing else is."""
+    open_calls: dict[str, None] = {}
+    for index, message in enumerate(messages):
+        path = f"messages[{index}]"
+        if message.role is Role.TOOL:
+            if message.tool_call_id is None:
+                raise _refused(f"{path}.tool_call_id", "is missing; a tool message names the call it answers")
+            if message.tool_call_id not in open_calls:
+                why = "answers no open call of the assistant's message before it"
+                raise _refused(f"{path}.tool_call_id", f"{message.tool_call_id!r} {why}")
+            del open_calls[message.tool_call_id]
+            continue
+        _refuse_open(open_calls, path)
+        open_calls = dict.fromkeys(call.call_id for call in message.tool_calls)
+    _refuse_open(open_calls, "messages")
+
+
+def _refuse_open(open_calls: dict[str, None], path: str) -> None:
+    if open_calls:
+        raise _refused(
+            path,
+            "an assistant message with 'tool_calls' must be followed by tool messages that answer each of them;"
+            f" without an answer: {', '.join(open_calls)}",
+        )
+
+
+def _refused(param: str, why: str) -> BadRequest:
+    return BadRequest(f"Invalid '{param}': {why}.", param=param, code="invalid_value")

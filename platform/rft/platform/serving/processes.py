@@ -1,0 +1,161 @@
+"""Which serving processes run: one per base model, started by the first request, as many as the machine bears."""
+
+import asyncio
+import hashlib
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rft.platform.api.errors import Unavailable
+from rft.platform.jobs.run_spec import to_vllm_spec
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.owner import host_of, new_owner
+from rft.platform.serving.memory import free_bytes, needed_bytes
+from rft.platform.serving.process import ServingProcess, endpoint_in, start_process
+from rft.platform.serving.repository import ServingRepository
+from rft.platform.serving.served_model import ServedModel
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.serving_wire.records import ServingEndpoint, ServingSpec
+
+_POLL_S = 0.05
+_COMMAND = (sys.executable, "-m", "rft.serving")
+_LARGEST_RANK = 64
+_SOON_S, _LATER_S = 5.0, 30.0
+
+
+@dataclass(slots=True)
+class ServingProcesses:
+    """Those of this process of the platform. Others of the same host find them by the files in their folders."""
+
+    settings: Settings
+    database: Database
+    command: tuple[str, ...] = _COMMAND
+    _own: dict[Path, ServingProcess] = field(default_factory=dict[Path, ServingProcess])
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _owner: str = field(default_factory=new_owner)
+
+    @asynccontextmanager
+    async def serving(self, model: ServedModel) -> AsyncGenerator[ServingEndpoint]:
+        """Where the model's process listens; it is not stopped for another model while this is entered.
+
+        Raises Unavailable with the reason, and when to ask again.
+        """
+        folder = self._folder(model)
+        endpoint = await self._endpoint(model, folder)
+        process = self._own.get(folder)
+        if process is None:
+            yield endpoint
+            return
+        process.answering += 1
+        try:
+            yield endpoint
+        finally:
+            process.answering -= 1
+            process.used_at = time.monotonic()
+
+    async def aclose(self) -> None:
+        """Stop all."""
+        await asyncio.gather(*(process.stop() for process in self._own.values()), return_exceptions=True)
+
+    def _folder(self, model: ServedModel) -> Path:
+        name = hashlib.sha256(f"{model.base_model}\n{model.chat.model_dump_json()}".encode()).hexdigest()[:16]
+        return self.settings.serving_dir / name
+
+    async def _endpoint(self, model: ServedModel, folder: Path) -> ServingEndpoint:
+        found = endpoint_in(folder)
+        if found is not None:
+            return found
+        give_up_at = time.monotonic() + self.settings.serving_start_s
+        async with asyncio.timeout(self.settings.serving_start_s + _SOON_S):
+            await self._ensure_started(model, folder)
+        while (found := endpoint_in(folder)) is None:
+            process = self._own.get(folder)
+            if process is not None and process.has_ended:
+                raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
+            if time.monotonic() > give_up_at:
+                raise _unavailable("it is being loaded", "model_loading", _SOON_S)
+            await asyncio.sleep(_POLL_S)
+        return found
+
+    async def _ensure_started(self, model: ServedModel, folder: Path) -> None:
+        async with self._starting:
+            process = self._own.get(folder)
+            if endpoint_in(folder) is not None or (process is not None and not process.has_ended):
+                return
+            await self._make_room(model)
+            lease = await self._take(folder)
+            if lease is None:
+                return  # Another process of the platform is starting it.
+            try:
+                await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+                spec = self._spec(model, folder)
+                self._own[folder] = await start_process(spec, lease, self.settings, self.database, self.command)
+            except OSError as error:
+                async with self.database.transaction() as connection:
+                    await ServingRepository(connection).give_back(lease)
+                raise _unavailable(f"its process cannot be started: {error}", "serving_failed", _LATER_S) from error
+
+    async def _take(self, folder: Path) -> Lease | None:
+        async with self.database.transaction() as connection:
+            return await ServingRepository(connection).take(
+                f"{host_of(self._owner)}/{folder.name}", owner=self._owner, ttl_s=self.settings.lease_ttl_s
+            )
+
+    async def _make_room(self, model: ServedModel) -> None:
+        """Stop what nobody uses, the longest unused first. Raises Unavailable."""
+        while (problem := self._no_room(model)) is not None:
+            idle = [process for process in self._running() if process.answering == 0]
+            if not idle:
+                raise problem
+            await min(idle, key=_used_at).stop()
+
+    def _no_room(self, model: ServedModel) -> Unavailable | None:
+        limit = self.settings.serving_models
+        if len(self._running()) >= limit:
+            what = f"{limit} other base models are answering, as many as may be at a time (RFT_SERVING_MODELS)"
+            return _unavailable(what, "serving_slots_in_use", _SOON_S)
+        free, directory = free_bytes(), Path(model.base_model)
+        if free is None or self.settings.engine != "transformers" or not directory.is_dir():
+            return None
+        needed = needed_bytes(directory) + self.settings.serving_reserve_bytes
+        if free >= needed:
+            return None
+        what = (
+            f"it needs {needed / 2**30:.1f} GiB of memory, with what stays reserved, and {free / 2**30:.1f} GiB are"
+            " free: training jobs have the rest"
+        )
+        return _unavailable(what, "not_enough_memory", _LATER_S)
+
+    def _running(self) -> list[ServingProcess]:
+        return [process for process in self._own.values() if not process.has_ended]
+
+    def _spec(self, model: ServedModel, folder: Path) -> ServingSpec:
+        settings = self.settings
+        return ServingSpec(
+            base_model=model.base_model,
+            chat=model.chat,
+            engine=settings.engine,
+            vllm=to_vllm_spec(settings),
+            lora_rank=_LARGEST_RANK,
+            torch_threads=settings.torch_threads,
+            folder=str(folder),
+            idle_s=settings.serving_idle_s,
+            requests_at_once=settings.serving_requests_at_once,
+            queue_s=settings.serving_queue_s,
+            cached_tokens=settings.serving_cached_tokens,
+            token=secrets.token_urlsafe(24),
+            vllm_api_key=settings.vllm_api_key,
+        )
+
+
+def _used_at(process: ServingProcess) -> float:
+    return process.used_at
+
+
+def _unavailable(why: str, code: str, retry_after_s: float) -> Unavailable:
+    return Unavailable(f"The model cannot answer now: {why}.", code=code, retry_after_s=retry_after_s)

@@ -1,0 +1,198 @@
+"""Chat completions on the wire, as the official SDK types them."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, JsonValue
+
+from rft.core.base import JsonObject
+from rft.platform.api.wire import TextBody, must_be
+
+MAX_CHOICES = 16
+MAX_STOPS = 4
+_TEXT_ALONE: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class StreamOptions(TextBody):
+    """What a stream tells beside its text."""
+
+    include_usage: bool | None = None
+
+
+class ChatCompletionBody(TextBody):
+    """A request. Fields that change no answer here are accepted; see `serving.order` for those that are refused."""
+
+    model: Annotated[str, Field(min_length=1, max_length=512)]
+    messages: Annotated[list[JsonValue], Field(min_length=1, max_length=10_000), must_be("a list of messages")]
+    tools: list[JsonValue] | None = None
+    tool_choice: JsonValue = None
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None, must_be(f"1 to {MAX_CHOICES}")] = None
+    seed: Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63)] | None, must_be("an integer of 64 bits")] = None
+    temperature: Annotated[Annotated[_Number, Field(ge=0, le=2)] | None, must_be("a number from 0 to 2")] = None
+    top_p: Annotated[Annotated[_Number, Field(gt=0, le=1)] | None, must_be("a number above 0, 1 at most")] = None
+    stop: Annotated[
+        Annotated[str, Field(min_length=1)]
+        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=MAX_STOPS)]
+        | None,
+        must_be(f"a text, or a list of up to {MAX_STOPS} texts"),
+    ] = None
+    max_completion_tokens: Annotated[Annotated[int, Field(ge=1)] | None, must_be("an integer above 0")] = None
+    max_tokens: Annotated[Annotated[int, Field(ge=1)] | None, must_be("an integer above 0")] = None
+    """The older name of the same."""
+    logprobs: bool | None = None
+    top_logprobs: Annotated[
+        Annotated[int, Field(ge=0, le=0)] | None,
+        must_be("0: engines here tell the log-probability of sampled tokens alone"),
+    ] = None
+    reasoning_effort: Annotated[
+        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
+        must_be("one of none, minimal, low, medium, high, xhigh, max"),
+    ] = None
+    response_format: Annotated[JsonObject | None, Field(json_schema_extra=_TEXT_ALONE)] = None
+    return_token_ids: bool | None = None
+    """Ours, as vLLM has it: add `prompt_token_ids` and each choice's `token_ids`."""
+
+
+class FunctionCall(BaseModel):
+    """What the model calls."""
+
+    name: str
+    arguments: str
+    """JSON text as the model wrote it."""
+
+
+class MessageToolCall(BaseModel):
+    """One call of a message."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class AssistantMessage(BaseModel):
+    """What the model says."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    refusal: None = None
+    tool_calls: list[MessageToolCall] | None = None
+    reasoning_content: str | None = None
+    """Ours: its thoughts, where it has any."""
+
+
+class TokenLogprob(BaseModel):
+    """One sampled token."""
+
+    token: str
+    bytes: list[int] | None
+    """None where it holds only a part of a character."""
+    logprob: float
+    top_logprobs: list[JsonValue] = []
+    """Always empty."""
+
+
+class ChoiceLogprobs(BaseModel):
+    """Every sampled token of a choice, those of calls and the last one included."""
+
+    content: list[TokenLogprob]
+    refusal: None = None
+
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+
+
+class CompletionChoice(BaseModel):
+    """One answer."""
+
+    index: int
+    finish_reason: FinishReason
+    message: AssistantMessage
+    logprobs: ChoiceLogprobs | None = None
+    token_ids: list[int] | None = None
+    """Ours: from the end of the prompt on."""
+
+
+class PromptTokensDetails(BaseModel):
+    """Of the prompt's tokens."""
+
+    cached_tokens: int
+    """Those of earlier turns that were taken as they were sampled, and not encoded again."""
+
+
+class CompletionTokensDetails(BaseModel):
+    """Of the sampled tokens."""
+
+    reasoning_tokens: int
+
+
+class CompletionUsage(BaseModel):
+    """Tokens of a request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+
+class ChatCompletion(BaseModel):
+    """A whole reply."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage
+    prompt_token_ids: list[int] | None = None
+    """Ours, where `return_token_ids` asks for it."""
+
+
+class DeltaFunction(BaseModel):
+    """A call's name and arguments, whole."""
+
+    name: str
+    arguments: str
+
+
+class DeltaToolCall(BaseModel):
+    """One call in a stream: told at once, when its turn is complete."""
+
+    index: int
+    id: str
+    type: Literal["function"] = "function"
+    function: DeltaFunction
+
+
+class ChoiceDelta(BaseModel):
+    """What is new in a choice."""
+
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    tool_calls: list[DeltaToolCall] | None = None
+    reasoning_content: str | None = None
+
+
+class ChunkChoice(BaseModel):
+    """A choice in a stream."""
+
+    index: int
+    delta: ChoiceDelta
+    finish_reason: FinishReason | None = None
+    logprobs: ChoiceLogprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class ChatCompletionChunk(BaseModel):
+    """A part of a streamed reply."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: CompletionUsage | None = None
+    prompt_token_ids: list[int] | None = None

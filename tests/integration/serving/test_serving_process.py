@@ -1,0 +1,157 @@
+"""What happens around answers: busy and killed processes, clients that hang up, a machine that is full."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from openai import APIError, AsyncOpenAI, InternalServerError
+from openai.types.chat import ChatCompletionChunk
+
+from rft.serving_wire.endpoint_file import read_endpoint
+from tests.shared.emptied_database import EmptiedDatabase
+from tests.shared.scripted_engine import ANSWER, ENDLESS
+from tests.shared.served_models import ROOT, ServedPlatform, served_platform
+from tests.shared.waiting import until
+
+ENGINE = "tests.shared.scripted_engine:scripted_engine"
+
+
+@pytest.fixture(scope="module")
+def platform(
+    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
+) -> Iterator[ServedPlatform]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(ROOT))
+        home = tmp_path_factory.mktemp("home")
+        with served_platform(
+            emptied_database, home, base_model, engine=ENGINE, serving_requests_at_once=1, serving_models=1
+        ) as running:
+            yield running
+
+
+@pytest.fixture
+async def client(platform: ServedPlatform) -> AsyncIterator[AsyncOpenAI]:
+    async with platform.sdk() as sdk:
+        yield sdk
+
+
+def pid(platform: ServedPlatform) -> int:
+    """Of the one serving process."""
+    (endpoint,) = filter(None, map(read_endpoint, platform.api.settings.serving_dir.iterdir()))
+    return endpoint.pid
+
+
+async def ask(client: AsyncOpenAI, text: str = "How much?", *, model: str = "tiny") -> str:
+    done = await client.chat.completions.create(model=model, messages=[{"role": "user", "content": text}])
+    return done.choices[0].message.content or ""
+
+
+async def endless(client: AsyncOpenAI) -> tuple[Any, str]:
+    """A stream that has told everything it ever will, and that."""
+    stream = await client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": ENDLESS}], stream=True
+    )
+    told = ""
+    while len(told) < len(ANSWER) - 1:
+        chunk: ChatCompletionChunk = await anext(stream)
+        told += chunk.choices[0].delta.content or ""
+    return stream, told
+
+
+async def test_a_killed_process_is_an_error_in_the_stream_and_the_next_request_works(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    stream, _ = await endless(client)
+    before = pid(platform)
+    os.kill(before, signal.SIGKILL)
+    with pytest.raises(APIError) as raised:
+        async for _ in stream:
+            pass
+    assert raised.value.code == "serving_lost"
+    assert await ask(client) == ANSWER
+    assert pid(platform) != before
+
+
+async def test_a_client_that_hangs_up_frees_its_place(client: AsyncOpenAI) -> None:
+    stream, _ = await endless(client)
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client)
+    assert raised.value.status_code == 503
+    assert raised.value.code == "serving_busy"
+    assert int(raised.value.response.headers["retry-after"]) >= 1
+    await stream.close()
+    await until(lambda: is_answered(client), "a free place")
+
+
+async def test_a_client_that_waits_for_a_whole_reply_frees_its_place_too(client: AsyncOpenAI) -> None:
+    waiting = asyncio.create_task(ask(client, ENDLESS))
+    await until(lambda: is_refused(client), "the place is taken")
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: is_answered(client), "a free place")
+
+
+async def is_answered(client: AsyncOpenAI, model: str = "tiny") -> bool:
+    """Whether there is room for a request; refused in any other way, the test fails."""
+    try:
+        return await ask(client, model=model) == ANSWER
+    except InternalServerError as error:
+        if error.code not in ("serving_busy", "serving_slots_in_use"):
+            raise
+        return False
+
+
+async def is_refused(client: AsyncOpenAI) -> bool:
+    return not await is_answered(client)
+
+
+async def test_another_model_waits_for_a_free_place_and_then_takes_it(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
+) -> None:
+    (base_model.parent / "other").symlink_to(base_model)
+    stream, _ = await endless(client)
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client, model="other")
+    assert (raised.value.status_code, raised.value.code) == (503, "serving_slots_in_use")
+    await stream.close()
+    await until(lambda: is_answered(client, "other"), "the other model's place")
+    assert len([folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]) == 1
+    await until(lambda: is_answered(client), "the first model's place")
+
+
+async def test_the_lease_goes_with_the_process(platform: ServedPlatform, client: AsyncOpenAI) -> None:
+    assert await ask(client) == ANSWER
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+
+        def running() -> int:
+            row = connection.execute("select count(*) from serving_processes where lease_owner is not null").fetchone()
+            assert row is not None
+            return row[0]
+
+        assert running() == 1
+        os.kill(pid(platform), signal.SIGTERM)
+        await until(lambda: running() == 0, "the lease is given back")
+    assert await ask(client) == ANSWER
+
+
+async def test_tokens_are_counted_for_the_key(platform: ServedPlatform, client: AsyncOpenAI) -> None:
+    def counted(connection: psycopg.Connection) -> tuple[int, ...]:
+        return connection.execute(
+            "select coalesce(sum(requests), 0)::int, coalesce(sum(prompt_tokens), 0)::int,"
+            " coalesce(sum(completion_tokens), 0)::int from served_tokens"
+            " where model = 'tiny' and api_key_id in (select id from api_keys)"
+        ).fetchall()[0]
+
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+        before = counted(connection)
+        question: Any = [{"role": "user", "content": "How much?"}]
+        done = await client.chat.completions.create(model="tiny", messages=question, n=2)
+        assert done.usage is not None
+        wanted = (before[0] + 1, before[1] + done.usage.prompt_tokens, before[2] + done.usage.completion_tokens)
+        await until(lambda: counted(connection) == wanted, "the request is counted")

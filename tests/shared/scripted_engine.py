@@ -1,0 +1,47 @@
+"""An engine for serving processes in tests: what it writes follows from the prompt alone.
+
+Named as `tests.shared.scripted_engine:scripted_engine`; the process needs the repository on its `PYTHONPATH`.
+"""
+
+import asyncio
+from pathlib import Path
+
+from rft.chat.template_format import TemplateChatFormat
+from rft.core.spec import RunSpec
+from rft.rollouts.sampler import Sample, SampleRequest
+from rft.testing.samplers import ScriptedSampler, tool_call_text
+
+ANSWER = "The answer is 7, they say."
+ENDLESS = "Wait for ever"
+"""A question whose answer begins and never ends."""
+SEARCHES = "Search"
+"""A question that is answered after two turns of calls: one of them cannot be read, two are parallel."""
+_CALLS = tuple(tool_call_text("search", f'{{"query":   "{query}"}}') for query in ("one", "two", "three"))
+_TURNS = (f"I look. {_CALLS[0]}{_CALLS[1]}", f"<tool_call>{{broken</tool_call>{_CALLS[2]}", ANSWER)
+
+
+def script(prompt: str) -> str:
+    """The next turn."""
+    if SEARCHES in prompt:
+        return _TURNS[min(prompt.count("<|im_start|>assistant") - 1, 2)]
+    return ANSWER
+
+
+class ScriptedEngine(ScriptedSampler):
+    """Tells its tokens one by one, as an engine in the process does."""
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        sample = await super().sample(request)
+        for token_id, logprob in zip(sample.token_ids, sample.logprobs, strict=True):
+            if request.progress.on_tokens is not None:
+                request.progress.on_tokens((token_id,), (logprob,))
+            await asyncio.sleep(0)
+        if ENDLESS in self._tokenizer.decode(request.prompt_ids):
+            await asyncio.Event().wait()
+        return sample
+
+
+def scripted_engine(base_model_dir: Path, spec: RunSpec, chat_format: TemplateChatFormat) -> ScriptedEngine:
+    """What the setting names."""
+    del base_model_dir, spec
+    return ScriptedEngine(chat_format.tokenizer, lambda _, prompt: script(prompt))

@@ -1,0 +1,105 @@
+"""A customer's agent loop over completions, without sockets: tools in their code, messages sent back as they came."""
+
+from collections.abc import Callable, Sequence
+
+from rft.chat.hermes import HermesChatFormat
+from rft.chat.template_format import TemplateChatFormat
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.engines.base import Engine
+from rft.serving.completions import Completions
+from rft.serving.policies import ServedPolicies
+from rft.serving.remembered import RememberedConversations
+from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done, Event, Prompt, Refused, Text
+from rft.testing.samplers_tokenizer import ByteTokenizer
+
+TOKENIZER = ByteTokenizer()
+CHAT_FORMAT = HermesChatFormat(TOKENIZER)
+
+
+class OneChat:
+    """The same chat format for every policy."""
+
+    def of(self, adapter: AdapterRef | None, reasoning_effort: str | None) -> TemplateChatFormat:
+        del adapter, reasoning_effort
+        return CHAT_FORMAT
+
+
+def completions(engine: Engine, *, remembered_tokens: int = 1_000_000) -> Completions:
+    """Over an engine that reads and writes `TOKENIZER`'s ids."""
+    policies = ServedPolicies(engine, queue_s=60.0)
+    return Completions(engine, OneChat(), policies, RememberedConversations(remembered_tokens))
+
+
+def request(
+    messages: Sequence[Message],
+    tools: Sequence[ToolSchema] = (),
+    *,
+    n: int = 1,
+    stop: tuple[str, ...] = (),
+    max_tokens: int | None = None,
+    is_streamed: bool = False,
+    has_parallel_calls: bool = True,
+) -> CompletionRequest:
+    """A greedy one."""
+    return CompletionRequest(
+        token="",
+        model="m",
+        messages=tuple(messages),
+        tools=tuple(tools),
+        n=n,
+        seed=1,
+        temperature=0.0,
+        stop=stop,
+        max_tokens=max_tokens,
+        is_streamed=is_streamed,
+        has_parallel_calls=has_parallel_calls,
+    )
+
+
+async def events_of(served: Completions, wanted: CompletionRequest) -> list[Event]:
+    """All of them."""
+    events: list[Event] = []
+    await served.answer(wanted, events.append)
+    return events
+
+
+def refusal(events: Sequence[Event]) -> Refused:
+    """What the only event says."""
+    (event,) = events
+    assert isinstance(event, Refused)
+    return event
+
+
+def prompt_and_choices(events: Sequence[Event]) -> tuple[Prompt, list[Choice]]:
+    """Of a request that was answered."""
+    prompt, *rest, done = events
+    assert isinstance(prompt, Prompt)
+    assert isinstance(done, Done)
+    return prompt, sorted((event for event in rest if isinstance(event, Choice)), key=lambda choice: choice.index)
+
+
+def told_text(events: Sequence[Event], index: int = 0) -> str:
+    """What a streaming client reads of a choice."""
+    return "".join(event.text for event in events if isinstance(event, Text) and event.index == index)
+
+
+def said(choice: Choice) -> Message:
+    """The choice as clients send it back: without its thoughts."""
+    return Message(role=Role.ASSISTANT, content=choice.content, tool_calls=choice.tool_calls)
+
+
+async def converse(
+    served: Completions, prompt: Sequence[Message], tools: Sequence[ToolSchema], answer: Callable[[ToolCall], str]
+) -> list[tuple[Prompt, Choice]]:
+    """Until the policy calls nothing more."""
+    messages, seen = list(prompt), list[tuple[Prompt, Choice]]()
+    while True:
+        read, (choice,) = prompt_and_choices(await events_of(served, request(messages, tools)))
+        seen.append((read, choice))
+        if not choice.tool_calls:
+            return seen
+        messages.append(said(choice))
+        # In any order: each names the call that it answers.
+        messages += reversed(
+            [Message(role=Role.TOOL, content=answer(call), tool_call_id=call.call_id) for call in choice.tool_calls]
+        )

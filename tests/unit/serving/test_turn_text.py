@@ -1,0 +1,64 @@
+"""What is told of a turn before it is complete is a beginning of its content, however its tokens are cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.chat.syntaxes.hermes import HermesSyntax
+from rft.serving.turn_text import IncrementalText, TurnText
+from rft.testing.samplers_tokenizer import ByteTokenizer
+
+SYNTAX = HermesSyntax()
+MARKERS = (*SYNTAX.markers, *SYNTAX.control_literals)
+pieces = st.sampled_from(
+    ["Hi", " ", "a < b", "<", "<tool", "é", "🙂", "<think>", "hm", "</think>", "\n", "{", "END", "EN",
+     '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_call>{"]
+)  # fmt: skip
+turns = st.lists(pieces, max_size=8).map("".join)
+
+
+def told(turn: str, sizes: list[int], *, stop: tuple[str, ...] = (), is_thinking: bool = False) -> TurnText:
+    """After all tokens, some at a time."""
+    tokenizer = ByteTokenizer()
+    text, decoder = TurnText(MARKERS, stop, is_thinking=is_thinking), IncrementalText(tokenizer.decode)
+    ids, parts = tokenizer.encode(turn), list[str]()
+    while ids and not text.is_stopped:
+        size = sizes[len(parts) % len(sizes)]
+        parts.append(text.add(decoder.add(ids[:size])))
+        ids = ids[size:]
+    assert "".join(parts) == text.told
+    return text
+
+
+sizes = st.lists(st.integers(1, 7), min_size=1, max_size=4)
+
+
+@given(turns, sizes)
+def test_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
+    content = SYNTAX.read(turn, ()).content
+    text = told(turn, sizes)
+    if turn.count("</think>") <= turn.lstrip().startswith("<think>"):
+        assert content.startswith(text.told)
+        text.end(content)
+        assert text.told == content
+
+
+def test_plain_text_is_told_as_it_comes() -> None:
+    assert told("One two three", [1]).told == "One two three"
+    assert told("One <tool_call>", [1]).told == "One"
+    assert told("<think>hm</think> One two", [1]).told == "One two"
+    assert told("hm</think> One two", [1], is_thinking=True).told == "One two"
+
+
+@given(turns, sizes)
+def test_a_stop_sequence_and_what_follows_is_never_told(turn: str, sizes: list[int]) -> None:
+    text = told(turn, sizes, stop=("END",))
+    text.end(SYNTAX.read(turn, ()).content)
+    assert "END" not in text.told
+    assert not text.is_stopped or "END" in turn
+
+
+def test_a_stop_sequence_in_two_tokens_stops() -> None:
+    text = told("One END two", [5])
+    assert not text.is_stopped
+    text = told("One END two", [5], stop=("END",))
+    assert (text.told.strip(), text.is_stopped) == ("One", True)

@@ -1,0 +1,171 @@
+"""One choice of a completion: turns of the policy until one has something to say to the client."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rft.chat.chat_format import ParsedTurn
+from rft.chat.template_format import TemplateChatFormat
+from rft.chat.thinking import THINK_OPEN
+from rft.core.ids import public_id, seed_63
+from rft.core.messages import Message, Role, ToolCall
+from rft.rollouts.conversation import check_sample
+from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest
+from rft.serving.prompts import Conversation, ReadPrompt, result_of
+from rft.serving.remembered import RememberedConversations, RememberedTurn
+from rft.serving.turn_text import IncrementalText, TurnText
+from rft.serving_wire.records import Choice, CompletionRequest, SampledToken, Text
+
+_MOST_TURNS = 8
+"""A policy that cannot write a readable call is answered so often."""
+_LOOK_BACK_TOKENS = 8
+"""Of a prompt, for whether it opens a thought."""
+
+
+@dataclass(slots=True)
+class ChoiceRun:
+    """Samples one choice. Cancelled, it frees the engine."""
+
+    request: CompletionRequest
+    index: int
+    chat_format: TemplateChatFormat
+    sampler: Sampler
+    policy_version: int
+    conversation: Conversation
+    prompt: ReadPrompt
+    remembered: RememberedConversations
+    tell: Callable[[Text], None]
+    _ids: list[int] = field(default_factory=list[int])
+    """From the end of the prompt on."""
+    _sampled: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    _content: list[str] = field(default_factory=list[str])
+    _reasoning: list[str] = field(default_factory=list[str])
+    _reasoning_tokens: int = 0
+
+    async def run(self) -> Choice:
+        """The complete choice. Raises SamplerError."""
+        for turn in range(_MOST_TURNS):
+            text = self._turn_text()
+            sample = await self._sample(turn, text)
+            parsed = self.chat_format.parse(
+                sample.token_ids,
+                call_id_seed=seed_63(self.request.seed, self.index, turn, "call ids"),
+                tools=self.request.tools,
+            )
+            self._take(sample, parsed, text)
+            if text.is_stopped or sample.finish_reason is FinishReason.LENGTH:
+                return self._choice("stop" if text.is_stopped else "length", ())
+            if not parsed.tool_calls:
+                return self._choice("stop", ())
+            if any(call.name for call in parsed.tool_calls) or turn + 1 == _MOST_TURNS:
+                return self._with_calls(parsed.tool_calls)
+            answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
+            suffix = self.chat_format.suffix_ids(answers)
+            if self._room() - len(suffix) < 1:
+                return self._choice("length", ())
+            self._ids += suffix
+        raise AssertionError("the last turn returns")
+
+    def _room(self) -> int:
+        """Tokens that can still be sampled."""
+        left = self.sampler.max_context_tokens - len(self.prompt.token_ids) - len(self._ids)
+        wanted = self.request.max_tokens
+        return left if wanted is None else min(left, wanted - len(self._sampled))
+
+    async def _sample(self, turn: int, text: TurnText) -> Sample:
+        prompt_ids = (*self.prompt.token_ids, *self._ids)
+        heard: list[tuple[int, float]] = []
+        decoder = IncrementalText(self.chat_format.tokenizer.decode)
+        progress = SampleProgress()
+        request = SampleRequest(
+            request_id=f"serving-{secrets.token_hex(6)}",
+            prompt_ids=prompt_ids,
+            max_tokens=self._room(),
+            stop_token_ids=self.chat_format.stop_token_ids,
+            seed=seed_63(self.request.seed, self.index, turn),
+            temperature=self.request.temperature,
+            top_p=self.request.top_p,
+            progress=progress,
+            policy_version=self.policy_version,
+        )
+        task = asyncio.ensure_future(self.sampler.sample(request))
+
+        def on_tokens(token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
+            heard.extend(zip(token_ids, logprobs, strict=True))
+            readable = [token for token in token_ids if token not in request.stop_token_ids]
+            self._tell(text.add(decoder.add(readable)))
+            if text.is_stopped:
+                task.cancel()
+
+        if self.request.is_streamed or self.request.stop:
+            progress.on_tokens = on_tokens
+        try:
+            sample = await task
+        except asyncio.CancelledError:
+            if not text.is_stopped:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                raise
+            token_ids, logprobs = zip(*heard, strict=True)
+            return Sample(token_ids, logprobs, FinishReason.STOP)
+        check_sample(sample, request)
+        return sample
+
+    def _turn_text(self) -> TurnText:
+        syntax, last = self.chat_format.syntax, [*self.prompt.token_ids, *self._ids][-_LOOK_BACK_TOKENS:]
+        is_thinking = self.chat_format.tokenizer.decode(last).rstrip().endswith(THINK_OPEN)
+        return TurnText((*syntax.markers, *syntax.control_literals), self.request.stop, is_thinking=is_thinking)
+
+    def _take(self, sample: Sample, parsed: ParsedTurn, text: TurnText) -> None:
+        self._ids += sample.token_ids
+        self._sampled += zip(sample.token_ids, sample.logprobs, strict=True)
+        self._tell(text.end(parsed.content))
+        is_told = self.request.is_streamed or text.is_stopped
+        self._content.append(text.told if is_told else parsed.content)
+        self._reasoning.append(parsed.reasoning)
+        self._reasoning_tokens += parsed.reasoning_tokens
+
+    def _tell(self, text: str) -> None:
+        if text and self.request.is_streamed:
+            self.tell(Text(index=self.index, text=text))
+
+    def _with_calls(self, shown: Sequence[ToolCall]) -> Choice:
+        """The calls that the client can make; with what it will answer, the conversation goes on as a rollout does."""
+        wire_ids = [public_id("call_", secrets.token_bytes(24)) if call.name else None for call in shown]
+        calls = tuple(
+            call.model_copy(update={"call_id": wire_id})
+            for call, wire_id in zip(shown, wire_ids, strict=True)
+            if wire_id is not None
+        )
+        if not self.request.has_parallel_calls and len(calls) > 1:
+            return self._choice("tool_calls", calls[:1])
+        choice = self._choice("tool_calls" if calls else "stop", calls)
+        said = Message(role=Role.ASSISTANT, content=choice.content, tool_calls=calls)
+        if calls:
+            token_ids = (*self.prompt.token_ids, *self._ids)
+            self.remembered.put(
+                self.conversation.fingerprint(said), RememberedTurn(token_ids, tuple(shown), tuple(wire_ids))
+            )
+        return choice
+
+    def _choice(self, reason: Literal["stop", "length", "tool_calls"], calls: tuple[ToolCall, ...]) -> Choice:
+        return Choice(
+            index=self.index,
+            finish_reason=reason,
+            content="".join(self._content),
+            reasoning="".join(self._reasoning),
+            tool_calls=calls,
+            completion_tokens=len(self._sampled),
+            reasoning_tokens=self._reasoning_tokens,
+            token_ids=tuple(self._ids),
+            tokens=tuple(self._sampled_token(*token) for token in self._sampled) if self.request.has_logprobs else (),
+        )
+
+    def _sampled_token(self, token_id: int, logprob: float) -> SampledToken:
+        text = self.chat_format.tokenizer.decode([token_id])
+        is_whole = "\ufffd" not in text
+        return SampledToken(text=text, logprob=logprob, utf8=tuple(text.encode()) if is_whole else None)

@@ -1,0 +1,108 @@
+"""What of a turn can be told before it is complete: text in front of everything that may be a thought or a call.
+
+Pure. What is told is a beginning of what the whole turn is read as.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
+
+_MAY_BE_A_CALL = ("{", "[", "`")
+"""Whole answers that begin so are calls in some syntaxes."""
+_BROKEN = "\ufffd"
+
+
+class IncrementalText:
+    """Decodes tokens as they come: each once, with as few of those before it as its spaces need."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        self._ids: list[int] = []
+        self._told_from = self._told_to = 0
+
+    def add(self, token_ids: Sequence[int]) -> str:
+        """The text that is complete now and was not before. Half a character waits for its other half."""
+        self._ids += token_ids
+        before = self._decode(self._ids[self._told_from : self._told_to])
+        now = self._decode(self._ids[self._told_from :])
+        if now.endswith(_BROKEN) or len(now) <= len(before):
+            return ""
+        self._told_from, self._told_to = self._told_to, len(self._ids)
+        return now[len(before) :]
+
+
+class TurnText:
+    """The text of one turn as far as it can be told."""
+
+    def __init__(self, markers: Iterable[str], stop: Sequence[str], *, is_thinking: bool) -> None:
+        """`is_thinking`: the prompt has opened a thought."""
+        self._markers = tuple(marker for marker in (*markers, THINK_OPEN, THINK_CLOSE) if marker)
+        self._stop = tuple(stop)
+        self._is_thinking = is_thinking
+        self._text = ""
+        """What was decoded so far."""
+        self._start = 0
+        """Where the text begins that may be told: behind a thought."""
+        self._told = ""
+        self.is_stopped = False
+        """A stop sequence stands in the text; it and what follows are left out."""
+
+    @property
+    def told(self) -> str:
+        """All that was told."""
+        return self._told
+
+    def add(self, text: str) -> str:
+        """More of the turn; returns what can be told on account of it."""
+        self._text += text
+        if not self._is_past_thought():
+            return ""
+        visible = self._text[self._start :].lstrip()
+        if visible.startswith(_MAY_BE_A_CALL):
+            return ""
+        return self._tell(self._safe(visible))
+
+    def end(self, content: str) -> str:
+        """The turn is complete and was read; returns what is left to tell of its content."""
+        if self.is_stopped or not content.startswith(self._told):
+            return ""
+        return self._tell(content)
+
+    def _is_past_thought(self) -> bool:
+        if not self._is_thinking:
+            beginning = self._text.lstrip()
+            if THINK_OPEN.startswith(beginning[: len(THINK_OPEN)]):
+                if len(beginning) < len(THINK_OPEN):
+                    return False
+                self._is_thinking = True
+        if self._is_thinking:
+            _, closed, _ = self._text.partition(THINK_CLOSE)
+            if not closed:
+                return False
+            self._start, self._is_thinking = self._text.index(THINK_CLOSE) + len(THINK_CLOSE), False
+        return True
+
+    def _safe(self, visible: str) -> str:
+        found = [position for marker in self._markers if (position := visible.find(marker)) >= 0]
+        if found:
+            visible = visible[: min(found)]
+        else:
+            visible = visible[: len(visible) - _open_end(visible, (*self._markers, *self._stop))]
+        return visible.rstrip()
+
+    def _tell(self, content: str) -> str:
+        found = [position for stop in self._stop if (position := content.find(stop)) >= 0]
+        if found:
+            content, self.is_stopped = content[: min(found)], True
+        more = content[len(self._told) :]
+        self._told += more
+        return more
+
+
+def _open_end(text: str, literals: Sequence[str]) -> int:
+    """How many characters at the end may be the beginning of a literal."""
+    longest = max(map(len, literals), default=1) - 1
+    for length in range(min(longest, len(text)), 0, -1):
+        if any(literal.startswith(text[-length:]) for literal in literals):
+            return length
+    return 0
