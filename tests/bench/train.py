@@ -150,12 +150,12 @@ def update(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bo
             shape.model(), build_tokenizer(), settings,
             output_dir=Path(folder), source=lambda step: next(given), on_saved=_ignore,
         )  # fmt: skip
-        before = _resident("VmRSS")
+        before = resident_bytes("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # From now on VmHWM is the peak.
         trainer.train()
         wall_s, cpu_s = trainer.took
         budget = trainer._budget or 0  # pyright: ignore[reportPrivateUsage]
-        return Measured(sum(lengths), wall_s, cpu_s, _resident("VmHWM") - before, budget)
+        return Measured(sum(lengths), wall_s, cpu_s, resident_bytes("VmHWM") - before, budget)
 
 
 def _as_before() -> AbstractContextManager[object]:
@@ -202,7 +202,7 @@ def _within(by_length: Sequence[TrainingRow], cost: int) -> list[list[TrainingRo
     return batches
 
 
-def _resident(field: str) -> int:
+def resident_bytes(field: str) -> int:
     """Bytes, from the kernel's own count."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) * 1024

@@ -136,6 +136,13 @@ async def test_layers_that_the_engine_cannot_hold_are_refused_when_the_job_is_or
     look = await look_at_model("tiny", str(base_model), ChatSpec(), "default", engine="vllm")
     assert look.check is not None
     assert look.check.engine_problem is not None
+    shown: Any = (await client.models.retrieve("tiny")).to_dict()["base_model"]
+    assert "layers of the kind linear_attention" in shown["problem"]
+    assert (shown["engines"], shown["chat_format"], shown["auto"]["engine"]) == (["vllm"], "hermes", "vllm")
+    assert shown["memory"]["weights_bytes"] == 4 * shown["memory"]["parameters"] > 0
+    assert shown["memory"]["sampling_bytes"] is None, "the engine cannot hold it"
+    [listed] = [model for model in (await client.models.list()).data if model.id == "tiny"]
+    assert listed.to_dict()["base_model"] is None, "a list looks at nothing"
 
 
 async def test_an_architecture_that_nobody_knows_is_refused_without_the_operators_paths(

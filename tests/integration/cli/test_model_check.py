@@ -1,6 +1,7 @@
 """`rft models check` as somebody types it: no platform runs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def checked(
 
 
 def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
-    configure(model, model_type="qwen3")
+    configure(model, model_type="qwen3", hidden_size=64, intermediate_size=128, num_hidden_layers=2, vocab_size=1000)
     status, told = checked(tmp_path, model)
     assert status == 0
     assert f"{model} can be trained to use tools" in told
@@ -48,6 +49,15 @@ def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     assert "thinking:    no switch, reasoning_effort has no effect" in told
     assert "context:     2,048 tokens of prompt and completion at most" in told
     assert "engines:     transformers, vllm" in told
+    # Embeddings and head of 1,000 x 64 each; two layers of 4 x 64 x 32 x 128 in attention, 3 x 64 x 128 in the MLP.
+    assert "weights:     0.01 GiB, 2.3 million parameters" in told
+    assert re.search(
+        r"training:    0\.\d\d GiB: weights, adapter with optimizer 0\.\d\d GiB, [\d,]+ tokens at once", told
+    )
+    assert "sampling:    4.02 GiB with a full cache: 32 conversations at once, 64.0 KiB a token" in told
+    assert re.search(
+        r"auto:        engine transformers, micro-batches of [\d,]+ tokens, contexts of 2,048 tokens", told
+    )
 
 
 def test_a_model_that_the_engine_in_use_cannot_hold_is_told_so(tmp_path: Path, model: Path) -> None:

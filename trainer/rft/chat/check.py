@@ -47,10 +47,13 @@ def run_check(check: Callable[[Path, ChatSpec, str], ModelCheck], program: str) 
     parser.add_argument("folder", type=Path, help="directory with tokenizer.json and a chat template")
     parser.add_argument("--chat-format", default=AUTO, help=", ".join((AUTO, *FORMATS)))
     parser.add_argument("--chat-template-kwargs", default="{}", help="what else the template reads, as JSON")
+    parser.add_argument("--max-context-tokens", type=int, help="prompt and completion at most")
     parser.add_argument("--reasoning-effort", default="default", help="minimal, low, medium or high")
     args = parser.parse_args()
     kwargs = json.loads(args.chat_template_kwargs)
-    chat = ChatSpec(chat_format=args.chat_format, chat_template_kwargs=kwargs)
+    chat = ChatSpec(
+        chat_format=args.chat_format, chat_template_kwargs=kwargs, max_context_tokens=args.max_context_tokens
+    )
     sys.stdout.write(check(args.folder, chat, args.reasoning_effort).model_dump_json() + "\n")
 
 

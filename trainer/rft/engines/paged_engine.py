@@ -23,8 +23,10 @@ from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 _BLOCK_TOKENS = 32
 _BLOCKS = 2048
+CACHE_TOKENS = _BLOCK_TOKENS * _BLOCKS
+"""Of all conversations together."""
 _TOKENS_PER_PASS = 512
-_REQUESTS_PER_PASS = 16
+REQUESTS_PER_PASS = 16
 """Its attention on a CPU lets every query look at every key of the pass, masked: cost grows with the square of this."""
 
 
@@ -38,7 +40,7 @@ class PagedEngine:
         del threads  # Its thread takes the process's setting.
         logging.getLogger("transformers.generation.continuous_batching").setLevel(logging.ERROR)
         self._model, self._adapter = without_router_logits(model).eval(), MergedAdapter(model)
-        self._max_context_tokens = min(max_context_tokens, _BLOCK_TOKENS * _BLOCKS // 2)
+        self._max_context_tokens = min(max_context_tokens, CACHE_TOKENS // 2)
         self._version = 0
         self._requests: dict[str, SampleRequest] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
@@ -129,7 +131,7 @@ class PagedEngine:
                 block_size=_BLOCK_TOKENS,
                 num_blocks=_BLOCKS,
                 max_batch_tokens=_TOKENS_PER_PASS,
-                max_requests_per_batch=_REQUESTS_PER_PASS,
+                max_requests_per_batch=REQUESTS_PER_PASS,
                 use_async_batching=False,
                 use_cuda_graph=False,
             ),

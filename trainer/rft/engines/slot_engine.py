@@ -52,7 +52,7 @@ class SlotEngine:
         self._model, self._adapter, self._threads = model, MergedAdapter(model), threads
         self._max_context_tokens = max_context_tokens
         self._memory = KvSlots(
-            config, slots=_slots(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
+            config, slots=slots_of(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
         )
         self._table, self._drafts = SlotTable(self._memory), Drafts()
         self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
@@ -284,6 +284,7 @@ def supports(model: PreTrainedModel) -> bool:
     return bool(model._supports_attention_backend and set(kinds) == {"full_attention"} and not has_window)  # pyright: ignore[reportPrivateUsage]
 
 
-def _slots(config: object, capacity: int) -> int:
+def slots_of(config: object, capacity: int) -> int:
+    """Conversations that the engine has room for, all of them at full length."""
     memory = KvSlots.bytes_per_token(config) * capacity  # pyright: ignore[reportArgumentType]
     return max(4, min(_MAX_SLOTS, _MEMORY_BYTES // memory))

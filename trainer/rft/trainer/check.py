@@ -19,14 +19,17 @@ def check_base_model(folder: Path, chat: ChatSpec, reasoning_effort: str = "defa
         return found
     try:
         from rft.engines.architecture import engine_problem, read_config
+        from rft.engines.tokenizer import UnusableModel
+        from rft.trainer.model_figures import figures_of
     except ImportError:
         return found
-    from rft.engines.tokenizer import UnusableModel
-
     try:
-        return found.model_copy(update={"engine_problem": engine_problem(read_config(str(folder)))})
+        config = read_config(str(folder))
+        problem = engine_problem(config)
+        figures = figures_of(config, max_context_tokens=chat.max_context_tokens, is_held=problem is None)
     except UnusableModel as error:
         return ModelCheck(problem=str(error))
+    return found.model_copy(update={"engine_problem": problem, "figures": figures})
 
 
 if __name__ == "__main__":

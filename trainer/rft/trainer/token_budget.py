@@ -66,17 +66,22 @@ def free_bytes(device: torch.device) -> int:
 @contextmanager
 def kept_bytes(model: nn.Module) -> Generator[Callable[[], int]]:
     """Counts what passes inside keep for the backward pass, each piece of memory once, weights apart."""
-    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    weights = {_memory_of(parameter) for parameter in model.parameters()}
     kept: dict[int, int] = {}
     alive: list[Tensor] = []
 
     def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+        memory = _memory_of(tensor)
+        if memory not in weights:
+            kept[memory] = tensor.untyped_storage().nbytes()
             alive.append(tensor)  # Or its address would be given to the next one.
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         yield lambda: sum(kept.values())
     alive.clear()
+
+
+def _memory_of(tensor: Tensor) -> int:
+    """Tells pieces of memory apart, also those of tensors without values, which have no address."""
+    return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rft.core.base import Record
-from rft.core.model_check import ModelCheck, cannot_sample
+from rft.core.model_check import ModelCheck, ModelFigures, cannot_sample
 from rft.core.spec import Engine
 from rft.platform.cli.arguments import HomeOption
 
@@ -104,3 +104,37 @@ def report_lines(found: CheckedModel) -> Iterator[str]:
     yield f"  thinking:    {f'switched by {switch}' if switch else 'no switch, reasoning_effort has no effect'}"
     yield f"  context:     {'not known' if context is None else f'{context:,} tokens'} of prompt and completion at most"
     yield f"  engines:     {'vllm alone: ' + check.engine_problem if check.engine_problem else 'transformers, vllm'}"
+    if check.figures is not None:
+        yield from _figure_lines(check.figures)
+        yield f"  auto:        {_auto(check)}"
+
+
+def _figure_lines(figures: ModelFigures) -> Iterator[str]:
+    """What it takes of the memory, in single precision."""
+    yield f"  weights:     {_gib(figures.weights_bytes)}, {figures.parameters / 1e6:,.1f} million parameters"
+    activations, training = figures.activation_bytes, figures.training_bytes
+    if activations is None or training is None:
+        yield "  training:    not known: its layers do not tell what an update keeps"
+    else:
+        yield (
+            f"  training:    {_gib(training)}: weights, adapter with optimizer {_gib(figures.adapter_bytes)},"
+            f" {figures.micro_batch_tokens:,} tokens at once {_gib(activations)}"
+        )
+    cache, sampling = figures.cache, figures.sampling_bytes
+    if cache is not None and sampling is not None:
+        yield (
+            f"  sampling:    {_gib(sampling)} with a full cache: {cache.conversations} conversations at once,"
+            f" {cache.bytes_per_token / 2**10:,.1f} KiB a token; beside the training, in the same process"
+        )
+
+
+def _auto(check: ModelCheck) -> str:
+    """What is chosen where nobody chooses."""
+    figures = check.figures
+    assert figures is not None
+    budget = "" if figures.micro_batch_tokens is None else f", micro-batches of {figures.micro_batch_tokens:,} tokens"
+    return f"engine {check.auto_engine}{budget}, contexts of {figures.max_context_tokens:,} tokens"
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.2f} GiB"

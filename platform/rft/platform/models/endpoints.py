@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from rft.platform.api.dependencies import AppSettings, Uow
+from rft.platform.api.dependencies import AppDatabase, AppSettings, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.models import permission_service, service
+from rft.platform.models.base_model import checked_base_model
 from rft.platform.models.permission_repository import Order
 from rft.platform.models.schemas import (
     ModelDeleted,
@@ -16,6 +17,7 @@ from rft.platform.models.schemas import (
     PermissionObject,
     PermissionsWanted,
 )
+from rft.platform.store.unit_of_work import reading
 
 router = APIRouter(prefix="/models", tags=["models"])
 permissions_router = APIRouter(prefix="/fine_tuning/checkpoints", tags=["checkpoint permissions"])
@@ -29,9 +31,13 @@ async def list_models(uow: Uow, settings: AppSettings) -> ModelList:
 
 
 @router.get("/{model:path}")
-async def retrieve_model(uow: Uow, settings: AppSettings, model: str) -> ModelObject:
-    """One model; names may contain slashes."""
-    return await service.find_model(uow, settings, model)
+async def retrieve_model(database: AppDatabase, settings: AppSettings, model: str) -> ModelObject:
+    """One model; names may contain slashes. A base model is looked at, which takes seconds the first time."""
+    async with reading(database) as uow:
+        found = await service.find_model(uow, settings, model)
+    if found.fine_tuning_job_id is not None:
+        return found
+    return found.model_copy(update={"base_model": await checked_base_model(settings, model)})
 
 
 @router.delete("/{model:path}")

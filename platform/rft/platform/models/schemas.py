@@ -8,6 +8,54 @@ from rft.platform.api.pagination import Listed
 from rft.platform.api.wire import TextBody, must_be
 
 
+class ModelMemory(BaseModel):
+    """What a base model takes of this machine, in single precision."""
+
+    parameters: int
+    weights_bytes: int
+    adapter_bytes: int
+    """An adapter of the usual rank with gradient and optimizer."""
+    activation_bytes_per_token: int | None
+    """What an update keeps of each token that it computes at once; null where that is not known."""
+    training_bytes: int | None
+    """An update at its peak, with `auto.micro_batch_tokens` at once."""
+    cache_bytes_per_token: int | None
+    """Keys and values in the engine `transformers`; null where it cannot hold the model."""
+    sampling_bytes: int | None
+    """The engine `transformers` with a full cache, beside the training."""
+
+
+class ModelAuto(BaseModel):
+    """What is chosen where nobody chooses."""
+
+    engine: str
+    max_context_tokens: int
+    """Prompt and completion."""
+    micro_batch_tokens: int | None
+    conversations_at_once: int | None
+    """In the engine `transformers`."""
+
+
+class BaseModelObject(BaseModel):
+    """What `rft models check` finds."""
+
+    problem: str | None
+    """Why a job that starts from it is refused; null where none is."""
+    chat_format: str | None
+    template_fingerprint: str | None
+    stop_tokens: list[str]
+    takes_parallel_calls: bool
+    thinking_switch: str | None
+    """The variable of its chat template that says how much it thinks."""
+    engines: list[str]
+    """Those that can sample from it."""
+    engine_problem: str | None
+    """Why the engine `transformers` is not among them."""
+    memory: ModelMemory | None
+    """Null where its layers could not be looked at."""
+    auto: ModelAuto | None
+
+
 class ModelObject(BaseModel):
     """A base model, a fine-tuned model or one of its checkpoints."""
 
@@ -19,6 +67,8 @@ class ModelObject(BaseModel):
     """`system` for base models, otherwise the organization."""
     fine_tuning_job_id: str | None = None
     """Ours: the job that made it."""
+    base_model: BaseModelObject | None = None
+    """Ours, where one base model is asked for: what it can do and takes. Null where its files are not here."""
 
 
 class ModelList(BaseModel):

@@ -91,6 +91,7 @@ def check_files(base_model: str, chat: ChatSpec, reasoning_effort: str) -> Model
         kwargs,
         "--reasoning-effort",
         reasoning_effort,
+        *(() if chat.max_context_tokens is None else ("--max-context-tokens", str(chat.max_context_tokens))),
     )
     return _check(folder, wanted, _state(folder))
 

@@ -1,0 +1,59 @@
+"""What a base model takes of this machine, from its configuration alone: it is built without weights."""
+
+import copy
+
+import torch
+from peft import get_peft_model
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+
+from rft.core.model_check import CacheFigures, ModelFigures
+from rft.core.spec import LoraSpec
+from rft.engines.architecture import first_sentence
+from rft.engines.base_model import max_context_tokens as context_of
+from rft.engines.kv_slots import KvSlots
+from rft.engines.paged_engine import CACHE_TOKENS, REQUESTS_PER_PASS
+from rft.engines.slot_engine import slots_of, supports
+from rft.engines.tokenizer import UnusableModel
+from rft.trainer.activation_probe import PROBE, kept_bytes_per_token
+from rft.trainer.policy import lora_config
+from rft.trainer.token_budget import free_bytes, tokens_within
+
+
+def figures_of(config: PretrainedConfig, *, max_context_tokens: int | None, is_held: bool) -> ModelFigures:
+    """`is_held`: by the engine `transformers`. Raises UnusableModel where the configuration makes no model."""
+    model = _without_weights(config)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    policy = get_peft_model(model, lora_config(model, LoraSpec()), low_cpu_mem_usage=True)
+    context, per_token = context_of(config, max_context_tokens), kept_bytes_per_token(policy, model)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return ModelFigures(
+        max_context_tokens=context,
+        parameters=parameters,
+        adapter_parameters=sum(weight.numel() for weight in policy.parameters() if weight.requires_grad),
+        adapted_parameters=sum(weight.numel() for name, weight in policy.named_parameters() if "base_layer" in name),
+        activation_bytes_per_token=per_token,
+        micro_batch_tokens=None if per_token is None else tokens_within(free_bytes(device), per_token, device),
+        cache=_cache(model, context) if is_held else None,
+        has_gpu=device.type == "cuda",
+    )
+
+
+def _cache(model: PreTrainedModel, max_context_tokens: int) -> CacheFigures:
+    text = model.config.get_text_config()
+    per_token = KvSlots.bytes_per_token(text)
+    if not supports(model):
+        return CacheFigures(bytes_per_token=per_token, tokens=CACHE_TOKENS, conversations=REQUESTS_PER_PASS)
+    slots = slots_of(text, max_context_tokens)
+    return CacheFigures(bytes_per_token=per_token, tokens=slots * max_context_tokens, conversations=slots)
+
+
+def _without_weights(config: PretrainedConfig) -> PreTrainedModel:
+    try:
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(
+                copy.deepcopy(config), dtype=torch.float32, attn_implementation=PROBE, experts_implementation=PROBE
+            )
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UnusableModel(f"its config.json makes no model: {first_sentence(error)}") from error
