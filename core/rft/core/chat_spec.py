@@ -6,6 +6,10 @@ from pydantic import Field, model_validator
 
 from rft.core.base import JsonObject, Record
 
+LONGEST_CONTEXT_TOKENS = 16_384
+"""Rollouts longer than this are cut, whatever the model allows, where nobody says otherwise: their keys and values
+would fill the memory."""
+
 
 class ChatSpec(Record):
     """Beside the model itself; all of it has a default that fits most models."""

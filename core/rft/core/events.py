@@ -120,6 +120,10 @@ class Optimization(Record):
     """Mean absolute gap between trainer and sampler log-probabilities."""
     truncated_share: float | None = None
     """Of the sampled tokens: those whose importance weight, trainer over sampler, exceeds the cap."""
+    clipped_share: float | None = None
+    """Of the sampled tokens: those whose importance weight is outside the clip range."""
+    kl: float | None = None
+    """KL divergence from the base model, the mean over the sampled tokens; 0 where the loss does not have it."""
 
 
 class CheckpointInfo(Record):

@@ -12,14 +12,14 @@ from rft.core.egress_settings import EgressSettings
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
+from rft.core.update_spec import Auto, Update, UpdateWanted, resolve_update
 
-Auto = Literal["auto"]
 LossType = Literal["dapo", "grpo", "bnpo", "dr_grpo", "gspo", "cispo"]
 ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
 
 
-class Hyperparameters(Record):
+class Hyperparameters(UpdateWanted):
     """As the customer wrote them (contract section 1.2); `auto` where the platform decides."""
 
     n_epochs: Annotated[int, Field(ge=1, le=50)] | Auto = "auto"
@@ -31,7 +31,17 @@ class Hyperparameters(Record):
     reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
 
 
-class ResolvedHyperparameters(Record):
+class LoraSpec(Record):
+    """Adapter shape. `learning_rate` is what learning_rate_multiplier 1 means."""
+
+    rank: int = 16
+    alpha: int = 32
+    learning_rate: float = 2e-3
+    target_modules: tuple[str, ...] | Literal["all-linear"] | None = None
+    """Layers that get an adapter, by the last part of their name; None: those that suit the model."""
+
+
+class ResolvedHyperparameters(Update):
     """What the run really uses."""
 
     n_epochs: int
@@ -46,6 +56,10 @@ class ResolvedHyperparameters(Record):
     """Rollouts per row and step."""
     steps: int
     """Optimizer steps of the whole run; the last batch wraps around so that no row is dropped."""
+    lora: LoraSpec | None = None
+    """The adapter; None in jobs of earlier releases, and where there is none."""
+    max_context_tokens: int | None = None
+    """Prompt and completion at most; None where it was not known before the run."""
 
     @property
     def burst(self) -> int:
@@ -58,8 +72,11 @@ def group_size(compute_multiplier: float) -> int:
     return max(2, int(ROLLOUTS_PER_ROW * compute_multiplier + 0.5))
 
 
-def resolve(wanted: Hyperparameters, *, train_rows: int) -> ResolvedHyperparameters:
-    """Replace every `auto`; pure, so that what is reported at creation is what runs. Needs train_rows >= 1."""
+def resolve(wanted: Hyperparameters, *, train_rows: int, parameters: int | None = None) -> ResolvedHyperparameters:
+    """Replace every `auto`; pure, so that what is reported at creation is what runs. Needs train_rows >= 1.
+
+    `parameters`: of the base model; None where nobody knows.
+    """
     batch_size = min(16, train_rows) if wanted.batch_size == "auto" else min(wanted.batch_size, train_rows)
     steps_per_epoch = ceil(train_rows / batch_size)
     n_epochs = max(1, min(50, ceil(30 / steps_per_epoch))) if wanted.n_epochs == "auto" else wanted.n_epochs
@@ -74,6 +91,7 @@ def resolve(wanted: Hyperparameters, *, train_rows: int) -> ResolvedHyperparamet
         eval_samples=1 if wanted.eval_samples == "auto" else wanted.eval_samples,
         group_size=group_size(compute_multiplier),
         steps=steps,
+        **resolve_update(wanted, steps=steps, parameters=parameters).model_dump(),
     )
 
 
@@ -130,14 +148,6 @@ class HoldRule(Record):
     first_trial_s: float = 2.0
     """Wait before the first failed rollout is tried again; doubles up to `max_trial_s`."""
     max_trial_s: float = 60.0
-
-
-class LoraSpec(Record):
-    """Adapter shape. `learning_rate` is what learning_rate_multiplier 1 means."""
-
-    rank: int = 16
-    alpha: int = 32
-    learning_rate: float = 2e-3
 
 
 IMPORTANCE_CAP = 2.0

@@ -35,3 +35,15 @@ def test_the_run_pauses_with_the_evidence_and_goes_on_at_the_same_step(
     first = next(event for event in done if isinstance(event, StepDone) and event.step == 1)
     assert first.optimization is not None
     assert first.optimization.sampling_logp_difference == gap, "the same rollouts, and the same weights"
+
+
+def test_sampler_and_trainer_agree_at_another_temperature(customer: Customer, base_model: Path, tmp_path: Path) -> None:
+    run_dir = write_run(
+        tmp_path / "run", base_model, customer.url,
+        steps=1, engine="transformers", temperature=0.6, valid_rows=0, max_tokens=16,
+    )  # fmt: skip
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    [done] = [e.optimization for e in (line.event for line in events(run_dir)) if isinstance(e, StepDone) and e.step]
+    assert done is not None
+    assert done.sampling_logp_difference is not None
+    assert done.sampling_logp_difference < 1e-4

@@ -50,6 +50,12 @@ def dotted(path: Path) -> str:
     return text
 
 
+def _cispo_that_shrinks(order: dict[str, Any]) -> None:
+    """A largest weight below 1 would make all weights smaller."""
+    put((*_R, "loss_type"), "cispo")(order)
+    put((*_H, "epsilon_high"), 0.9)(order)
+
+
 MISSING = "missing_required_parameter"
 INVALID = "invalid_value"
 NONSENSE = {"type": "json_schema", "name": "n", "schema": {"type": "nonsense"}}
@@ -119,6 +125,15 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_H, "compute_multiplier"), 10.5), (*_H, "compute_multiplier"), INVALID, "10 at most"),
     (put((*_H, "eval_interval"), "often"), (*_H, "eval_interval"), INVALID, "auto"),
     (put((*_H, "eval_samples"), 0), (*_H, "eval_samples"), INVALID, "from 1"),
+    (put((*_H, "temperature"), 0), (*_H, "temperature"), INVALID, "2 at most"),
+    (put((*_H, "temperature"), 2.1), (*_H, "temperature"), INVALID, "2 at most"),
+    (put((*_H, "beta"), -0.1), (*_H, "beta"), INVALID, "from 0"),
+    (put((*_H, "epsilon"), 0), (*_H, "epsilon"), INVALID, "above 0"),
+    (put((*_H, "warmup_steps"), -1), (*_H, "warmup_steps"), INVALID, "from 0"),
+    (put((*_H, "lr_scheduler_type"), "sometimes"), (*_H, "lr_scheduler_type"), INVALID, "cosine"),
+    (_cispo_that_shrinks, (*_H, "epsilon_high"), INVALID, "1 or more"),
+    (put((*_R, "lora"), {"target_modules": []}), (*_R, "lora", "target_modules"), INVALID, "1 to 64 names"),
+    (put((*_R, "budgets"), {"max_context_tokens": 99}), (*_R, "budgets", "max_context_tokens"), INVALID, "from 256"),
     (put((*_H, "reasoning_effort"), "extreme"), (*_H, "reasoning_effort"), INVALID, "low"),
     (put(("suffix",), "x" * 65), ("suffix",), INVALID, "64 characters at most"),
     (put(("seed",), -1), ("seed",), INVALID, "0"),

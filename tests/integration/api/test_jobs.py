@@ -9,6 +9,7 @@ from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
 from rft.core.spec import Hyperparameters, resolve
+from rft.core.update_spec import UpdateWanted
 from rft.platform.queue.messages import VALIDATE_JOB, TaskMessage
 from rft.platform.store.secret_box import SecretBox
 from tests.shared.running_api import Api, collect
@@ -63,6 +64,7 @@ async def test_the_method_comes_back_filled_and_redacted(
         "eval_interval": "auto",
         "eval_samples": "auto",
         "reasoning_effort": "default",
+        **dict.fromkeys(UpdateWanted.model_fields, "auto"),
         "future_knob": 3,
     }
     async with await psycopg.AsyncConnection.connect(migrated_url) as connection:

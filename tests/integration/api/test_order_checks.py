@@ -100,7 +100,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
         "calculate_output": "judge + code",
         "pass_threshold": 1,
     }
-    reinforcement["hyperparameters"]["reasoning_effort"] = "high"
+    reinforcement["hyperparameters"] |= {"reasoning_effort": "high", "epsilon": 0.2}
     reinforcement["tools"][1]["id"] = "mine"
     job = await client.fine_tuning.jobs.create(**order)
     events = (await client.fine_tuning.jobs.list_events(job.id)).data
@@ -111,6 +111,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
             f"{within}grader.graders.code.image_tag",
             f"{within}grader.graders.judge.pass_threshold",
             f"{within}grader.pass_threshold",
+            f"{within}hyperparameters.epsilon",
             f"{within}hyperparameters.reasoning_effort",
         ],
         "unknown_fields": [f"{within}grader.id", f"{within}tools[1].id"],

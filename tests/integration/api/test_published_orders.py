@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from openai.types.fine_tuning import FineTuningJob
 
 from rft.core.spec import Hyperparameters, resolve
+from rft.core.update_spec import UpdateWanted
 from rft.platform.api.key_repository import create_key
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
@@ -29,6 +30,7 @@ AUTO = {
     "eval_interval": "auto",
     "eval_samples": "auto",
     "reasoning_effort": "default",
+    **dict.fromkeys(UpdateWanted.model_fields, "auto"),
 }
 ROW = {
     "messages": [{"role": "developer", "content": "Answer."}, {"role": "user", "content": "How much?"}],

@@ -2,6 +2,7 @@
 
 import json
 
+from rft.core.spec import LoraSpec
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.worker.validate_job import validate_job
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
@@ -14,6 +15,8 @@ async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> 
     job = await bench.job(job_id)
     assert (job["status"], job["total_steps"], job["lease_owner"]) == ("queued", 3, None)
     assert (job["resolved"]["group_size"], job["resolved"]["steps"]) == (4, 3)
+    assert (job["resolved"]["temperature"], job["resolved"]["max_context_tokens"]) == (1.0, 500)
+    assert job["resolved"]["lora"] == LoraSpec(learning_rate=bench.settings.learning_rate).model_dump()
     messages = await bench.messages(job_id)
     assert messages[0] == (
         f"Validating training file: {job['training_file']} and validation file: {job['validation_file']}"

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from rft.core.errors import RunFailed
 from rft.core.events import Optimization
 from rft.core.group import advantages_G
 from rft.core.spec import LoraSpec
@@ -57,7 +58,9 @@ class Update:
         total: int | None = None,
         is_weighted: bool = False,
         max_completion_tokens: int = 512,
+        **more: Any,
     ) -> None:
+        """`more`: further fields of the settings."""
         self.figures: list[Optimization] = []
         self.weights: list[Gradients] = []
         model = tiny_model(tokenizer)
@@ -71,6 +74,7 @@ class Update:
             micro_batch_tokens=tokens,
             is_weighted=is_weighted,
             max_completion_tokens=max_completion_tokens,
+            **more,
         )
         self.trainer = PolicyTrainer(
             model, tokenizer, settings, output_dir=path, source=lambda step: steps[step - 1], on_saved=self._saved
@@ -287,6 +291,45 @@ def test_a_step_without_rows_leaves_the_weights_bit_identical_even_after_momentu
     silent = update.figures[1]
     assert (silent.loss, silent.grad_norm, silent.entropy, silent.trained_rollouts) == (None, None, None, 0)
     assert [f.learning_rate for f in update.figures] == pytest.approx([1e-2, 1e-2 * 2 / 3, 1e-2 / 3])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "warmup_steps", "rates"),
+    [
+        ("linear", 0, [1.0, 0.75, 0.5, 0.25]),
+        ("linear", 2, [0.0, 0.5, 1.0, 0.5]),
+        ("cosine", 0, [1.0, 0.853553, 0.5, 0.146447]),
+        ("constant", 0, [1.0, 1.0, 1.0, 1.0]),
+        ("constant", 2, [0.0, 0.5, 1.0, 1.0]),
+    ],
+)
+def test_the_learning_rate_follows_its_schedule(
+    tokenizer: PreTrainedTokenizerBase,
+    ragged_traces: list[Trace],
+    tmp_path: Path,
+    schedule: str,
+    warmup_steps: int,
+    rates: list[float],
+) -> None:
+    rows = rows_of(ragged_traces[:2], [0.0, 1.0])
+    update = Update(
+        tokenizer, [rows] * 4, tmp_path, tokens=150, learning_rate=1.0, schedule=schedule, warmup_steps=warmup_steps
+    )
+    assert [figures.learning_rate for figures in update.figures] == pytest.approx(rates, abs=1e-5)
+
+
+def test_an_adapter_is_on_the_layers_that_were_ordered(tokenizer: PreTrainedTokenizerBase) -> None:
+    model = tiny_model(tokenizer)
+    named = lora_config(model, replace_lora(target_modules=("q_proj", "v_proj")))
+    assert named.target_modules == {"q_proj", "v_proj"}
+    assert lora_config(model, replace_lora(target_modules="all-linear")).target_modules == "all-linear"
+    with pytest.raises(RunFailed, match=r"no layers lm_head, w9 .* It has: down_proj, gate_proj") as failed:
+        lora_config(model, replace_lora(target_modules=("q_proj", "lm_head", "w9")))
+    assert failed.value.param == "method.reinforcement.lora.target_modules"
+
+
+def replace_lora(**changes: Any) -> LoraSpec:
+    return LORA.model_copy(update=changes)
 
 
 def test_the_figures_are_those_of_a_plain_forward_pass(

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.core.group import advantages_G
 from rft.core.spec import IMPORTANCE_CAP
 from rft.core.turns import Trace
+from rft.trainer.losses import UNCLIPPED, ClipRange
 from rft.trainer.samples import TrainingRow, training_rows
 from tests.shared.by_hand import group_of
 from tests.unit.trainer.test_grpo import Gradients, Update, worst_difference
@@ -29,6 +30,7 @@ class Scored:
     weights_T: Tensor
     """Trainer over sampler, token by token; ones where nothing is weighted."""
     advantage: float
+    clip: ClipRange = UNCLIPPED
 
     @property
     def ratio_T(self) -> Tensor:
@@ -37,7 +39,15 @@ class Scored:
 
     @property
     def capped_T(self) -> Tensor:
-        return self.weights_T.clamp(max=IMPORTANCE_CAP)
+        return torch.tensor([self.cut(float(weight)) for weight in self.weights_T])
+
+    def cut(self, weight: float) -> float:
+        """What one ratio weighs."""
+        if self.advantage > 0 and self.clip.high is not None and weight > 1 + self.clip.high:
+            return 0.0
+        if self.advantage < 0 and self.clip.low is not None and weight < 1 - self.clip.low:
+            return 0.0
+        return min(weight, IMPORTANCE_CAP)
 
 
 def dapo(rows: Sequence[Scored]) -> Tensor:
@@ -60,7 +70,7 @@ def gspo(rows: Sequence[Scored]) -> Tensor:
     """One ratio for each rollout, the geometric mean of its tokens'."""
     terms: list[Tensor] = []
     for row in rows:
-        weight = row.weights_T.log().mean().exp().clamp(max=IMPORTANCE_CAP)
+        weight = row.cut(float(row.weights_T.log().mean().exp()))
         ratio = (row.new_T - row.new_T.detach()).mean().exp()
         terms.append(-weight * ratio * row.advantage / len(rows))
     return _sum(terms)
@@ -69,7 +79,9 @@ def gspo(rows: Sequence[Scored]) -> Tensor:
 def cispo(rows: Sequence[Scored]) -> Tensor:
     """The weight is no part of the gradient; the log-probability is."""
     tokens = sum(len(row.new_T) for row in rows)
-    return _sum(-(row.capped_T.detach() * row.advantage * row.new_T).sum() / tokens for row in rows)
+    caps = [row.clip.high or IMPORTANCE_CAP for row in rows]
+    weights = [row.weights_T.clamp(max=cap) for row, cap in zip(rows, caps, strict=True)]
+    return _sum(-(one * row.advantage * row.new_T).sum() / tokens for one, row in zip(weights, rows, strict=True))
 
 
 def _sum(terms: Iterable[Tensor]) -> Tensor:
@@ -92,10 +104,19 @@ def rows_of(traces: Sequence[Trace], loss_type: str) -> list[TrainingRow]:
     ]
 
 
-def by_hand(model: torch.nn.Module, rows: Sequence[TrainingRow], loss_type: str, *, is_weighted: bool) -> Gradients:
-    """The gradient of the formula, clipped as the optimizer gets it."""
+def by_hand(
+    model: torch.nn.Module,
+    rows: Sequence[TrainingRow],
+    loss_type: str,
+    *,
+    is_weighted: bool,
+    clip: ClipRange = UNCLIPPED,
+    penalty: Callable[[Sequence[Scored]], Tensor] = lambda rows: torch.zeros(()),
+) -> Gradients:
+    """The gradient of the formula and of what is added to it, cut to the length that the optimizer takes."""
     model.zero_grad()
-    FORMULAS[loss_type]([_scored(model, row, is_weighted=is_weighted) for row in rows]).backward()
+    scored = [replace(_scored(model, row, is_weighted=is_weighted), clip=clip) for row in rows]
+    (FORMULAS[loss_type](scored) + penalty(scored)).backward()
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
     return {name: p.grad.clone() for name, p in trained.items() if p.grad is not None}
@@ -130,6 +151,71 @@ def test_the_gradient_is_that_of_the_formula(
     expected = by_hand(update.trainer.policy, rows, loss_type, is_weighted=is_weighted)
     assert worst_difference(update.gradients, expected) <= 1e-6
     assert max(float(gradient.abs().max()) for gradient in expected.values()) > 1e-3
+
+
+@pytest.mark.parametrize("clip", [ClipRange(0.5, 0.9), ClipRange(None, 0.2), ClipRange(0.3, None)], ids=str)
+@pytest.mark.parametrize("loss_type", FORMULAS)
+def test_tokens_beyond_the_clip_range_weigh_nothing(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, loss_type: str, clip: ClipRange
+) -> None:
+    if loss_type == "cispo":
+        clip = replace(clip, high=5.0)
+    rows = rows_of(ragged_traces, loss_type)
+    update = Update(
+        tokenizer, [rows], tmp_path,
+        loss_type=loss_type, tokens=80, learning_rate=0.0, is_weighted=True,
+        max_completion_tokens=COMPLETION_TOKENS, clip=clip,
+    )  # fmt: skip
+    expected = by_hand(update.trainer.policy, rows, loss_type, is_weighted=True, clip=clip)
+    assert worst_difference(update.gradients, expected) <= 1e-6
+    share = update.figures[0].clipped_share
+    assert share is not None
+    assert share == 0 if loss_type == "cispo" else 0.05 < share < 0.95
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("tokens", [1000, 80])
+@pytest.mark.parametrize("loss_type", FORMULAS)
+def test_the_kl_divergence_from_the_base_model_is_added_to_each_token(
+    tokenizer: PreTrainedTokenizerBase,
+    ragged_traces: list[Trace],
+    tmp_path: Path,
+    loss_type: str,
+    tokens: int,
+    is_weighted: bool,
+) -> None:
+    rows, beta = rows_of(ragged_traces, loss_type), 0.7
+    update = Update(
+        tokenizer, [rows], tmp_path,
+        loss_type=loss_type, tokens=tokens, learning_rate=0.0, is_weighted=is_weighted,
+        max_completion_tokens=COMPLETION_TOKENS, beta=beta,
+    )  # fmt: skip
+    policy = update.trainer.policy
+    with torch.no_grad(), policy.disable_adapter():  # pyright: ignore[reportCallIssue]
+        base = [_scored(policy, row, is_weighted=False).new_T for row in rows]
+
+    def divergences(rows: Sequence[Scored]) -> list[Tensor]:
+        """Of each token: the estimator that is never below 0, times the ratio, which makes its gradient unbiased."""
+        estimates = [(old - row.new_T).exp() - (old - row.new_T) - 1 for old, row in zip(base, rows, strict=True)]
+        return [one if loss_type == "gspo" else one * row.ratio_T for one, row in zip(estimates, rows, strict=True)]
+
+    def penalty(rows: Sequence[Scored]) -> Tensor:
+        """As the loss takes its own terms together."""
+        found, step_tokens = divergences(rows), sum(len(row.new_T) for row in rows)
+        if loss_type in ("grpo", "gspo"):
+            return beta * _sum(one.mean() / len(rows) for one in found)
+        return (
+            beta
+            * _sum(one.sum() for one in found)
+            / (COMPLETION_TOKENS * len(rows) if loss_type == "dr_grpo" else step_tokens)
+        )
+
+    expected = by_hand(policy, rows, loss_type, is_weighted=is_weighted, penalty=penalty)
+    assert worst_difference(update.gradients, expected) <= 1e-6
+    without = by_hand(policy, rows, loss_type, is_weighted=is_weighted)
+    assert worst_difference(without, expected) > 1e-4, "it weighs enough to be seen"
+    scored = [_scored(policy, row, is_weighted=False) for row in rows]
+    assert update.figures[0].kl == pytest.approx(float(torch.cat(divergences(scored)).mean().detach()), abs=1e-5)
 
 
 def test_weights_and_their_means_lie_on_both_sides_of_the_cap(

@@ -4,11 +4,9 @@ import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
+from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
 from rft.engines.architecture import attention_of, read_config
 from rft.engines.tokenizer import UnusableModel
-
-_CONTEXT_LIMIT_TOKENS = 16_384
-"""Rollouts longer than this are cut, whatever the model allows: their keys and values would fill the memory."""
 
 
 def load_base_model(base_model: str) -> PreTrainedModel:
@@ -24,7 +22,7 @@ def load_base_model(base_model: str) -> PreTrainedModel:
 def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
     """Prompt plus completion at most. `wanted`: the operator's own limit, which may lie above ours."""
     possible = getattr(config.get_text_config(), "max_position_embeddings", None)
-    limit = wanted or _CONTEXT_LIMIT_TOKENS
+    limit = wanted or LONGEST_CONTEXT_TOKENS
     return min(possible or limit, limit)
 
 

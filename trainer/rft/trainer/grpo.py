@@ -35,12 +35,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.events import Optimization
-from rft.core.spec import IMPORTANCE_CAP
 from rft.engines.base_model import without_router_logits
 from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
-from rft.trainer.losses import importance_ratios, share_of_step
+from rft.trainer.losses import Weights, importance_ratios, importance_weights, share_of_step
 from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
@@ -84,7 +83,7 @@ class PolicyTrainer(GRPOTrainer):
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._before_update, self._check = source, before_update, check
-        self._loss_type, self._budget = settings.loss_type, settings.micro_batch_tokens
+        self._settings, self._budget = settings, settings.micro_batch_tokens
         self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
         """Of the micro-batch in work, aligned with everything after the first token."""
@@ -187,14 +186,20 @@ class PolicyTrainer(GRPOTrainer):
         )
         self._last = logprobs.detach(), entropies.detach()
         if self._inputs_in_work:
-            weights = self._importance(self._inputs_in_work).clamp(max=IMPORTANCE_CAP)
-            self._inputs_in_work["importance_sampling_ratio"] = weights
+            self._inputs_in_work["importance_sampling_ratio"] = self._weights(self._inputs_in_work).weights_B_T
         return logprobs, entropies, found.aux_loss * self._share_of_tokens() if self.aux_loss_enabled else None
 
-    def _importance(self, inputs: dict[str, Tensor]) -> Tensor:
-        """What each sampled token weighs before it is cut at the cap; 1 for all others."""
-        sampler = inputs["sampling_per_token_logps"]
-        return importance_ratios(self._loss_type, self._last[0], sampler, inputs["tool_mask"])
+    def _weights(self, inputs: dict[str, Tensor]) -> Weights:
+        """What each sampled token weighs where anything is weighted."""
+        sampler, settings = inputs["sampling_per_token_logps"], self._settings
+        ratios_B_T = importance_ratios(settings.loss_type, self._last[0], sampler, inputs["tool_mask"])
+        return importance_weights(settings.loss_type, ratios_B_T, inputs["advantages"], settings.clip)
+
+    def _reference_logprobs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+        """Log-probabilities of the base model: the same one, without its adapter."""
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        with torch.no_grad(), self.accelerator.unwrap_model(model).disable_adapter():
+            return self._get_per_token_logps_and_entropies(model, ids, torch.ones_like(ids), ids.shape[1] - 1)[0]
 
     def _share_of_tokens(self) -> float:
         """What the balance of this micro-batch counts beside its loss, where TRL takes all batches as equal."""
@@ -206,7 +211,7 @@ class PolicyTrainer(GRPOTrainer):
         if not figures.rows:
             return 1.0
         return share_of_step(
-            self._loss_type,
+            self._settings.loss_type,
             rows=rows,
             tokens=int(self._is_sampled.sum()),
             step_rows=figures.rows,
@@ -215,14 +220,22 @@ class PolicyTrainer(GRPOTrainer):
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """TRL's loss as part of the step's, and the step's figures on the side."""
-        self._is_sampled, self._inputs_in_work = inputs["tool_mask"].bool(), inputs
+        self._is_sampled = inputs["tool_mask"].bool()
+        if self.beta:
+            inputs["ref_per_token_logps"] = self._reference_logprobs(model, inputs)
+        self._inputs_in_work = inputs
         loss = super()._compute_loss(model, inputs) * self._share_of_step()
         logprobs, entropies = self._last
         mask, figures = inputs["tool_mask"], self.figures
         figures.loss += float(loss.detach())
         figures.entropy_sum += float((entropies * mask).sum())
         figures.logprob_gap_sum += float(((logprobs - inputs["sampling_per_token_logps"]).abs() * mask).sum())
-        figures.truncated += int((self._importance(inputs) > IMPORTANCE_CAP).sum())
+        weights = self._weights(inputs)
+        figures.truncated += int(weights.is_truncated_B_T.sum())
+        figures.clipped += int(weights.is_clipped_B_T.sum())
+        if self.beta:
+            behind = (inputs["ref_per_token_logps"] - logprobs) * mask
+            figures.kl_sum += float((behind.exp() - behind - 1).sum())
         self._inputs_in_work = {}
         return loss
 

@@ -5,9 +5,13 @@ Each step's rollouts make one update, so the policy in TRL's ratio is the one th
 Sources: dapo arXiv 2503.14476, grpo 2402.03300, dr_grpo 2503.20783, gspo 2507.18071, cispo 2506.13585.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
+
+from rft.core.spec import IMPORTANCE_CAP
 
 _MEANS_OVER_ROWS = {"grpo", "dr_grpo", "gspo", "sapo", "luspo"}
 """Losses that TRL averages over the rows of a micro-batch; `bnpo` it averages over tokens that way."""
@@ -31,6 +35,47 @@ def share_of_step(loss_type: str, *, rows: int, tokens: int, step_rows: int, ste
     if loss_type in _MEANS_OVER_ROWS:
         return rows / max(step_rows, 1)
     return tokens / max(step_tokens, 1) if loss_type == "bnpo" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClipRange:
+    """How far a ratio may be from 1 on the side that its advantage pulls it to; None: as far as it is."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+UNCLIPPED = ClipRange()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the sampled tokens of a micro-batch weigh."""
+
+    weights_B_T: Tensor
+    is_truncated_B_T: Tensor
+    """Beyond the cap."""
+    is_clipped_B_T: Tensor
+    """Beyond the clip range: these weigh nothing."""
+
+
+def importance_weights(loss_type: str, ratios_B_T: Tensor, advantages_B: Tensor, clip: ClipRange) -> Weights:
+    """Ratios of trainer over sampler, truncated and clipped.
+
+    As in PPO, a token has no say any more once its ratio is beyond the range and its advantage would pull it further.
+    cispo drops none: there `clip.high` is the cap.
+    """
+    is_clipped_B_T = torch.zeros_like(ratios_B_T, dtype=torch.bool)
+    cap = IMPORTANCE_CAP
+    if loss_type == "cispo":
+        cap = clip.high or IMPORTANCE_CAP
+    else:
+        pulls_up_B_1 = advantages_B[:, None] > 0
+        if clip.high is not None:
+            is_clipped_B_T |= (ratios_B_T > 1 + clip.high) & pulls_up_B_1
+        if clip.low is not None:
+            is_clipped_B_T |= (ratios_B_T < 1 - clip.low) & ~pulls_up_B_1
+    return Weights(ratios_B_T.clamp(max=cap).masked_fill(is_clipped_B_T, 0.0), ratios_B_T > cap, is_clipped_B_T)
 
 
 def importance_ratios(loss_type: str, trainer_B_T: Tensor, sampler_B_T: Tensor, mask_B_T: Tensor) -> Tensor:

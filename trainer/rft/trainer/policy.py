@@ -1,9 +1,12 @@
 """What is trained of the base model: the shape of its adapter, and what its passes keep."""
 
+from collections.abc import Sequence
+
 from peft import LoraConfig
 from torch import nn
 from transformers import PreTrainedModel
 
+from rft.core.errors import RunFailed
 from rft.core.spec import LoraSpec
 
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -28,13 +31,14 @@ def lora_config(model: PreTrainedModel, lora: LoraSpec) -> LoraConfig:
     """All projections of attention and MLP by their usual names; all linear layers of unknown architectures.
 
     Of a mixture of experts, experts and routers stay as they are: an engine could not serve an adapter of theirs.
+    Where the order names layers, it is those. Raises RunFailed where the model has no such layer.
     """
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=0.0,
         bias="none",
-        target_modules=_targets(model),
+        target_modules=_targets(model) if lora.target_modules is None else _named(model, lora.target_modules),
         task_type="CAUSAL_LM",
     )
 
@@ -44,6 +48,24 @@ def _targets(model: PreTrainedModel) -> list[str] | str:
     if any(_leaf(name) == "experts" for name in modules):
         return _outside_experts(model) or "all-linear"
     return list(_LAYERS) if {_leaf(name) for name in modules}.issuperset(_LAYERS) else "all-linear"
+
+
+def _named(model: PreTrainedModel, names: Sequence[str]) -> list[str] | str:
+    """The layers that were ordered."""
+    if isinstance(names, str):
+        return names
+    head = model.get_output_embeddings()
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    known = {_leaf(name) for name, module in linear.items() if module is not head}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise RunFailed(
+            "unknown_target_modules",
+            f"The model has no layers {', '.join(unknown)} that an adapter could be on. It has:"
+            f" {', '.join(sorted(known))}.",
+            "method.reinforcement.lora.target_modules",
+        )
+    return list(names)
 
 
 def _outside_experts(model: PreTrainedModel) -> list[str]:

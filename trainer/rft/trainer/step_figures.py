@@ -19,6 +19,10 @@ class StepFigures:
     """Absolute differences to the sampler's log-probabilities."""
     truncated: int = 0
     """Sampled tokens whose importance weight would exceed the cap."""
+    clipped: int = 0
+    """Sampled tokens whose ratio is outside the clip range."""
+    kl_sum: float = 0.0
+    """Estimates of the KL divergence from the base model, where the loss has it."""
     grad_norm: float | None = None
     learning_rate: float | None = None
 
@@ -34,4 +38,6 @@ class StepFigures:
             trained_tokens=self.tokens,
             sampling_logp_difference=self.logprob_gap_sum / self.tokens if has_signal else None,
             truncated_share=self.truncated / self.tokens if has_signal else None,
+            clipped_share=self.clipped / self.tokens if has_signal else None,
+            kl=self.kl_sum / self.tokens if has_signal else None,
         )

@@ -25,6 +25,7 @@ from rft.trainer.fitting import split_by_fit
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
+from rft.trainer.losses import ClipRange
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
@@ -134,5 +135,9 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         seed=spec.seed,
         micro_batch_tokens=spec.micro_batch_tokens,
         max_completion_tokens=spec.budgets.max_tokens,
+        beta=wanted.beta,
+        clip=ClipRange(wanted.epsilon, wanted.epsilon_high),
+        warmup_steps=wanted.warmup_steps,
+        schedule=wanted.lr_scheduler_type,
         is_weighted=spec.is_weighted,
     )

@@ -7,7 +7,11 @@ import torch
 from trl.trainer.grpo_config import GRPOConfig
 
 from rft.core.spec import IMPORTANCE_CAP, Budgets, LoraSpec
-from rft.trainer.losses import ratio_level, trl_loss
+from rft.core.update_spec import Schedule
+from rft.trainer.losses import UNCLIPPED, ClipRange, ratio_level, trl_loss
+
+_SCHEDULES = {"linear": "linear", "cosine": "cosine", "constant": "constant_with_warmup"}
+"""As transformers calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,11 @@ class UpdateSettings:
     """Of one micro-batch at most, padding included; None: found by the free memory."""
     max_completion_tokens: int = Budgets().max_tokens
     """What a rollout may sample: dr_grpo divides by it."""
+    beta: float = 0.0
+    """Weight of the KL divergence from the base model."""
+    clip: ClipRange = UNCLIPPED
+    warmup_steps: int = 0
+    schedule: Schedule = "linear"
     is_weighted: bool = False
     """Whether each token's loss is weighted by how much likelier it is to the trainer than it was to the sampler, up to
     `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
@@ -39,12 +48,15 @@ def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:
         gradient_accumulation_steps=1,
         steps_per_generation=1,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="linear",
+        lr_scheduler_type=_SCHEDULES[settings.schedule],
+        warmup_steps=settings.warmup_steps,
         adam_beta1=0.9,
         adam_beta2=0.98,
         weight_decay=0.0,
         max_grad_norm=1.0,
-        beta=0.0,
+        beta=settings.beta,
+        # Unbiased (DeepSeek-V3.2, arXiv 2512.02556), where each token has a ratio of its own.
+        use_bias_correction_kl=ratio_level(settings.loss_type) == "token",
         loss_type=trl_loss(settings.loss_type),
         importance_sampling_level=ratio_level(settings.loss_type),
         epsilon_high=IMPORTANCE_CAP,  # Idle: TRL's own ratio is 1. But cispo multiplies by it where it is smaller.

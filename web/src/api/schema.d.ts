@@ -518,6 +518,12 @@ export interface components {
              */
             object: "list";
         };
+        LoraObject: {
+            alpha: number;
+            learning_rate: number;
+            rank: number;
+            target_modules: string[] | "all-linear" | null;
+        };
         Message: {
             content: string;
             name?: string | null;
@@ -550,14 +556,23 @@ export interface components {
         };
         ResolvedObject: {
             batch_size: number;
+            beta: number;
             burst: number;
             compute_multiplier: number;
+            epsilon: number | null;
+            epsilon_high: number | null;
             eval_interval: number;
             eval_samples: number;
             group_size: number;
             learning_rate_multiplier: number;
+            lora: components["schemas"]["LoraObject"] | null;
+            /** @enum {string} */
+            lr_scheduler_type: "linear" | "cosine" | "constant";
+            max_context_tokens: number | null;
             n_epochs: number;
             steps: number;
+            temperature: number;
+            warmup_steps: number;
         };
         ResumeOptions: {
             max_importance_gap?: number | null;

@@ -70,6 +70,10 @@ const LABELS: [keyof Resolved, string][] = [
   ["learning_rate_multiplier", "Learning rate multiplier"],
   ["eval_interval", "Evaluated every"],
   ["eval_samples", "Rollouts per validation row"],
+  ["temperature", "Temperature"],
+  ["beta", "Weight of the KL divergence"],
+  ["warmup_steps", "Warm-up steps"],
+  ["lr_scheduler_type", "Learning rate schedule"],
 ];
 
 /** Each hyperparameter with the value that is really used. */

@@ -72,10 +72,20 @@ describe("order", () => {
       group_size: 8,
       steps: 30,
       burst: 32,
+      temperature: 0.8,
+      beta: 0,
+      epsilon: null,
+      epsilon_high: null,
+      warmup_steps: 0,
+      lr_scheduler_type: "cosine" as const,
+      max_context_tokens: 4096,
+      lora: null,
     };
     const shown = settings(job({ method, resolved_hyperparameters: resolved }));
     expect(shown).toContainEqual({ label: "Epochs", value: "3", isAuto: true });
     expect(shown).toContainEqual({ label: "Rows per step", value: "4", isAuto: false });
+    expect(shown).toContainEqual({ label: "Temperature", value: "0.8", isAuto: false });
+    expect(shown).toContainEqual({ label: "Learning rate schedule", value: "cosine", isAuto: false });
     expect(settings(job({ method }))).toContainEqual({ label: "Epochs", value: "auto", isAuto: false });
   });
 });

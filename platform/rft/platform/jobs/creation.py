@@ -10,6 +10,7 @@ from rft.core.chat_spec import JobChat
 from rft.core.failure import Stage
 from rft.core.ids import public_id
 from rft.core.model_check import ModelCheck
+from rft.core.spec import Engine
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
@@ -76,7 +77,8 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await check_files(uow, order)
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
-        await _first_events(uow, order, job.id, look.check)
+        is_weighted = services.settings.engine != Engine.TRANSFORMERS
+        await _first_events(uow, order, job.id, look.check, is_weighted=is_weighted)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)
         row = await JobRepository(uow.connection).get(job.id)
@@ -160,7 +162,9 @@ def _with_grader_name(method: Method, name: str) -> Method:
     return method.model_copy(update={"reinforcement": reinforcement.model_copy(update={"grader": grader})})
 
 
-async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str, model: ModelCheck | None) -> None:
+async def _first_events(
+    uow: UnitOfWork, order: JobCreate, job_id: str, model: ModelCheck | None, *, is_weighted: bool
+) -> None:
     validation = f" and validation file: {order.validation_file}" if order.validation_file else ""
     await add_event(uow.connection, job_id, f"Created fine-tuning job: {job_id}", key="created")
     response_format = order.method.reinforcement.response_format
@@ -173,7 +177,8 @@ async def _first_events(uow: UnitOfWork, order: JobCreate, job_id: str, model: M
             data={"code": "response_format"},
             key="response-format",
         )
-    idle = fields_without_effect(order, has_thinking_switch=model is not None and model.thinking_switch is not None)
+    has_switch = model is not None and model.thinking_switch is not None
+    idle = fields_without_effect(order, has_thinking_switch=has_switch, is_weighted=is_weighted)
     if idle:
         await add_event(
             uow.connection,

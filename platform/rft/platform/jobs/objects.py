@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from rft.core.failure import Stage
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
+from rft.core.update_spec import Schedule
 from rft.platform.api.pagination import Listed
 from rft.platform.jobs.repository import JobRow
 from rft.platform.lifecycle.records import JobHold, PauseReason, SlotHolder
@@ -27,6 +28,17 @@ class JobErrorObject(BaseModel):
     param: str | None
 
 
+class LoraObject(BaseModel):
+    """Ours: the adapter that is trained."""
+
+    rank: int
+    alpha: int
+    learning_rate: float
+    """What learning_rate_multiplier 1 means."""
+    target_modules: list[str] | Literal["all-linear"] | None
+    """null: those that suit the model."""
+
+
 class ResolvedObject(BaseModel):
     """Ours: what the run really uses, once the rows are counted."""
 
@@ -41,6 +53,16 @@ class ResolvedObject(BaseModel):
     steps: int
     burst: int
     """Rollouts that start at once at each step: what the customer's endpoints must bear."""
+    temperature: float
+    beta: float
+    epsilon: float | None
+    epsilon_high: float | None
+    warmup_steps: int
+    lr_scheduler_type: Schedule
+    max_context_tokens: int | None
+    """null where the model's files were not there to look at."""
+    lora: LoraObject | None
+    """null in jobs of earlier releases."""
 
 
 class HoldObject(BaseModel):

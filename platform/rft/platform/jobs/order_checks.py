@@ -18,6 +18,7 @@ _GRADER_ID = "method.reinforcement.grader.id"
 _EFFORT = "reasoning_effort"
 _NO_EFFECT = frozenset({"pass_threshold", "image_tag", _EFFORT})
 """Fields that we know, where a job has no use for them."""
+_CLIP_RANGE = ("epsilon", "epsilon_high")
 _NOTHING_WANTED = (None, "default", ONLY_IMAGE)
 
 
@@ -65,14 +66,20 @@ def unknown_fields(order: JobCreate) -> list[str]:
     return sorted(found)
 
 
-def fields_without_effect(order: JobCreate, *, has_thinking_switch: bool = False) -> list[str]:
-    """Paths of the fields that the contract has and a job here has no use for.
+def fields_without_effect(
+    order: JobCreate, *, has_thinking_switch: bool = False, is_weighted: bool = False
+) -> list[str]:
+    """Paths of the fields that we know and a job here has no use for.
 
     `has_thinking_switch`: the policy's chat template can be told how much to think.
+    `is_weighted`: trainer and sampler may differ, so that there are weights to clip.
     """
     reinforcement = order.method.reinforcement
     used = {_EFFORT} if has_thinking_switch else set[str]()
-    hyperparameters = [f"hyperparameters.{name}" for name in _unused(reinforcement.hyperparameters) if name not in used]
+    wanted = reinforcement.hyperparameters
+    idle = [name for name in _unused(wanted) if name not in used]
+    idle += [] if is_weighted else [name for name in _CLIP_RANGE if getattr(wanted, name) != "auto"]
+    hyperparameters = [f"hyperparameters.{name}" for name in idle]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
     whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
     return sorted({f"method.reinforcement.{path}" for path in (*hyperparameters, *graders, *whole)})

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from rft.core.base import JsonObject
-from rft.core.chat_spec import JobChat
+from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS, ChatSpec, JobChat
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import (
@@ -64,11 +64,12 @@ def to_run_spec(
     `max_importance_gap`: what the job was resumed with; None: as ordered, or else as set.
     """
     order = Method.model_validate(job.method).reinforcement
+    chat = chat or chat_of_job(job.model, settings)
     return RunSpec(
         job_id=job.id,
         seed=job.seed,
         base_model=base_model_path,
-        chat=chat or chat_of_job(job.model, settings),
+        chat=chat.model_copy(update={"max_context_tokens": context_limit(order, chat)}),
         reasoning_effort=order.hyperparameters.reasoning_effort,
         model_name=job.model,
         hyperparameters=resolved,
@@ -81,8 +82,9 @@ def to_run_spec(
             total_s=settings.retry_total_s,
             first_wait_s=settings.retry_first_wait_s,
         ),
-        lora=_to_lora(order, job.model, settings),
+        lora=resolved.lora or to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
+        temperature=resolved.temperature,
         engine=settings.engine,
         vllm=to_vllm_spec(settings),
         egress=settings.egress,
@@ -97,10 +99,21 @@ def to_run_spec(
     )
 
 
-def resolved(order: Reinforcement, *, train_rows: int) -> ResolvedHyperparameters:
-    """The order's hyperparameters with every `auto` filled in. Needs train_rows >= 1."""
+def resolved(order: Reinforcement, *, train_rows: int, parameters: int | None = None) -> ResolvedHyperparameters:
+    """The order's hyperparameters with every `auto` filled in. Needs train_rows >= 1.
+
+    `parameters`: of the base model; None where nobody knows.
+    """
     written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
-    return resolve(Hyperparameters.model_validate(written), train_rows=train_rows)
+    return resolve(Hyperparameters.model_validate(written), train_rows=train_rows, parameters=parameters)
+
+
+def context_limit(order: Reinforcement, chat: ChatSpec) -> int | None:
+    """Prompt and completion at most: what is ordered, within what is set for the model; None: what the model allows."""
+    ordered = None if order.budgets is None else order.budgets.max_context_tokens
+    if ordered is None:
+        return chat.max_context_tokens
+    return min(ordered, chat.max_context_tokens or LONGEST_CONTEXT_TOKENS)
 
 
 def ordered_gap(order: Reinforcement, settings: Settings) -> float:
@@ -155,7 +168,8 @@ def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
     )
 
 
-def _to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
+def to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
+    """The adapter, what the order leaves open filled in."""
     rate = STARTER_LEARNING_RATE if model == STARTER else settings.learning_rate
     wanted = order.lora.model_dump(include=set(LoraSpec.model_fields), exclude_none=True) if order.lora else {}
     return LoraSpec.model_validate({"learning_rate": rate, **wanted})

@@ -53,6 +53,24 @@ class Hyperparameters(OpenBody):
     eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
     eval_samples: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
     reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
+    temperature: Annotated[
+        Annotated[float, Field(gt=0, le=2, allow_inf_nan=False, strict=True)] | _AUTO,
+        must_be("a number above 0, 2 at most, or 'auto'"),
+    ] = "auto"
+    """Ours, like the rest: the temperature that rollouts are sampled at."""
+    beta: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)] | _AUTO,
+        must_be("a number from 0, or 'auto'"),
+    ] = "auto"
+    """Weight of the KL divergence from the base model."""
+    epsilon: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
+    """Clip range of importance weights below 1."""
+    epsilon_high: Annotated[Positive | _AUTO, must_be("a number above 0, or 'auto'")] = "auto"
+    """Clip range of importance weights above 1; with cispo the largest weight itself."""
+    warmup_steps: Annotated[
+        Annotated[int, Field(ge=0, strict=True)] | _AUTO, must_be("a whole number from 0, or 'auto'")
+    ] = "auto"
+    lr_scheduler_type: Literal["linear", "cosine", "constant", "auto"] = "auto"
 
 
 class BudgetsWanted(OpenBody):
@@ -61,6 +79,10 @@ class BudgetsWanted(OpenBody):
     max_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
     """Tokens the policy may sample over all turns."""
     deadline_s: PositiveSeconds | None = None
+    max_context_tokens: (
+        Annotated[Annotated[int, Field(ge=256, strict=True)], must_be("a whole number from 256")] | None
+    ) = None
+    """Prompt and completion at most; never more than the platform allows for the model."""
 
 
 class LoraWanted(OpenBody):
@@ -72,6 +94,15 @@ class LoraWanted(OpenBody):
     alpha: Annotated[Count, must_be("a whole number from 1")] | None = None
     learning_rate: Annotated[Positive, must_be("a number above 0")] | None = None
     """What learning_rate_multiplier 1 means."""
+    target_modules: (
+        Annotated[
+            Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=64)]
+            | Literal["all-linear"],
+            must_be("a list of 1 to 64 names of layers, or 'all-linear'"),
+        ]
+        | None
+    ) = None
+    """Layers that get an adapter, by the last part of their name."""
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
@@ -120,6 +151,14 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
                     "tools", [{"type": twice, "loc": (index, "name"), "input": name}]
                 )
         return tools
+
+    @model_validator(mode="after")
+    def _cispo_has_no_cap_below_one(self) -> Self:
+        cap = self.hyperparameters.epsilon_high
+        if self.loss_type == "cispo" and cap != "auto" and cap < 1:
+            message = "must be 1 or more with loss_type 'cispo', where it is the largest weight of a token"
+            raise refused_at(("hyperparameters", "epsilon_high"), message)
+        return self
 
 
 class Reinforcement(ReinforcementOf[Grader, Tool]):

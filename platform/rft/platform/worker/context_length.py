@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-_LONGEST = 16_384
-"""The trainer cuts rollouts there, whatever the model allows."""
+from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
 
 
 def context_tokens(base_model_path: str, wanted: int | None = None) -> int | None:
@@ -20,5 +19,5 @@ def context_tokens(base_model_path: str, wanted: int | None = None) -> int | Non
         return None
     text = config.get("text_config")
     possible = (text if isinstance(text, dict) else config).get("max_position_embeddings")
-    limit = wanted or _LONGEST
+    limit = wanted or LONGEST_CONTEXT_TOKENS
     return min(possible, limit) if isinstance(possible, int) and possible > 0 else limit

@@ -16,7 +16,7 @@ from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.jobs.run_spec import resolved
+from rft.platform.jobs.run_spec import context_limit, resolved, to_lora
 from rft.platform.lifecycle.ending import cancel_unleased, fail
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.heartbeat import Heartbeat
@@ -26,13 +26,14 @@ from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.orders.base_models import chat_of_job
-from rft.platform.orders.schemas import Method
+from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.queue.publishing import enqueue_all
 from rft.platform.store.file_store import BytesMissing
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.context_length import context_tokens
+from rft.platform.worker.model_size import model_parameters
 
 _LOG = logging.getLogger(__name__)
 _NAMED = 10
@@ -93,9 +94,11 @@ class Validation:
     async def execute(self) -> str:
         """Read both files and write down the result. Raises LeaseLost."""
         job, training, validation = await self.beat.write(self._load)
-        tools = Method.model_validate(job.method).reinforcement.tools or []
-        limit = (job.chat or chat_of_job(job.model, self.context.settings)).max_context_tokens
+        order = Method.model_validate(job.method).reinforcement
+        tools = order.tools or []
+        limit = context_limit(order, job.chat or chat_of_job(job.model, self.context.settings))
         context = await asyncio.to_thread(context_tokens, job.base_model_path, limit)
+        parameters = await asyncio.to_thread(model_parameters, job.base_model_path)
         files = [
             await self._read(param, file_id, file, self._new_check(limit, tools, context))
             for param, file_id, file, limit in (
@@ -109,7 +112,7 @@ class Validation:
             await self.beat.write(lambda connection: fail(connection, self.lease, error, key="files"))
             self.beat.is_over = True
             return "failed"
-        await self.beat.write(lambda connection: self._queue(connection, job, tools, files, context))
+        await self.beat.write(lambda connection: self._queue(connection, job, order, files, context, parameters))
         self.beat.is_over = True
         await enqueue_all([TaskMessage(RUN_JOB, job.id)], self.context.enqueuer)
         return "queued"
@@ -147,17 +150,18 @@ class Validation:
         self,
         connection: AsyncConnection[TupleRow],
         job: JobRow,
-        tools: Sequence[Tool],
+        order: Reinforcement,
         files: list[_FileRead],
         context: int | None,
+        parameters: int | None,
     ) -> None:
         job_id, record = self.lease.id, RunRepository(connection, self.lease)
         await record.lock()
         reports = [file.report for file in files if file.report is not None]
-        order = Method.model_validate(job.method).reinforcement
-        plan = resolved(order, train_rows=reports[0].rows)
+        adapter = {"lora": to_lora(order, job.model, self.context.settings), "max_context_tokens": context}
+        plan = resolved(order, train_rows=reports[0].rows, parameters=parameters).model_copy(update=adapter)
         await record.set_plan(plan)
-        for warning in [*dataset_warnings(files, context), *_unused_tools(tools, reports)]:
+        for warning in [*dataset_warnings(files, context), *_unused_tools(order.tools or [], reports)]:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
             )

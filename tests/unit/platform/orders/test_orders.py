@@ -18,9 +18,9 @@ from rft.core.secret_urls import REDACTED
 from rft.core.spec import Budgets, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
 from rft.platform.jobs.model_names import checkpoint_model_name, final_model_name, parse
 from rft.platform.jobs.repository import JobRow
-from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, to_run_spec
+from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, resolved, to_run_spec
 from rft.platform.orders.redaction import redacted, redacted_method, redacted_request, secrets_of
-from rft.platform.orders.schemas import JobCreate
+from rft.platform.orders.schemas import JobCreate, Method
 from rft.platform.settings import Settings
 from rft.platform.store.secret_box import SecretBox, SecretsUnreadable
 
@@ -119,6 +119,27 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
     assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
     assert (spec.retry.max_retries, spec.egress.allow_loopback, spec.max_importance_gap) == (1, False, 0.7)
     assert "s3cret" not in spec.model_dump_json()
+
+
+def test_the_trainer_is_told_how_to_update(tmp_path: Path) -> None:
+    wanted = {"temperature": 0.8, "beta": 0.01, "epsilon": 0.2, "warmup_steps": 3, "lr_scheduler_type": "cosine"}
+    order = an_order(
+        hyperparameters=wanted, loss_type="gspo", lora={"target_modules": ["q_proj", "v_proj"]},
+        budgets={"max_context_tokens": 4096},
+    )  # fmt: skip
+    job = a_job(order)
+    plan = resolved(Method.model_validate(job.method).reinforcement, train_rows=40)
+    here = settings(tmp_path)
+    spec = to_run_spec(job, plan, here, "/models/tiny")
+    assert (spec.temperature, spec.loss_type, spec.lora.target_modules) == (0.8, "gspo", ("q_proj", "v_proj"))
+    assert spec.chat.max_context_tokens == 4096
+    used = spec.hyperparameters
+    assert (used.beta, used.epsilon, used.epsilon_high, used.warmup_steps) == (0.01, 0.2, 0.2, 3)
+    assert used.lr_scheduler_type == "cosine"
+    narrow = to_run_spec(job, plan, here, "/models/tiny", JobChat(max_context_tokens=2048))
+    assert narrow.chat.max_context_tokens == 2048, "what is set for the model is the most"
+    kept = plan.model_copy(update={"lora": LoraSpec(rank=3)})
+    assert to_run_spec(job, kept, here, "/models/tiny").lora == LoraSpec(rank=3), "as it was resolved"
 
 
 def test_the_trainer_is_told_the_settings_where_the_order_is_silent(tmp_path: Path) -> None:
