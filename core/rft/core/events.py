@@ -58,6 +58,8 @@ class RolloutStats(Record):
     failures_by_code: dict[str, int]
     replaced: int
     """Failed rollouts that were replaced."""
+    resampled_rollouts: int = 0
+    """Rollouts of further rows, in place of groups of equal rewards; among the others, and among the replaced ones."""
     reward_mean: float | None
     """None when nothing was graded."""
     reward_std: float | None

@@ -10,6 +10,7 @@ Auto = Literal["auto"]
 Schedule = Literal["linear", "cosine", "constant"]
 LARGE_MODEL_PARAMETERS = 1_000_000_000
 """From here on an update of full size at the first step may do harm that the later ones do not mend."""
+MAX_RESAMPLINGS = 8
 _LONGEST_WARMUP = 10
 
 
@@ -22,6 +23,7 @@ class UpdateWanted(Record):
     epsilon_high: Annotated[FiniteFloat, Field(gt=0)] | Auto = "auto"
     warmup_steps: Annotated[int, Field(ge=0)] | Auto = "auto"
     lr_scheduler_type: Schedule | Auto = "auto"
+    resample_zero_variance: Annotated[int, Field(ge=0, le=MAX_RESAMPLINGS)] | Auto = "auto"
 
 
 class Update(Record):
@@ -39,6 +41,8 @@ class Update(Record):
     """Steps over which the learning rate rises to its full size."""
     lr_scheduler_type: Schedule = "linear"
     """How it falls to 0 until the last step, or that it does not."""
+    resample_zero_variance: int = 0
+    """Rounds of further rows in a step at most, in place of groups whose rewards are all equal."""
 
 
 def resolve_update(wanted: UpdateWanted, *, steps: int, parameters: int | None) -> Update:
@@ -53,4 +57,5 @@ def resolve_update(wanted: UpdateWanted, *, steps: int, parameters: int | None) 
         epsilon_high=low if wanted.epsilon_high == "auto" else wanted.epsilon_high,
         warmup_steps=warmup_steps if wanted.warmup_steps == "auto" else wanted.warmup_steps,
         lr_scheduler_type="linear" if wanted.lr_scheduler_type == "auto" else wanted.lr_scheduler_type,
+        resample_zero_variance=0 if wanted.resample_zero_variance == "auto" else wanted.resample_zero_variance,
     )

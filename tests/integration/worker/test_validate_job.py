@@ -26,6 +26,16 @@ async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> 
     assert bench.enqueued == [TaskMessage(RUN_JOB, job_id)]
 
 
+async def test_what_further_rows_may_cost_is_told_beforehand(bench: Workbench) -> None:
+    job_id = await bench.new_job(hyperparameters={"resample_zero_variance": 3})
+    assert await validate_job(job_id, bench.context()) == "queued"
+    [told] = [message for message in await bench.messages(job_id) if "each step starts 8 rollouts at once" in message]
+    assert told.endswith(
+        "Groups of equal rewards are replaced by other rows, in 3 more rounds a step at most: up to 24 rollouts more,"
+        " never more than 8 at once"
+    )
+
+
 async def test_bad_lines_are_named_and_counted(bench: Workbench) -> None:
     bad = b"".join(b'{"messages": []}\n' for _ in range(25))
     job_id = await bench.new_job(jsonl(ROW) + b"\n" + b"{oops\n" + bad)

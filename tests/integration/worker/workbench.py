@@ -126,12 +126,18 @@ class Workbench:
         base_model_path: str = "",
         tools: Any = None,
         chat: JobChat | None = None,
+        hyperparameters: JsonObject | None = None,
     ) -> str:
-        """A job that waits for validation."""
+        """A job that waits for validation; `hyperparameters` beside those that all have."""
         reinforcement: JsonObject = {
             "grader": {"type": "endpoint", "name": "judge", "url": "http://127.0.0.1:9/grade"},
             "tools": [{"name": "search", "server_url": "http://127.0.0.1:9/tool"}] if tools is None else tools,
-            "hyperparameters": {"batch_size": 2, "n_epochs": 1, "compute_multiplier": 0.5},
+            "hyperparameters": {
+                "batch_size": 2,
+                "n_epochs": 1,
+                "compute_multiplier": 0.5,
+                **(hyperparameters or {}),
+            },
         }
         job = NewJob(
             id=public_id("ftjob-", secrets.token_bytes(24)),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rft.core.messages import ToolSchema
 from rft.core.spec import Hyperparameters, ToolServer, resolve
 from rft.rollouts.group import with_job_tools
-from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order
+from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order, spare_rows
 
 
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), epochs=st.integers(1, 4), seed=st.integers(0, 99))
@@ -33,6 +33,22 @@ def test_the_order_depends_on_the_seed_alone_and_not_on_the_number_of_steps() ->
     long = row_order(rows=7, batch_size=3, steps=20, seed=5)
     assert row_order(rows=7, batch_size=3, steps=4, seed=5) == long[:4]
     assert row_order(rows=7, batch_size=3, steps=20, seed=6) != long
+
+
+@given(rows=st.integers(1, 40), batch_size=st.integers(1, 16), step=st.integers(1, 4), seed=st.integers(0, 99))
+def test_spare_rows_are_all_that_a_step_does_not_have(rows: int, batch_size: int, step: int, seed: int) -> None:
+    batch = row_order(rows=rows, batch_size=min(batch_size, rows), steps=4, seed=seed)[step - 1]
+    spare = spare_rows(rows=rows, batch=batch, step=step, seed=seed)
+    assert sorted(place.row_index for place in (*spare, *batch)) == list(range(rows))
+    assert {place.epoch for place in spare} <= {batch[0].epoch}
+
+
+def test_each_step_draws_its_spare_rows_anew() -> None:
+    batch = [RowPlace(3, 0)]
+    orders = {step: spare_rows(rows=40, batch=batch, step=step, seed=5) for step in (1, 2)}
+    assert orders[1] != orders[2]
+    assert orders[1] == spare_rows(rows=40, batch=batch, step=1, seed=5)
+    assert orders[1] != spare_rows(rows=40, batch=batch, step=1, seed=6)
 
 
 def test_a_bad_line_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rft.core.dataset import DatasetRow
 from rft.core.events import RoundRedone
@@ -24,6 +24,15 @@ class StepRollouts:
     """One per row, in order; each holds exactly group_size rollouts, the last one of each slot."""
     replaced: list[Rollout]
     """Failed rollouts that were replaced; excluded, but counted and shown."""
+    unused: list[Group] = field(default_factory=list[Group])
+    """Further groups that are counted and shown, and not trained on: the platform lost too much of their round."""
+    resampled: int = 0
+    """Rollouts of further rows, in place of groups without signal; those that were replaced are among them."""
+
+    @property
+    def all_groups(self) -> list[Group]:
+        """Also those that are not trained on."""
+        return [*self.groups, *self.unused]
 
 
 async def run_step(
@@ -42,7 +51,32 @@ async def run_step(
     Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
     where the platform lost too many twice.
     """
-    keys = [
+    keys = _training_keys(rows, job_id, job_seed, step, group_size)
+    taken = [place.row for place in rows]
+    return await _round(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
+
+
+async def run_refill(
+    rows: Sequence[StepRow],
+    *,
+    setup: RolloutSetup,
+    job_id: str,
+    job_seed: int,
+    step: int,
+    group_size: int,
+    replacement_share: float,
+    on_rollout: OnRollout,
+) -> StepRollouts:
+    """As `run_step`, for further rows of the same step: what the platform lost of them is not rolled out anew."""
+    keys = _training_keys(rows, job_id, job_seed, step, group_size)
+    taken = [place.row for place in rows]
+    return await _roll_out(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
+
+
+def _training_keys(
+    rows: Sequence[StepRow], job_id: str, job_seed: int, step: int, group_size: int
+) -> list[list[RolloutKey]]:
+    return [
         group_keys(
             place.row.index,
             job_id=job_id,
@@ -54,8 +88,6 @@ async def run_step(
         )
         for place in rows
     ]
-    taken = [place.row for place in rows]
-    return await _round(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
 
 
 async def run_evaluation(

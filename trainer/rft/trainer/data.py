@@ -52,6 +52,17 @@ def row_order(*, rows: int, batch_size: int, steps: int, seed: int) -> list[list
     return [order[start : start + batch_size] for start in range(0, steps * batch_size, batch_size)]
 
 
+def spare_rows(*, rows: int, batch: Sequence[RowPlace], step: int, seed: int) -> list[RowPlace]:
+    """The rows that a step's batch does not have, in the order that they take the places of groups without signal in.
+
+    A function of seed and step alone: whatever other steps took, and wherever the run was resumed.
+    """
+    taken = {place.row_index for place in batch}
+    permutation = [index for index in range(rows) if index not in taken]
+    random.Random(seed_63("spare rows", seed, step)).shuffle(permutation)
+    return [RowPlace(index, batch[0].epoch) for index in permutation]
+
+
 def _permutation(rows: int, taken: set[int], room: int, seed: int, epoch: int) -> Sequence[int]:
     """The epoch's rows; those that the unfinished batch holds already come after the places left in it."""
     permutation = list(range(rows))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import TypedDict
 
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunPaused
@@ -13,14 +14,16 @@ from rft.core.group import Group
 from rft.core.rollout import Rollout
 from rft.core.spec import RunSpec
 from rft.engines.base import Engine
-from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
+from rft.rollouts.executor import StepRollouts, run_evaluation, run_refill, run_step
 from rft.rollouts.group import StepRow
+from rft.rollouts.group_state import OnRollout
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import RoundLost
+from rft.rollouts.refills import with_refills
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.stats import WallShares, rollout_stats, to_rollout_done, wall_shares
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
-from rft.trainer.data import row_order
+from rft.trainer.data import RowPlace, row_order, spare_rows
 from rft.trainer.events import EventWriter
 from rft.trainer.importance_gap import SampledBy, gap_notice, judge_gap
 from rft.trainer.ledger import Ledger
@@ -58,6 +61,18 @@ class StepContext:
     clock: Callable[[], float] = time.monotonic
 
 
+class _Round(TypedDict):
+    """What all rounds of a step share, as `run_step` takes it."""
+
+    setup: RolloutSetup
+    job_id: str
+    job_seed: int
+    step: int
+    group_size: int
+    replacement_share: float
+    on_rollout: OnRollout
+
+
 @dataclass(slots=True)
 class _Measured:
     """What a step has shown so far."""
@@ -90,29 +105,41 @@ class Steps:
         context, wanted = self._context, self._context.spec.hyperparameters
         places = self._order[step - 1]
         self._measured = measured = _Measured(context.clock(), epoch=places[0].epoch)
-        done = self._roll_out(
-            step,
-            lambda: run_step(
-                [StepRow(context.train[taken.row_index], taken.epoch) for taken in places],
-                setup=context.setup,
-                job_id=context.spec.job_id,
-                job_seed=context.spec.seed,
-                step=step,
-                group_size=wanted.group_size,
-                replacement_share=context.spec.replacement_share,
-                on_rollout=self._tell,
-            ),
-        )
+        done = self._roll_out(step, lambda: self._step_rollouts(step, places))
         measured.rollouts_s = context.clock() - measured.started_s
-        measured.train = rollout_stats(done.groups, done.replaced)
+        counted = rollout_stats(done.all_groups, done.replaced)
+        measured.train = counted.model_copy(update={"resampled_rollouts": done.resampled})
         measured.shares = wall_shares(_all_rollouts(done), measured.rollouts_s)
-        self._apply(judge_tools(self._health, done.groups, step=step))
+        self._apply(judge_tools(self._health, done.all_groups, step=step))
         self._tell_lost(done, measured.train, f"step {step}")
         self._tell_notices(check_code(done.groups, step=step, is_trained_on=True))
         verdict = check_step(self._health, done.groups, step=step, is_last=step == wanted.steps)
         self._apply(verdict)
         is_scaled = context.spec.loss_type != "dr_grpo"
         return training_rows(done.groups, is_scaled=is_scaled) if verdict.is_trainable else []
+
+    async def _step_rollouts(self, step: int, places: Sequence[RowPlace]) -> StepRollouts:
+        context, wanted = self._context, self._context.spec.hyperparameters
+        shared = _Round(
+            setup=context.setup,
+            job_id=context.spec.job_id,
+            job_seed=context.spec.seed,
+            step=step,
+            group_size=wanted.group_size,
+            replacement_share=context.spec.replacement_share,
+            on_rollout=self._tell,
+        )
+        spare = spare_rows(rows=len(context.train), batch=places, step=step, seed=context.spec.seed)
+        return await with_refills(
+            await run_step(self._step_rows(places), **shared),
+            rounds=wanted.resample_zero_variance,
+            spare=self._step_rows(spare),
+            failure_share=context.spec.platform_failure_share,
+            roll_out=lambda rows: run_refill(rows, **shared),
+        )
+
+    def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
+        return [StepRow(self._context.train[place.row_index], place.epoch) for place in places]
 
     def judge_gap(self, step: int, optimization: Optimization) -> None:
         """Before the update. Raises RunPaused where trainer and sampler differ too much for it, and tells how much."""
@@ -244,5 +271,5 @@ def take_over(events: EventWriter, checkpoints: Checkpoints) -> int | None:
 
 
 def _all_rollouts(done: StepRollouts) -> list[Rollout]:
-    groups: Sequence[Group] = done.groups
+    groups: Sequence[Group] = done.all_groups
     return [*chain.from_iterable(group.rollouts for group in groups), *done.replaced]

@@ -570,6 +570,7 @@ export interface components {
             lr_scheduler_type: "linear" | "cosine" | "constant";
             max_context_tokens: number | null;
             n_epochs: number;
+            resample_zero_variance: number;
             steps: number;
             temperature: number;
             warmup_steps: number;

@@ -78,6 +78,7 @@ describe("order", () => {
       epsilon_high: null,
       warmup_steps: 0,
       lr_scheduler_type: "cosine" as const,
+      resample_zero_variance: 0,
       max_context_tokens: 4096,
       lora: null,
     };

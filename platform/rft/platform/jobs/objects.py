@@ -59,6 +59,8 @@ class ResolvedObject(BaseModel):
     epsilon_high: float | None
     warmup_steps: int
     lr_scheduler_type: Schedule
+    resample_zero_variance: int
+    """Rounds of further rows in a step at most."""
     max_context_tokens: int | None
     """null where the model's files were not there to look at."""
     lora: LoraObject | None

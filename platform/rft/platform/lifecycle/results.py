@@ -93,6 +93,7 @@ def result_row(data: JsonObject) -> JsonObject:
     for split in ("train", "valid"):
         counts = part_of(part_of(data.get("rollouts")).get(split))
         row |= {f"{split}_{name}": counts.get(name) for name in _OF_ROLLOUTS}
+    row["train_resampled_rollouts"] = part_of(part_of(data.get("rollouts")).get("train")).get("resampled_rollouts")
     update = part_of(data.get("optimization"))
     return row | {name: update.get(name) for name in _OF_UPDATE}
 

@@ -17,6 +17,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from rft.core.spec import LossType
+from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.references import GraderOrReference, ToolOrReference
@@ -71,6 +72,11 @@ class Hyperparameters(OpenBody):
         Annotated[int, Field(ge=0, strict=True)] | _AUTO, must_be("a whole number from 0, or 'auto'")
     ] = "auto"
     lr_scheduler_type: Literal["linear", "cosine", "constant", "auto"] = "auto"
+    resample_zero_variance: Annotated[
+        Annotated[int, Field(ge=0, le=MAX_RESAMPLINGS, strict=True)] | _AUTO,
+        must_be(f"a whole number from 0 to {MAX_RESAMPLINGS}, or 'auto'"),
+    ] = "auto"
+    """Rounds of further rows in a step at most, in place of groups whose rewards are all equal."""
 
 
 class BudgetsWanted(OpenBody):

@@ -184,7 +184,17 @@ def _plan(plan: ResolvedHyperparameters, rows: list[int]) -> str:
         f"{plan.steps} steps over {rows[0]} training rows{validation}:"
         f" each step starts {plan.burst} rollouts at once"
         f" ({plan.batch_size} rows x {plan.group_size} rollouts);"
-        " this is the load your tools and grader must bear"
+        f" this is the load your tools and grader must bear{_resampling(plan)}"
+    )
+
+
+def _resampling(plan: ResolvedHyperparameters) -> str:
+    rounds = plan.resample_zero_variance
+    if not rounds:
+        return ""
+    return (
+        f". Groups of equal rewards are replaced by other rows, in {rounds} more rounds a step at most: up to"
+        f" {rounds * plan.burst} rollouts more, never more than {plan.burst} at once"
     )
 
 

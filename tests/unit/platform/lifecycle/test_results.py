@@ -46,6 +46,7 @@ def test_the_file_has_the_contracts_columns() -> None:
         "tool_calls_to_search",
         "grader_error_count",
         "train_excluded",
+        "train_resampled_rollouts",
         "loss",
     } <= set(rows[0])
     assert [row["step"] for row in rows] == ["0", "1", "2"]
