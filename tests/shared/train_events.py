@@ -13,6 +13,7 @@ from rft.core.events import (
     HoldEnded,
     Notice,
     Optimization,
+    PolicyMeasured,
     RolloutBegan,
     RolloutDone,
     RolloutsBegan,
@@ -202,6 +203,18 @@ def one_step(job_id: str, step: int, total_steps: int, *, rollouts: int) -> Iter
         yield rollout_done(job_id, step, index, failed=index == rollouts - 1)
     yield rollout_done(job_id, step, 0, split=Split.VALID)
     yield step_done(step, total_steps)
+
+
+def measurement(job_id: str, step: int, *rewards: float) -> Iterator[TrainEvent]:
+    """The policy of a step, measured where nothing is chosen: a rollout per row."""
+    for row, reward in enumerate(rewards):
+        yield rewarded(rollout_done(job_id, step, 2 * row, split=Split.TEST), reward)
+    yield PolicyMeasured(step=step, stats=stats(0.5, rollouts=len(rewards), excluded=0))
+
+
+def rewarded(done: RolloutDone, reward: float) -> RolloutDone:
+    """The rollout with another reward."""
+    return done.model_copy(update={"outcome": Grade(reward=reward, scores={"judge": reward}, grader="judge")})
 
 
 def whole_run(job_id: str, *, steps: int, rollouts: int = 3) -> list[TrainEvent]:

@@ -202,6 +202,15 @@ class StepDone(Record):
     checkpoint: CheckpointInfo
 
 
+class PolicyMeasured(Record):
+    """A policy was measured on rows that choose nothing. Comes after the rollouts it tells of (`Split.TEST`)."""
+
+    type: Literal["policy_measured"] = "policy_measured"
+    step: int
+    """Whose checkpoint it is: 0, the untrained policy, or the best when the run is over."""
+    stats: RolloutStats
+
+
 class AttemptsMade(Record):
     """The failure ledger's next lines: attempts of calls to customer endpoints."""
 
@@ -278,6 +287,7 @@ TrainEvent = Annotated[
     | RolloutDone
     | AttemptsMade
     | StepDone
+    | PolicyMeasured
     | RoundRedone
     | HoldBegan
     | HoldEnded

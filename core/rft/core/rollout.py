@@ -12,10 +12,13 @@ from rft.core.turns import Trace
 
 
 class Split(StrEnum):
-    """Which file the row came from."""
+    """What the rollout is for."""
 
     TRAIN = "train"
     VALID = "valid"
+    """Evaluations that choose the checkpoint."""
+    TEST = "test"
+    """Measurements that choose nothing: of the test file's rows or, without one, of the validation rows."""
 
 
 class StopReason(StrEnum):

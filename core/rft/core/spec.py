@@ -206,6 +206,8 @@ class RunSpec(Record):
     """An `Engine`, or `package.module:factory` of another sampler."""
     vllm: VllmSpec = VllmSpec()
     egress: EgressSettings = EgressSettings()
+    measures_best: bool = False
+    """Whether the best checkpoint is measured once more at the end, on rows or with seeds that chose nothing."""
     replacement_share: float = 0.1
     """Failed rollouts replaced per step, as a share of the step's rollouts."""
     platform_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.25

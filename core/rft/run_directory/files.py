@@ -63,10 +63,16 @@ def has_open_rollouts(folder: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-async def write_rows(folder: Path, train: AsyncIterator[bytes], valid: AsyncIterator[bytes] | None) -> None:
-    """Both files of rows, the training rows last: they stand for both."""
-    if valid is not None:
-        await _copy(folder / layout.VALID_ROWS, valid)
+async def write_rows(
+    folder: Path,
+    train: AsyncIterator[bytes],
+    valid: AsyncIterator[bytes] | None,
+    test: AsyncIterator[bytes] | None = None,
+) -> None:
+    """The files of rows, the training rows last: they stand for all."""
+    for name, rows in ((layout.VALID_ROWS, valid), (layout.TEST_ROWS, test)):
+        if rows is not None:
+            await _copy(folder / name, rows)
     await _copy(folder / layout.TRAIN_ROWS, train)
 
 

@@ -3,6 +3,7 @@
 SPEC = "spec.json"
 TRAIN_ROWS = "train.jsonl"
 VALID_ROWS = "valid.jsonl"
+TEST_ROWS = "test.jsonl"
 EVENTS = "events.jsonl"
 LOG = "trainer.log"
 LOCK = "trainer.lock"

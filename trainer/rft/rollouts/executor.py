@@ -99,15 +99,14 @@ async def run_evaluation(
     step: int,
     samples: int,
     on_rollout: OnRollout,
+    split: Split = Split.VALID,
 ) -> StepRollouts:
-    """Roll out every validation row `samples` times. Raises HoldExpired and RoundLost.
+    """Roll out every row `samples` times; another split draws other seeds. Raises HoldExpired and RoundLost.
 
     Failed rollouts are excluded, and replaced only where the run is held for them.
     """
     keys = [
-        group_keys(
-            row.index, job_id=job_id, job_seed=job_seed, split=Split.VALID, step=step, epoch=step, group_size=samples
-        )
+        group_keys(row.index, job_id=job_id, job_seed=job_seed, split=split, step=step, epoch=step, group_size=samples)
         for row in rows
     ]
     return await _round(rows, keys, step, setup, 0.0, on_rollout, is_trained_on=False)
@@ -137,7 +136,7 @@ async def _round(
         setup.on_redo(
             RoundRedone(
                 step=step,
-                split=Split.TRAIN if is_trained_on else Split.VALID,
+                split=keys[0][0].split,
                 rollouts=lost.rollouts,
                 lost=len(lost.failures),
                 failures_by_code=lost.by_code,

@@ -122,10 +122,10 @@ def _train(
             pid=os.getpid(),
         )
     )
-    if resumed == spec.hyperparameters.steps:
+    if resumed == spec.hyperparameters.steps and not spec.measures_best:
         return
     train = with_job_tools(read_rows(run_dir / layout.TRAIN_ROWS), spec.tools)
-    valid = with_job_tools(valid_rows(run_dir), spec.tools)
+    valid, test = (with_job_tools(rows, spec.tools) for rows in (valid_rows(run_dir), _test_rows(run_dir)))
     if not train:
         raise BadDataset(f"{layout.TRAIN_ROWS} holds no rows", "training_file")
     loop_thread.check()
@@ -134,7 +134,7 @@ def _train(
     loop_thread.check()
     tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
     spec = spec.model_copy(update={"tools": tools, "grader": grader})
-    do_train(RunContext(run_dir, spec, secrets, train, valid, events, loop_thread, checkpoints, resumed))
+    do_train(RunContext(run_dir, spec, secrets, train, valid, test, events, loop_thread, checkpoints, resumed))
 
 
 def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:
@@ -156,3 +156,8 @@ def valid_rows(run_dir: Path) -> list[DatasetRow]:
     """None where the order has no validation file. Raises BadDataset."""
     path = run_dir / layout.VALID_ROWS
     return read_rows(path, param="validation_file") if path.exists() else []
+
+
+def _test_rows(run_dir: Path) -> list[DatasetRow]:
+    path = run_dir / layout.TEST_ROWS
+    return read_rows(path, param="test_file") if path.exists() else []

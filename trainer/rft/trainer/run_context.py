@@ -20,6 +20,8 @@ class RunContext:
     secrets: RunSecrets
     train: Sequence[DatasetRow]
     valid: Sequence[DatasetRow]
+    test: Sequence[DatasetRow]
+    """None where the order has no test file."""
     events: EventWriter
     loop_thread: LoopThread
     checkpoints: Checkpoints

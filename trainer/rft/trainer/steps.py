@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RunPaused
-from rft.core.events import CheckpointInfo, Notice, Optimization, RolloutStats, StepDone, Timing
+from rft.core.errors import RunFailed, RunPaused
+from rft.core.events import CheckpointInfo, Notice, Optimization, PolicyMeasured, RolloutStats, StepDone, Timing
 from rft.core.group import Group
-from rft.core.rollout import Rollout
+from rft.core.rollout import Rollout, Split
 from rft.core.spec import RunSpec
 from rft.engines.base import Engine
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_refill, run_step
@@ -50,6 +50,7 @@ class StepContext:
     spec: RunSpec
     train: Sequence[DatasetRow]
     valid: Sequence[DatasetRow]
+    test: Sequence[DatasetRow]
     setup: RolloutSetup
     engine: Engine
     loop_thread: LoopThread
@@ -157,6 +158,19 @@ class Steps:
             self._context.events.append(notice)
         self._complete(step, adapter_dir, optimization)
 
+    def measure_best(self) -> None:
+        """After the last step: the best policy once more, where nothing is chosen. What fails here fails no run."""
+        context, best = self._context, self._context.checkpoints.best_step
+        if not context.spec.measures_best or not best:
+            return  # The untrained policy was measured before the first step.
+        if best != context.engine.policy_version:
+            context.loop_thread.call(context.engine.publish(best, context.checkpoints.path_of(best)))
+        try:
+            self._measure(best, context.test or context.valid)
+        except (RunFailed, RunPaused) as error:
+            message = f"The best checkpoint, of step {best}, could not be measured once more: {error}"
+            context.events.append(Notice(level="warn", message=message, code="not_measured", data={"step": best}))
+
     def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:
         context, measured = self._context, self._measured
         context.loop_thread.check()
@@ -164,6 +178,8 @@ class Steps:
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
         context.on_published(step)
         valid = self._evaluate(step) if self._is_evaluation_due(step) else None
+        if step == 0:
+            self._measure(0, context.test)
         checkpoint = as_ranked(step, measured.train, valid)
         now_s = context.clock()
         record = StepRecord(
@@ -216,6 +232,27 @@ class Steps:
         self._tell_notices(check_code(done.groups, step=step, is_trained_on=False))
         self._apply(check_evaluation(self._health, done.groups, step=step))
         return stats
+
+    def _measure(self, step: int, rows: Sequence[DatasetRow]) -> None:
+        if not rows:
+            return
+        context = self._context
+        done = self._roll_out(
+            step,
+            lambda: run_evaluation(
+                rows,
+                setup=context.setup,
+                job_id=context.spec.job_id,
+                job_seed=context.spec.seed,
+                step=step,
+                samples=context.spec.hyperparameters.eval_samples,
+                on_rollout=self._tell,
+                split=Split.TEST,
+            ),
+        )
+        stats = rollout_stats(done.groups, done.replaced)
+        self._tell_lost(done, stats, f"the measurement of step {step}")
+        context.events.append(PolicyMeasured(step=step, stats=stats))
 
     def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
         """One round of rollouts.

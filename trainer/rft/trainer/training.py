@@ -60,6 +60,7 @@ def _train(context: RunContext) -> None:
     try:
         train = _fitting(context.train, "training_file", chat_format, engine, events)
         valid = _fitting(context.valid, "validation_file", chat_format, engine, events)
+        test = _fitting(context.test, "test_file", chat_format, engine, events)
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
         connections = loop_thread.call(
@@ -84,8 +85,9 @@ def _train(context: RunContext) -> None:
         )
         probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
         step_context = StepContext(
-            spec, train, valid, setup, engine, loop_thread, events, checkpoints, ledger, on_published=probe.published
-        )
+            spec, train, valid, test, setup, engine, loop_thread, events, checkpoints, ledger,
+            on_published=probe.published,
+        )  # fmt: skip
         latest = checkpoints.latest
         steps = Steps(step_context, latest.health if latest else RunHealth())
         trainer = PolicyTrainer(
@@ -103,7 +105,9 @@ def _train(context: RunContext) -> None:
             steps.baseline(trainer.save_baseline)
         else:
             loop_thread.call(engine.publish(resumed, checkpoints.path_of(resumed)))
-        trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+        if resumed != spec.hyperparameters.steps:
+            trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+        steps.measure_best()
     finally:
         loop_thread.finish(*(close() for close in last))
         open_rollouts.shut()

@@ -369,6 +369,15 @@ export interface components {
         };
         /** @enum {string} */
         FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "unauthorized" | "endpoint_not_found" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
+        FinalFigures: {
+            gain: components["schemas"]["RewardDifference"] | null;
+            reward: components["schemas"]["RewardEstimate"] | null;
+            /** @enum {string} */
+            rows: "test" | "validation";
+            selected_at: number | null;
+            step: number;
+            untrained: components["schemas"]["RewardEstimate"] | null;
+        };
         Grade: {
             /** @default 1 */
             attempts: number;
@@ -410,6 +419,7 @@ export interface components {
             error: components["schemas"]["JobErrorObject"] | null;
             estimated_finish: number | null;
             eval_id?: string | null;
+            final_figures: components["schemas"]["FinalFigures"] | null;
             fine_tuned_model: string | null;
             finished_at: number | null;
             hold: components["schemas"]["HoldObject"] | null;
@@ -439,6 +449,7 @@ export interface components {
             shared_with_openai: boolean;
             started_at: number | null;
             status: components["schemas"]["JobStatus"];
+            test_file: string | null;
             total_steps: number | null;
             trained_tokens: number | null;
             training_file: string;
@@ -578,6 +589,21 @@ export interface components {
         ResumeOptions: {
             max_importance_gap?: number | null;
         };
+        RewardDifference: {
+            better: number;
+            difference: number;
+            high: number;
+            low: number;
+            rows: number;
+            same: number;
+            worse: number;
+        };
+        RewardEstimate: {
+            high: number;
+            low: number;
+            mean: number;
+            rows: number;
+        };
         rft__platform__lifecycle__usage__JudgeTokens: {
             /** @default 0 */
             cached_tokens: number;
@@ -695,7 +721,7 @@ export interface components {
             job: string;
         };
         /** @enum {string} */
-        Split: "train" | "valid";
+        Split: "train" | "valid" | "test";
         SplitCurves: {
             completion_tokens_mean: number | null;
             excluded: number;

@@ -28,7 +28,9 @@ export type SessionState = Schemas["SessionObject"];
 export type SignIn = Schemas["SignIn"];
 export type FailureCode = Schemas["FailureCode"];
 
-export type Split = "train" | "valid";
+export type Split = Schemas["Split"];
+/** Splits that a step has figures of. */
+export type MeasuredSplit = "train" | "valid";
 export type EventType = JobEvent["type"];
 export type Outcome = "graded" | "failed";
 /** What can be asked of a job that is not over. */

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "react";
-import type { Split } from "../api/types";
+import type { MeasuredSplit } from "../api/types";
 import { compact, count, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
@@ -18,7 +18,7 @@ interface Props {
   tools: readonly string[];
 }
 
-const SPLITS: { value: Split; label: string }[] = [
+const SPLITS: { value: MeasuredSplit; label: string }[] = [
   { value: "train", label: "Train" },
   { value: "valid", label: "Validation" },
 ];
@@ -28,7 +28,7 @@ const seconds = (value: number) => `${compact(value)} s`;
 /** All curves of a job over its steps. */
 export function Curves({ curves, tools, zoom, onZoom }: Props) {
   const steps = curves.data;
-  const [split, setSplit] = useState<Split>("train");
+  const [split, setSplit] = useState<MeasuredSplit>("train");
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
     () => ({

@@ -13,6 +13,7 @@ const SPLITS = [
   { value: "any", label: "All" },
   { value: "train", label: "Train" },
   { value: "valid", label: "Validation" },
+  { value: "test", label: "Test" },
 ] as const;
 
 const OUTCOMES = [

@@ -56,6 +56,11 @@ export function Setup({ job }: { job: Job }) {
           <Fact label="Validation file">
             {job.validation_file ? <span className="mono">{job.validation_file}</span> : "none"}
           </Fact>
+          {job.test_file && (
+            <Fact label="Test file">
+              <span className="mono">{job.test_file}</span>
+            </Fact>
+          )}
         </dl>
       </div>
     </section>

@@ -1,10 +1,10 @@
 import type { ReactNode } from "react";
-import type { RolloutStats } from "../api/types";
+import type { Job, RolloutStats } from "../api/types";
 import { compact, count, delta, percent, reward } from "../lib/format";
 import { type JobCurves, difference, figures, relativeChange } from "../lib/summary";
 
 /** The handful of numbers that say whether it works: best against baseline. */
-export function Tiles({ curves }: { curves: JobCurves }) {
+export function Tiles({ curves, final }: { curves: JobCurves; final: Job["final_figures"] }) {
   const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(curves);
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
@@ -16,6 +16,14 @@ export function Tiles({ curves }: { curves: JobCurves }) {
         note={bestStep === null ? "no evaluation after step 0 yet" : noted(`step ${bestStep}`, best)}
         change={gain === null ? null : <Change value={gain} text={delta(gain)} />}
       />
+      {final?.reward && (
+        <Tile
+          label="Final"
+          value={reward(final.reward.mean)}
+          note={`${final.rows === "test" ? "test rows" : "validation rows, fresh seeds"}, 95 %: ${reward(final.reward.low)} to ${reward(final.reward.high)}`}
+          change={final.gain ? <Change value={provenGain(final.gain)} text={delta(final.gain.difference)} /> : null}
+        />
+      )}
       <Tile label="Train reward" value={reward(latestTrain)} note="last step" />
       <ChangeTile label="Tool calls per rollout" now={best?.tool_calls_mean} before={baseline?.tool_calls_mean} />
       <ChangeTile
@@ -30,6 +38,11 @@ export function Tiles({ curves }: { curves: JobCurves }) {
       />
     </dl>
   );
+}
+
+/** 0 where chance explains it. */
+function provenGain(gain: { difference: number; low: number; high: number }): number {
+  return gain.low > 0 || gain.high < 0 ? gain.difference : 0;
 }
 
 /** With the interval of the mean. */

@@ -1,5 +1,5 @@
 /** From the job's steps to what each chart draws. */
-import type { RolloutStats, Split, Step, StepRecord } from "../api/types";
+import type { RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
 import { codeColor, PARTS, QUIET, toolColors, TOTAL, TRAIN, VALID } from "./palette";
 import { type Chart, chart, hasValues, line, pick, type Series, type Values } from "./series";
 
@@ -40,7 +40,7 @@ function validInterval(steps: readonly Step[]): Pick<Series, "interval"> {
 }
 
 /** What the reward of a split would be if failures counted as 0; nothing where that is the same. */
-function withFailuresAsZero(steps: readonly Step[], split: Split): Series[] {
+function withFailuresAsZero(steps: readonly Step[], split: MeasuredSplit): Series[] {
   const values = pick(steps, (_, stats) => stats?.reward_mean_if_failures_were_zero, split);
   const means = pick(steps, (_, stats) => stats?.reward_mean, split);
   // But for rounding: both are means over the same grades.
@@ -51,7 +51,7 @@ function withFailuresAsZero(steps: readonly Step[], split: Split): Series[] {
 }
 
 /** Every grader's own score; null where there is only one grader, whose score is the reward. */
-export function graderChart(steps: readonly Step[], split: Split): Chart | null {
+export function graderChart(steps: readonly Step[], split: MeasuredSplit): Chart | null {
   const all = steps.flatMap((step) => [step.record.train, step.record.valid]);
   const names = [...new Set(all.flatMap((stats) => Object.keys(stats?.grader_scores_mean ?? {})))].toSorted();
   if (names.length < 2) return null;
@@ -65,7 +65,7 @@ export function graderChart(steps: readonly Step[], split: Split): Chart | null 
 }
 
 /** Calls per rollout by tool, stacked, in the job's own order of tools. */
-export function toolChart(steps: readonly Step[], split: Split, order: readonly string[]): Chart {
+export function toolChart(steps: readonly Step[], split: MeasuredSplit, order: readonly string[]): Chart {
   const colors = toolColors(order);
   const areas = order.map((name): Series => {
     const values = pick(steps, (_, stats) => callsTo(stats, name), split);
@@ -103,7 +103,7 @@ export function tokensChart(steps: readonly Step[]): Chart {
 }
 
 /** Share of rollouts without a grade, stacked by failure code. */
-export function excludedChart(steps: readonly Step[], split: Split): Chart {
+export function excludedChart(steps: readonly Step[], split: MeasuredSplit): Chart {
   const codes = [
     ...new Set(steps.flatMap((step) => Object.keys(step.record[split]?.failures_by_code ?? {}))),
   ].toSorted();

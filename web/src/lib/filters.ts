@@ -1,7 +1,7 @@
 /** The rollouts table's filter, kept in the address so that a view can be sent to a colleague. */
 import type { Outcome, RolloutQuery, Split } from "../api/types";
 
-const SPLITS: readonly string[] = ["train", "valid"];
+const SPLITS: readonly string[] = ["train", "valid", "test"];
 const OUTCOMES: readonly string[] = ["graded", "failed"];
 
 /** The filter an address means; what makes no sense is left out. */

@@ -18,7 +18,7 @@ describe("filter", () => {
   });
 
   test("nonsense is left out", () => {
-    expect(parseFilter("?split=test&step=-1&row=1.5&outcome=")).toEqual({});
+    expect(parseFilter("?split=sideways&step=-1&row=1.5&outcome=")).toEqual({});
   });
 });
 

@@ -1,5 +1,5 @@
 /** What a chart draws: columns of values over steps. */
-import type { RolloutStats, Split, Step, StepRecord } from "../api/types";
+import type { RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
 
 export type Values = (number | null)[];
 
@@ -67,7 +67,7 @@ export function chart(steps: readonly Step[], series: Series[]): Chart {
 export function pick(
   steps: readonly Step[],
   value: (record: StepRecord, stats: RolloutStats | null) => number | null | undefined,
-  split: Split = "train",
+  split: MeasuredSplit = "train",
 ): Values {
   return steps.map((step) => value(step.record, step.record[split]) ?? null);
 }

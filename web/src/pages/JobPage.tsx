@@ -73,7 +73,7 @@ export function JobPage({ jobId }: { jobId: string }) {
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
           <HoldBanner job={job.data} now={now} />
-          <Tiles curves={known} />
+          <Tiles curves={known} final={job.data.final_figures} />
           <Curves curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}

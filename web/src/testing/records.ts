@@ -96,6 +96,8 @@ export function job(given: Partial<Job> = {}): Job {
     waits_for: null,
     pause_reason: null,
     max_importance_gap: 0.2,
+    test_file: null,
+    final_figures: null,
     ...given,
   };
 }

@@ -111,23 +111,17 @@ def reward_curve(points: Sequence[Point], width: int, lines: int) -> RenderableT
     )
 
 
-def to_point(step: Answer) -> Point:
-    """Of a step as the API has it."""
+def to_point(step: Answer, *, low: str = "reward_estimate.low", high: str = "reward_estimate.high") -> Point:
+    """Of a step as the API has it; `low` and `high`: where the interval of its validation stands."""
     train, valid = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
-    low, high = (_bound(step, name) for name in ("low", "high"))
-    interval = None if low is None or high is None else (low, high)
+    ends = [step.get(f"record.valid.{end}", float) for end in (low, high)]
+    interval = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
     return Point(step.need("step", int), train, valid, interval)
-
-
-def _bound(step: Answer, name: str) -> float | None:
-    """As a step's record has it, or its curves."""
-    known = step.get(f"record.valid.reward_estimate.{name}", float)
-    return step.get(f"record.valid.reward_{name}", float) if known is None else known
 
 
 def curves_page(curves: Answer, width: int) -> RenderableType:
     """A job's reward curve, as wide as the page, and its sums."""
-    points = [to_point(point) for point in curves.parts("data")]
+    points = [to_point(point, low="reward_low", high="reward_high") for point in curves.parts("data")]
     steps, rollouts = curves.need("steps", int), curves.need("rollouts", int)
     left_out = curves.need("excluded", int) / rollouts if rollouts else None
     sums = {

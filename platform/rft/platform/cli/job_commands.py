@@ -22,6 +22,7 @@ rollouts_app = Group("What the model did: rollouts and their conversations.")
 _JOBS = "/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{job_id}}"
 _JOBS_SEARCHED = 200
+_SplitOption = Annotated[Literal["train", "valid", "test"] | None, typer.Option("--split", help="Only of these rows.")]
 
 
 def _moved(job: Answer) -> str:
@@ -42,6 +43,9 @@ def create_job(
     valid: Annotated[
         Path | None, typer.Option("--valid", help="Upload this and validate with it.", exists=True, dir_okay=False)
     ] = None,
+    test: Annotated[
+        Path | None, typer.Option("--test", help="Upload this and measure on it.", exists=True, dir_okay=False)
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", help="Another base model than the body names.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on as `rft jobs watch`.")] = False,
 ) -> None:
@@ -52,7 +56,7 @@ def create_job(
     if model is not None:
         order["model"] = model
     with uploading_for_order(here) as send:
-        for field, path in (("training_file", train), ("validation_file", valid)):
+        for field, path in (("training_file", train), ("validation_file", valid), ("test_file", test)):
             if path is not None:
                 order[field] = send(path)
         made = here.client.post(_JOBS, order)
@@ -217,7 +221,7 @@ def regrade(
     here: "Session",
     job_id: JobId,
     grader: GraderBody,
-    split: Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")] = None,
+    split: _SplitOption = None,
     step: Annotated[list[int] | None, typer.Option("--step", min=0, help="Only of this step; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report.")] = True,
@@ -254,7 +258,7 @@ rollouts_app.add_list(
     filters={
         "step": Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")],
         "row_index": Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")],
-        "split": Annotated[Literal["train", "valid"] | None, typer.Option("--split", help="Only of this file.")],
+        "split": _SplitOption,
         "outcome": Annotated[
             Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
         ],

@@ -176,11 +176,22 @@ def _grader(job: Answer) -> str | None:
     return None if grader is None else _name(grader)
 
 
+def _estimate(job: Answer, policy: str) -> str | None:
+    """A mean with its interval, on the rows that choose nothing."""
+    mean, low, high = (job.get(f"final_figures.{policy}.{name}", float) for name in ("mean", "low", "high"))
+    if mean is None:
+        return None
+    rows = "test rows" if job.get("final_figures.rows", str) == "test" else "validation rows, fresh seeds"
+    return f"{number(mean)} [{number(low)}, {number(high)}]" + (f" on {rows}" if policy == "reward" else "")
+
+
 JOB = Resource(
     fields="job=id; state; waits because={hold.reason} (step {hold.step}, since {hold.since});"
     " !paused because=pause_reason.message; waits for; error; base model=model; fine-tuned model=fine_tuned_model;"
-    " step; best step; created=created_at; started=started_at; finished=finished_at;"
-    " expected to finish=estimated_finish; training file; validation file; result files; tools; grader;"
+    " step; best step; final reward; untrained; better by={final_figures.gain.difference} (row by row, over"
+    " {final_figures.gain.rows:row}: {final_figures.gain.better} better, {final_figures.gain.worse} worse);"
+    " created=created_at; started=started_at; finished=finished_at;"
+    " expected to finish=estimated_finish; training file; validation file; test file; result files; tools; grader;"
     " burst={resolved_hyperparameters.burst} rollouts at once"
     " ({resolved_hyperparameters.batch_size} rows x {resolved_hyperparameters.group_size});"
     " epochs=resolved_hyperparameters.n_epochs; seed; metadata;"
@@ -191,6 +202,8 @@ JOB = Resource(
     special={
         "state": lambda job: state(job_state(job)),
         "waits for": wanted_slot,
+        "final reward": lambda job: _estimate(job, "reward"),
+        "untrained": lambda job: _estimate(job, "untrained"),
         "error": _error,
         "step": job_progress,
         "tools": _tools,

@@ -83,7 +83,7 @@ class FileRepository:
                 "select " + _COLUMNS + " from files where expires_at <= now()"
                 " and not exists (select 1 from jobs where "
                 + _UNFINISHED_JOB
-                + " and files.id in (training_file, validation_file))"
+                + " and files.id in (training_file, validation_file, test_file))"
                 " and not exists (select 1 from rehearsals where "
                 + _UNFINISHED_REHEARSAL
                 + " and files.id = training_file)"
@@ -152,7 +152,9 @@ class FileRepository:
 
 
 _UNFINISHED_USER = (
-    "(select id from jobs where " + _UNFINISHED_JOB + " and %(id)s in (training_file, validation_file) limit 1)"
+    "(select id from jobs where "
+    + _UNFINISHED_JOB
+    + " and %(id)s in (training_file, validation_file, test_file) limit 1)"
     " union all"
     " (select id from rehearsals where " + _UNFINISHED_REHEARSAL + " and training_file = %(id)s limit 1)"
 )

@@ -23,7 +23,7 @@ from rft.platform.jobs.order_checks import (
 )
 from rft.platform.jobs.order_warnings import OrderWarning, model_warnings, order_warnings
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.events import add_event, notify, validating_message
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.base_models import chat_of_job, resolve_base
@@ -58,7 +58,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         order = resolved.order
         files = await check_files(uow, order)
     refuse_misdescribed_tools(files)
-    refuse_undescribed_tools(order.method.reinforcement.tools or [], files)
+    refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort
@@ -91,12 +91,10 @@ async def _earlier(uow: UnitOfWork, key: IdempotencyKey, request: bytes) -> JobR
     return None if job_id is None else await JobRepository(uow.connection).get(job_id)
 
 
-async def check_files(uow: UnitOfWork, order: JobCreate) -> list[FileRow]:
-    """The order's files. Raises BadRequest."""
-    files, found = FileRepository(uow.connection), list[FileRow]()
-    for param, file_id in (("training_file", order.training_file), ("validation_file", order.validation_file)):
-        if file_id is None:
-            continue
+async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:
+    """The order's files, by the fields that name them. Raises BadRequest."""
+    files, found = FileRepository(uow.connection), dict[str, FileRow]()
+    for param, file_id in order.files:
         row = await files.get(file_id)
         if row is None:
             raise BadRequest(f"The file '{file_id}' does not exist.", param=param, code="file_not_found")
@@ -106,7 +104,7 @@ async def check_files(uow: UnitOfWork, order: JobCreate) -> list[FileRow]:
                 param=param,
                 code="invalid_file_purpose",
             )
-        found.append(row)
+        found[param] = row
     return found
 
 
@@ -147,6 +145,7 @@ def _new_job(services: Services, order: JobCreate, base_model_path: str, chat: J
         chat=chat,
         training_file=order.training_file,
         validation_file=order.validation_file,
+        test_file=order.test_file,
         suffix=order.suffix or None,
         seed=secrets.randbelow(_GENERATED_SEEDS) if order.seed is None else order.seed,
         metadata=order.metadata,
@@ -165,7 +164,6 @@ def _with_grader_name(method: Method, name: str) -> Method:
 async def _first_events(
     uow: UnitOfWork, order: JobCreate, job_id: str, model: ModelCheck | None, *, is_weighted: bool
 ) -> None:
-    validation = f" and validation file: {order.validation_file}" if order.validation_file else ""
     await add_event(uow.connection, job_id, f"Created fine-tuning job: {job_id}", key="created")
     response_format = order.method.reinforcement.response_format
     if response_format is not None and response_format["type"] != "text":
@@ -198,9 +196,7 @@ async def _first_events(
             data={"code": "unknown_fields", "fields": [*unknown]},
             key="unknown-fields",
         )
-    await add_event(
-        uow.connection, job_id, f"Validating training file: {order.training_file}{validation}", key="validating"
-    )
+    await add_event(uow.connection, job_id, validating_message(order.files), key="validating")
     await notify(uow.connection, job_id)
 
 

@@ -13,7 +13,7 @@ from rft.core.spec import ResolvedHyperparameters
 from rft.core.update_spec import Schedule
 from rft.platform.api.pagination import Listed
 from rft.platform.jobs.repository import JobRow
-from rft.platform.lifecycle.records import JobHold, PauseReason, SlotHolder
+from rft.platform.lifecycle.records import FinalFigures, JobHold, PauseReason, SlotHolder
 from rft.platform.lifecycle.usage import UsageMetrics
 from rft.platform.orders.schemas import JobCreate
 from rft.platform.settings import Settings
@@ -117,6 +117,10 @@ class JobObject(Listed):
     status: JobStatus
     training_file: str
     validation_file: str | None
+    test_file: str | None
+    """Ours: rows that choose nothing."""
+    final_figures: FinalFigures | None
+    """Ours: what the best checkpoint earns where nothing was chosen, against the untrained policy."""
     result_files: list[str]
     trained_tokens: int | None
     usage_metrics: UsageMetrics | None
@@ -179,6 +183,8 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         status=job.status,
         training_file=job.training_file,
         validation_file=job.validation_file,
+        test_file=job.test_file,
+        final_figures=job.final_figures,
         result_files=list(job.result_files),
         trained_tokens=job.trained_tokens,
         usage_metrics=job.usage_metrics,

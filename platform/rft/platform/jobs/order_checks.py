@@ -1,6 +1,6 @@
 """What an order's files and fields tell before a job exists."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ _CLIP_RANGE = ("epsilon", "epsilon_high")
 _NOTHING_WANTED = (None, "default", ONLY_IMAGE)
 
 
-def refuse_undescribed_tools(tools: Sequence[Tool], files: Sequence[FileRow]) -> None:
+def refuse_undescribed_tools(tools: Sequence[Tool], files: Iterable[FileRow]) -> None:
     """A tool that nothing describes cannot be called by the model. Raises BadRequest naming the first.
 
     Files that were never read, or that no job can use, are judged when the job starts.
@@ -42,10 +42,10 @@ def refuse_undescribed_tools(tools: Sequence[Tool], files: Sequence[FileRow]) ->
             )
 
 
-def refuse_misdescribed_tools(files: Sequence[FileRow]) -> None:
+def refuse_misdescribed_tools(files: Mapping[str, FileRow]) -> None:
     """A tool's schema that is none is known before the job is; other bad lines are the job's error, as the contract
     has it. Raises BadRequest naming the first line."""
-    for param, file in zip(("training_file", "validation_file"), files, strict=False):
+    for param, file in files.items():
         problems = () if file.report is None else file.report.shown_problems
         found = next((problem for problem in problems if problem.path.startswith("tools")), None)
         if found is not None:

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from rft.core.job import JobStatus
 from rft.core.spec import ResolvedHyperparameters
-from rft.platform.lifecycle.records import JobError, JobHold, NewJob, PauseReason, SlotHolder
+from rft.platform.lifecycle.records import FinalFigures, JobError, JobHold, NewJob, PauseReason, SlotHolder
 from rft.platform.lifecycle.repository import SLOT_HOLDERS
 from rft.platform.lifecycle.usage import UsageMetrics
 
@@ -19,6 +19,7 @@ _CLOCK_S = 1e-6
 """Steps cannot be told to be shorter."""
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, chat, training_file, validation_file,"
+    " test_file, final_figures,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
     " model_deleted_at, usage_metrics, endpoints_version, max_importance_gap,"
@@ -59,6 +60,8 @@ class JobRow(NewJob):
     """How often its tools' and grader's addresses or headers were changed."""
     max_importance_gap: float | None = None
     """What it was resumed with; None: as ordered, or else as set."""
+    final_figures: FinalFigures | None = None
+    """Once it has succeeded, where it could be measured."""
     usage_metrics: UsageMetrics | None = None
     """Once it is over, unless it never trained."""
     recent_step_s: float | None = None

@@ -82,6 +82,7 @@ def to_run_spec(
             total_s=settings.retry_total_s,
             first_wait_s=settings.retry_first_wait_s,
         ),
+        measures_best=True,
         lora=resolved.lora or to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
         temperature=resolved.temperature,

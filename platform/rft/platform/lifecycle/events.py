@@ -1,6 +1,7 @@
 """Lines of a job's event list, and the notification that a job changed."""
 
 import json
+from collections.abc import Sequence
 from typing import LiteralString
 
 from psycopg import AsyncConnection
@@ -9,6 +10,11 @@ from psycopg.rows import TupleRow
 from rft.core.base import JsonObject
 from rft.core.ids import digest, public_id
 from rft.platform.store.storable import storable_json, storable_text
+
+
+def validating_message(files: Sequence[tuple[str, str]]) -> str:
+    """Of the files' fields and ids."""
+    return "Validating " + " and ".join(f"{param.replace('_', ' ')}: {file_id}" for param, file_id in files)
 
 
 async def add_event(

@@ -1,9 +1,46 @@
 """What a job's row holds beside plain columns: why it failed, waits or is paused."""
 
+from typing import Literal
+
 from rft.core.base import Record
 from rft.core.chat_spec import JobChat
+from rft.core.estimates import RewardDifference, RewardEstimate
 from rft.core.failure import Stage
 from rft.platform.store.stored_json import StoredJson
+
+FILE_PARAMS = ("training_file", "validation_file", "test_file")
+"""The fields of an order that name its files."""
+
+
+class FinalFigures(Record):
+    """What a job that succeeded came to, as far as it was measured where nothing was chosen."""
+
+    rows: Literal["test", "validation"]
+    """The test file's rows, or the validation rows, the best checkpoint with seeds that did not choose it."""
+    step: int
+    """Of the best checkpoint; 0: none did better than the untrained policy."""
+    reward: RewardEstimate | None
+    """None where nothing was graded."""
+    untrained: RewardEstimate | None
+    """On the same rows."""
+    gain: RewardDifference | None
+    """Row by row; None for step 0."""
+    selected_at: float | None
+    """The validation reward that chose the checkpoint: the best of several, and so better than it is."""
+
+    @property
+    def is_improvement(self) -> bool:
+        """Beyond what chance explains."""
+        return self.gain is not None and self.gain.is_improvement
+
+
+class ChosenCheckpoint(Record):
+    """The best checkpoint of a run, and what chose it."""
+
+    step: int
+    """0: the untrained policy."""
+    validation_reward: float | None
+    has_test_file: bool
 
 
 class JobError(Record):
@@ -55,6 +92,7 @@ class NewJob(Record):
     """None in jobs of releases before it was kept: what is registered now counts for them."""
     training_file: str
     validation_file: str | None
+    test_file: str | None = None
     suffix: str | None
     seed: int
     metadata: dict[str, str] | None
@@ -64,3 +102,9 @@ class NewJob(Record):
     """The whole body, header values redacted."""
     secrets: bytes | None
     """Sealed RunSecrets."""
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The files it has, each with the field of the order that names it."""
+        given = ((param, getattr(self, param)) for param in FILE_PARAMS)
+        return tuple((param, file_id) for param, file_id in given if file_id is not None)

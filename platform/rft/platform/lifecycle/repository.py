@@ -211,11 +211,11 @@ _RUNNABLE: LiteralString = (
     " and " + EXPIRED
 )
 _INSERT: LiteralString = (
-    "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, suffix, seed,"
-    " metadata, method, request, secrets, chat, enqueued_at)"
+    "insert into jobs (id, status, created_at, model, base_model_path, training_file, validation_file, test_file,"
+    " suffix, seed, metadata, method, request, secrets, chat, enqueued_at)"
     " values (%(id)s, %(status)s, clock_timestamp(), %(model)s, %(base_model_path)s, %(training_file)s,"
-    " %(validation_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s, %(chat)s,"
-    " clock_timestamp())"
+    " %(validation_file)s, %(test_file)s, %(suffix)s, %(seed)s, %(metadata)s, %(method)s, %(request)s, %(secrets)s,"
+    " %(chat)s, clock_timestamp())"
 )
 _CHANGE_ENDPOINTS: LiteralString = (
     "update jobs set method = %(method)s, secrets = %(secrets)s, endpoints_version = endpoints_version + 1"

@@ -14,7 +14,7 @@ from rft.core.job import TERMINAL, JobStatus
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.lease import GIVE_BACK, Lease, lock_row
 from rft.platform.lifecycle.machine import Transition, transition, transition_to
-from rft.platform.lifecycle.records import JobError, JobHold
+from rft.platform.lifecycle.records import ChosenCheckpoint, FinalFigures, JobError, JobHold
 from rft.platform.lifecycle.repository import JOBS
 
 _UNDER_LEASE = tuple(JobStatus(status) for status in JOBS.standing)
@@ -118,6 +118,18 @@ class RunRepository:
         """Its fine-tuned model is there."""
         await self._write(_SET_MODEL, model=name, best_step=best_step)
 
+    async def chosen(self) -> ChosenCheckpoint | None:
+        """Its best checkpoint; None without one."""
+        step, reward, has_test_file = await self._returned(_CHOSEN)
+        if step is None:
+            return None
+        return ChosenCheckpoint(step=step, validation_reward=reward, has_test_file=has_test_file)
+
+    async def set_final_figures(self, figures: FinalFigures) -> None:
+        """What its best checkpoint earns where nothing was chosen."""
+        values = Jsonb(figures.model_dump(mode="json"))
+        await self._write("update jobs set final_figures = %(figures)s" + _FENCED, figures=values)
+
     async def forget_fruitless_launches(self) -> None:
         """A step was finished: the count of launches without progress starts again at 0."""
         await self._write("update jobs set launches_without_progress = 0" + _FENCED)
@@ -201,6 +213,10 @@ _RECOUNT_TOKENS: LiteralString = (
 _SET_MODEL: LiteralString = (
     "update jobs set fine_tuned_model = %(model)s, best_step = coalesce(%(best_step)s, best_step), error = null,"
     " launches_without_progress = 0" + _FENCED
+)
+_CHOSEN: LiteralString = (
+    "select best_step, (select valid_reward from steps where job_id = %(id)s and step = best_step),"
+    " test_file is not null from jobs" + _FENCED
 )
 _UNCOUNT_LAUNCHES: LiteralString = (
     "update jobs set launches_without_progress = greatest(0, launches_without_progress - %(launches)s)"

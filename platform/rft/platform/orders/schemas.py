@@ -19,12 +19,14 @@ from pydantic_core import PydanticCustomError
 from rft.core.spec import LossType
 from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
+from rft.platform.lifecycle.records import FILE_PARAMS
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.references import GraderOrReference, ToolOrReference
 from rft.platform.orders.response_format import ResponseFormatWanted
 from rft.platform.orders.tool_schemas import Tool
 
 MAX_SEED = 2**63 - 1
+_FILE_PREFIX = "file-"
 _AUTO = Literal["auto"]
 
 GraderT = TypeVar("GraderT")
@@ -221,6 +223,9 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
     model: Annotated[Annotated[str, Field(min_length=1, max_length=512)], must_be("the name of a base model")]
     training_file: Annotated[str, must_be("the id of an uploaded file")]
     validation_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
+    test_file: Annotated[str, must_be("the id of an uploaded file")] | None = None
+    """Ours. Rows that choose nothing: the untrained policy and the best checkpoint are measured on them. Clients whose
+    types lack the field may name it in `metadata`."""
     method: MethodT
     suffix: Annotated[Annotated[str, Field(max_length=64)], must_be("a text of 64 characters at most")] | None = None
     """An empty one counts as none."""
@@ -244,6 +249,19 @@ class JobCreateOf(OpenBody, Generic[MethodT]):
                 if not holds_only_text(key) or not holds_only_text(entry):
                     raise refused_at((str(key),), "contains a NUL or half a surrogate pair, which cannot be stored")
         return value
+
+    @model_validator(mode="after")
+    def _test_file_of_the_metadata(self) -> Self:
+        named = (self.metadata or {}).get("test_file", "")
+        if self.test_file is not None or not named.startswith(_FILE_PREFIX):
+            return self
+        return self.model_copy(update={"test_file": named})
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The files it names, each with its field."""
+        given = ((param, getattr(self, param)) for param in FILE_PARAMS)
+        return tuple((param, file_id) for param, file_id in given if file_id is not None)
 
 
 class JobCreate(JobCreateOf[Method]):

@@ -188,7 +188,11 @@ _FAIL: LiteralString = (
     + GIVE_BACK
     + " where id = %s and lease_token = %s and status in ('queued', 'running')"
 )
-_OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
+_OF_SPLIT: dict[Split, LiteralString] = {
+    Split.TRAIN: "split = 'train'",
+    Split.VALID: "split = 'valid'",
+    Split.TEST: "split = 'test'",
+}
 _IN_GROUPS: LiteralString = " order by step desc, split, row_index, epoch, group_index, attempt limit %(limit)s"
 
 

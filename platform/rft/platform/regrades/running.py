@@ -176,7 +176,12 @@ async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout
     """The rows that the rollouts were attempts at, with the tools that the model was told of."""
     items: Items = {}
     described = described_tools(job, services.settings)
-    for split, file_id in ((Split.TRAIN, job.training_file), (Split.VALID, job.validation_file)):
+    files = {
+        Split.TRAIN: job.training_file,
+        Split.VALID: job.validation_file,
+        Split.TEST: job.test_file or job.validation_file,
+    }
+    for split, file_id in files.items():
         wanted = {rollout.row_index for rollout in stored if rollout.split is split}
         if wanted:
             found = {index: row async for index, row in _rows(services, split, file_id, wanted)}
@@ -209,7 +214,7 @@ async def _rows(
 
 
 def _file_gone(split: Split, reason: str) -> CannotRegrade:
-    file = "training" if split is Split.TRAIN else "validation"
+    file = {Split.TRAIN: "training", Split.VALID: "validation", Split.TEST: "test"}[split]
     message = f"The job's {file} file {reason}; graders need its rows."
     return CannotRegrade("file_not_found", message, param=f"{file}_file")
 

@@ -32,8 +32,8 @@ async def create_rehearsal(services: Services, wanted: RehearsalOrder) -> Rehear
         order = (await resolve_order(uow.connection, services.secret_box, wanted)).order
         files = await check_files(uow, order)
     reinforcement = order.method.reinforcement
-    refuse_undescribed_tools(reinforcement.tools or [], files)
-    train_rows = await _count_rows(services, order, files[0])
+    refuse_undescribed_tools(reinforcement.tools or [], files.values())
+    train_rows = await _count_rows(services, order, files["training_file"])
     await refuse_bad_sources(reinforcement.grader, param=GRADER)
     await refuse_unreachable(endpoint_targets(order.method), settings)
     rehearsal = NewRehearsal(

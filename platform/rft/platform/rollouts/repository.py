@@ -82,7 +82,11 @@ _STEPS: LiteralString = (
 )
 _ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
 _PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
-_OF_SPLIT: dict[Split, LiteralString] = {Split.TRAIN: "split = 'train'", Split.VALID: "split = 'valid'"}
+_OF_SPLIT: dict[Split, LiteralString] = {
+    Split.TRAIN: "split = 'train'",
+    Split.VALID: "split = 'valid'",
+    Split.TEST: "split = 'test'",
+}
 _OF_OUTCOME: dict[Outcome, LiteralString] = {"graded": "reward is not null", "failed": "reward is null"}
 _ORDER: LiteralString = " order by step desc, split, row_index, group_index, attempt, trace_id limit %(limit)s"
 

@@ -13,6 +13,7 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
+    PolicyMeasured,
     RolloutsBegan,
     RoundRedone,
     RunEnded,
@@ -20,6 +21,7 @@ from rft.core.events import (
     StepDone,
 )
 from rft.core.job import JobStatus
+from rft.core.rollout import Split
 from rft.platform.lifecycle.ending import fail, pause_for_failure
 from rft.platform.lifecycle.events import add_event, add_metrics_event, forget_metrics_events, notify
 from rft.platform.lifecycle.job_lease import release
@@ -29,7 +31,9 @@ from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.storable import storable_json, storable_text
 from rft.platform.worker.begun_rollout_repository import store_begun, void_after, void_round
 from rft.platform.worker.bulk_repository import store_attempts, store_rollouts
+from rft.platform.worker.final_figures import measure_final, message_of
 from rft.platform.worker.log_line import LogLine, UnreadRollout
+from rft.platform.worker.measurement_repository import forget_measurements, measured_steps, store_measurement
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
 from rft.platform.worker.step_bucket_repository import store_buckets
 from rft.platform.worker.steps_repository import forget_after, forget_round, store_checkpoint
@@ -95,6 +99,8 @@ class Ingest:
             case StepDone():
                 await self._step(connection, line, line.event)
                 done.highest_step = max(done.highest_step, line.event.step)
+            case PolicyMeasured():
+                await store_measurement(connection, self.lease.id, line.event)
             case Notice():
                 await self._notice(connection, line, line.event)
             case RoundRedone():
@@ -120,12 +126,22 @@ class Ingest:
         await forget_after(connection, job_id, kept)
         await void_after(connection, job_id, kept)
         await forget_metrics_events(connection, job_id, after_step=kept)
+        await self._forget_measurements(connection, after_step=kept)
         job = RunRepository(connection, self.lease)
         await job.rewind(step=started.resumed_from_step, total_steps=started.total_steps)
         await job.recount_tokens()
         if started.resumed_from_step is not None:
             message = f"Training resumed from the checkpoint of step {started.resumed_from_step}"
             await add_event(connection, job_id, message, key=_key(line), at=line.at)
+
+    async def _forget_measurements(self, connection: AsyncConnection[TupleRow], *, after_step: int) -> None:
+        """The untrained policy's stays with its step; the best one's is the last thing a run does, and is done anew."""
+        job_id, kept = self.lease.id, min(after_step, 0)
+        await forget_measurements(connection, job_id, after_step=kept)
+        for step in await measured_steps(connection, job_id):
+            if step > kept:
+                await forget_round(connection, job_id, step, Split.TEST)
+                await void_round(connection, job_id, step, Split.TEST)
 
     async def _redo(self, connection: AsyncConnection[TupleRow], line: LogLine, redone: RoundRedone) -> None:
         """What was rolled out of this split of the step is void; so are its calls."""
@@ -200,6 +216,7 @@ class Ingest:
             job = RunRepository(connection, self.lease)
             await job.run_on()  # A trainer that was held may have gone on without saying so.
             await job.set_model(self.fine_tuned_model, ended.best_step)
+            await self._final_figures(connection, key=f"{key}:final")
             await add_event(
                 connection, job_id, f"New fine-tuned model created: {self.fine_tuned_model}", key=f"{key}:a"
             )
@@ -215,6 +232,17 @@ class Ingest:
             await pause_for_failure(connection, self.lease, error, key=key)
             return
         await fail(connection, self.lease, error, key=key)
+
+    async def _final_figures(self, connection: AsyncConnection[TupleRow], *, key: str) -> None:
+        job = RunRepository(connection, self.lease)
+        chosen = await job.chosen()
+        figures = None if chosen is None else await measure_final(connection, self.lease.id, chosen)
+        if figures is None:
+            return
+        await job.set_final_figures(figures)
+        level, code, message = message_of(figures)
+        data: JsonObject = {"code": code, **figures.model_dump(mode="json")}
+        await add_event(connection, self.lease.id, message, level=level, data=data, key=key)
 
 
 def _key(line: LogLine) -> str:

@@ -13,6 +13,7 @@ from rft.core.events import (
     HoldBegan,
     HoldEnded,
     Notice,
+    PolicyMeasured,
     RolloutDone,
     RolloutsBegan,
     RoundRedone,
@@ -102,6 +103,7 @@ LoggedEvent = (
     | AttemptsMade
     | RunStarted
     | StepDone
+    | PolicyMeasured
     | RoundRedone
     | HoldBegan
     | HoldEnded

@@ -1,5 +1,6 @@
 """What stands between a job's row and its trainer: the run directory, the secrets, the files' rows."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,21 +84,17 @@ class Preparation:
         job = await JobRepository(connection).get(self.lease.id)
         assert job is not None, "its row is held"
         files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get_kept(job.validation_file)
-        return _Loaded(job, await files.get_kept(job.training_file), validation)
+        return _Loaded(job, {param: await files.get_kept(file_id) for param, file_id in job.files})
 
     async def _write_rows(self, folder: Path, loaded: "_Loaded") -> None:
-        job, store = loaded.job, self.context.file_store
-        for name, file, file_id in (
-            ("training_file", loaded.training, job.training_file),
-            ("validation_file", loaded.validation, job.validation_file),
-        ):
-            if file is None and file_id is not None:
-                raise CannotRun("file_not_found", f"File {file_id} was deleted or has expired.", name)
-        assert loaded.training is not None
-        validation = None if loaded.validation is None else read_lines(loaded.validation.storage_key, store)
+        rows: dict[str, AsyncIterator[bytes]] = {}
+        for param, file_id in loaded.job.files:
+            file = loaded.files[param]
+            if file is None:
+                raise CannotRun("file_not_found", f"File {file_id} was deleted or has expired.", param)
+            rows[param] = read_lines(file.storage_key, self.context.file_store)
         try:
-            await write_rows(folder, read_lines(loaded.training.storage_key, store), validation)
+            await write_rows(folder, rows["training_file"], rows.get("validation_file"), rows.get("test_file"))
         except BytesMissing as error:
             raise CannotRun("file_not_found", f"The content of a file of this job is gone: {error}") from error
 
@@ -112,5 +109,5 @@ class Preparation:
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     job: JobRow
-    training: FileRow | None
-    validation: FileRow | None
+    files: dict[str, FileRow | None]
+    """By the fields of the order; None for one that is gone."""

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -18,7 +19,7 @@ from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import context_limit, resolved, to_lora
 from rft.platform.lifecycle.ending import cancel_unleased, fail
-from rft.platform.lifecycle.events import add_event, notify
+from rft.platform.lifecycle.events import add_event, notify, validating_message
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.job_lease import release, take_for_validation
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
@@ -92,20 +93,16 @@ class Validation:
     beat: Heartbeat
 
     async def execute(self) -> str:
-        """Read both files and write down the result. Raises LeaseLost."""
-        job, training, validation = await self.beat.write(self._load)
+        """Read the files and write down the result. Raises LeaseLost."""
+        job, rows = await self.beat.write(self._load)
         order = Method.model_validate(job.method).reinforcement
         tools = order.tools or []
         limit = context_limit(order, job.chat or chat_of_job(job.model, self.context.settings))
         context = await asyncio.to_thread(context_tokens, job.base_model_path, limit)
         parameters = await asyncio.to_thread(model_parameters, job.base_model_path)
         files = [
-            await self._read(param, file_id, file, self._new_check(limit, tools, context))
-            for param, file_id, file, limit in (
-                ("training_file", job.training_file, training, MAX_TRAIN_ROWS),
-                ("validation_file", job.validation_file, validation, MAX_VALID_ROWS),
-            )
-            if file_id is not None
+            await self._read(param, file_id, rows[param], self._new_check(max_rows(param), tools, context))
+            for param, file_id in job.files
         ]
         error = _error(files)
         if error is not None:
@@ -120,16 +117,14 @@ class Validation:
     def _new_check(self, max_rows: int, tools: Sequence[Tool], context: int | None) -> DatasetCheck:
         return DatasetCheck(max_rows=max_rows, registered=[tool.name for tool in tools], context_tokens=context)
 
-    async def _load(self, connection: AsyncConnection[TupleRow]) -> tuple[JobRow, FileRow | None, FileRow | None]:
+    async def _load(self, connection: AsyncConnection[TupleRow]) -> tuple[JobRow, dict[str, FileRow | None]]:
         await lock_row(connection, self.lease)
         job = await JobRepository(connection).get(self.lease.id)
         assert job is not None, "its row is held"
-        also = "" if job.validation_file is None else f" and validation file: {job.validation_file}"
-        await add_event(connection, job.id, f"Validating training file: {job.training_file}{also}", key="validating")
+        await add_event(connection, job.id, validating_message(job.files), key="validating")
         await notify(connection, job.id)
         files = FileRepository(connection)
-        validation = None if job.validation_file is None else await files.get_kept(job.validation_file)
-        return job, await files.get_kept(job.training_file), validation
+        return job, {param: await files.get_kept(file_id) for param, file_id in job.files}
 
     async def _read(self, param: str, file_id: str, file: FileRow | None, check: DatasetCheck) -> _FileRead:
         """Raises LeaseLost."""
@@ -157,11 +152,12 @@ class Validation:
     ) -> None:
         job_id, record = self.lease.id, RunRepository(connection, self.lease)
         await record.lock()
-        reports = [file.report for file in files if file.report is not None]
+        reports = {file.param: file.report for file in files if file.report is not None}
+        train_rows = reports["training_file"].rows
         adapter = {"lora": to_lora(order, job.model, self.context.settings), "max_context_tokens": context}
-        plan = resolved(order, train_rows=reports[0].rows, parameters=parameters).model_copy(update=adapter)
+        plan = resolved(order, train_rows=train_rows, parameters=parameters).model_copy(update=adapter)
         await record.set_plan(plan)
-        for warning in [*dataset_warnings(files, context), *_unused_tools(order.tools or [], reports)]:
+        for warning in [*dataset_warnings(files, context), *_unused_tools(order.tools or [], reports.values())]:
             await add_event(
                 connection, job_id, warning.message, level="warn", data=warning.data, key=f"dataset:{warning.key}"
             )
@@ -171,17 +167,24 @@ class Validation:
         await add_event(
             connection,
             job_id,
-            _plan(plan, [report.rows for report in reports]),
+            _plan(plan, {param: report.rows for param, report in reports.items()}),
             data={"resolved": plan.model_dump(mode="json"), "burst": plan.burst},
             key="plan",
         )
         await release(connection, self.lease, JobStatus.QUEUED)
 
 
-def _plan(plan: ResolvedHyperparameters, rows: list[int]) -> str:
-    validation = f" and {rows[1]} validation rows, evaluated every {plan.eval_interval}" if len(rows) > 1 else ""
+def max_rows(param: str) -> int:
+    """Of the file in this field of an order."""
+    return MAX_TRAIN_ROWS if param == "training_file" else MAX_VALID_ROWS
+
+
+def _plan(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
+    valid, test = rows.get("validation_file"), rows.get("test_file")
+    validation = "" if valid is None else f" and {valid} validation rows, evaluated every {plan.eval_interval}"
+    tested = "" if test is None else f", {test} test rows, measured before the first step and after the last"
     return (
-        f"{plan.steps} steps over {rows[0]} training rows{validation}:"
+        f"{plan.steps} steps over {rows['training_file']} training rows{validation}{tested}:"
         f" each step starts {plan.burst} rollouts at once"
         f" ({plan.batch_size} rows x {plan.group_size} rollouts);"
         f" this is the load your tools and grader must bear{_resampling(plan)}"
@@ -208,16 +211,16 @@ class DatasetWarning:
 
 
 def dataset_warnings(files: Sequence[_FileRead], context: int | None) -> Iterator[DatasetWarning]:
-    """Rows that are there twice, rows that are in both files, rows that may not fit the model."""
+    """Rows that are there twice, rows that are in two files, rows that may not fit the model."""
     for file in files:
         if file.report is not None and file.report.duplicates:
             yield _duplicates(file, file.report)
         if file.report is not None and file.report.too_long:
             yield _too_long(file, file.report, context or 0)
-    if len(files) == 2:
-        shared = shared_rows(files[0].check, files[1].check)
+    for first, second in combinations(files, 2):
+        shared = shared_rows(first.check, second.check)
         if shared:
-            yield _shared(shared)
+            yield _shared(shared, first, second)
 
 
 def _duplicates(file: _FileRead, report: DatasetReport) -> DatasetWarning:
@@ -230,13 +233,14 @@ def _duplicates(file: _FileRead, report: DatasetReport) -> DatasetWarning:
     )
 
 
-def _shared(shared: Sequence[EqualRows]) -> DatasetWarning:
+def _shared(shared: Sequence[EqualRows], first: _FileRead, second: _FileRead) -> DatasetWarning:
     pairs = ", ".join(f"{pair.line} = {pair.same_as}" for pair in shared[:_NAMED])
+    rewards = second.label.removesuffix(" file")
     return DatasetWarning(
-        key="shared",
-        message=f"{len(shared)} rows of the validation file are in the training file, too (lines {pairs}"
-        f"{', ...' if len(shared) > _NAMED else ''}): validation rewards will look better than they are",
-        data={"code": "shared_rows", "param": "validation_file", "count": len(shared)},
+        key=f"shared:{first.param}:{second.param}",
+        message=f"{len(shared)} rows of the {second.label} are in the {first.label}, too (lines {pairs}"
+        f"{', ...' if len(shared) > _NAMED else ''}): {rewards} rewards will look better than they are",
+        data={"code": "shared_rows", "param": second.param, "count": len(shared)},
     )
 
 
@@ -250,7 +254,7 @@ def _too_long(file: _FileRead, report: DatasetReport, context: int) -> DatasetWa
     )
 
 
-def _unused_tools(tools: Sequence[Tool], reports: Sequence[DatasetReport]) -> Iterator[DatasetWarning]:
+def _unused_tools(tools: Sequence[Tool], reports: Iterable[DatasetReport]) -> Iterator[DatasetWarning]:
     described = {name for report in reports for name in report.tools}
     unused = [tool.name for tool in tools if not tool.has_schema and tool.name not in described]
     if unused:

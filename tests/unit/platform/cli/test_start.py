@@ -59,4 +59,4 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert completed("rft jobs w") == ["watch"]
     assert {"files", "jobs", "rollouts", "regrade"} <= set(completed("rft "))
     assert "--outcome" in completed("rft rollouts list --o")
-    assert completed("rft rollouts list --split ") == ["train", "valid"]
+    assert completed("rft rollouts list --split ") == ["train", "valid", "test"]
