@@ -111,9 +111,19 @@ def refuses_what_is_not(ctx: CheckContext, response: Response, case: Case) -> bo
     return negative_data_rejection(ctx, response, case)
 
 
+_MODEL_NAMED_ADAPTER = "/v1/models/{model}/adapter"
+
+
+def refuses_other_methods(ctx: CheckContext, response: Response, case: Case) -> bool | None:
+    """`unsupported_method`, but for a path that is a model's, too, if one were called `.../adapter`."""
+    return None if case.path == _MODEL_NAMED_ADAPTER else unsupported_method(ctx, response, case)
+
+
 def allow_tells_the_truth(ctx: CheckContext, response: Response, case: Case) -> bool | None:
-    """`allow_header_conformance`, but for one path that is a secret's, too, if one were called `rotate`."""
-    return None if case.path == "/v1/signing_secrets/rotate" else allow_header_conformance(ctx, response, case)
+    """`allow_header_conformance`, but for paths that are an object's, too, if one were called so: `rotate` a secret's,
+    `.../adapter` a model's."""
+    is_another = case.path in ("/v1/signing_secrets/rotate", _MODEL_NAMED_ADAPTER)
+    return None if is_another else allow_header_conformance(ctx, response, case)
 
 
 CHECKS: list[Any] = [
@@ -125,7 +135,7 @@ CHECKS: list[Any] = [
     refuses_what_is_not,
     accepts_what_is_well_formed,
     missing_required_header,
-    unsupported_method,
+    refuses_other_methods,
     allow_tells_the_truth,
 ]
 """For every request."""

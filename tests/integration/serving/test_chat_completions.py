@@ -14,15 +14,13 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from rft.chat.opening import saved_chat
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
-from rft.starter.tokenizer import build_tokenizer
-from tests.shared.by_hand import tiny_model
 from tests.shared.emptied_database import EmptiedDatabase
-from tests.shared.engine_contract import adapter, plain_logprobs
-from tests.shared.served_models import STEPS, ServedPlatform, served_platform
+from tests.shared.engine_contract import plain_logprobs
+from tests.shared.saved_adapters import save_adapters
+from tests.shared.served_models import ServedPlatform, served_platform
 
 QUESTION: Any = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "How much?"}]
 TOOL: Any = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
@@ -34,12 +32,7 @@ def platform(
     emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
 ) -> Iterator[ServedPlatform]:
     with served_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
-        tokenizer = build_tokenizer()
-        opened = open_model_chat(str(base_model), load_tokenizer(str(base_model)))
-        for step in (step for step, is_kept in STEPS.items() if is_kept):
-            adapter(running.folder(step), lambda: tiny_model(tokenizer, head_std=0.5), seed=step)
-            tokenizer.save_pretrained(running.folder(step))
-            saved_chat(opened).write(running.folder(step))
+        save_adapters(running, base_model)
         yield running
 
 

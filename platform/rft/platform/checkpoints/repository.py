@@ -56,6 +56,19 @@ class CheckpointRepository:
         )
         return rows[0] if rows else None
 
+    async def of_job(self, job_id: str) -> list[CheckpointRow]:
+        """All checkpoints of a job, kept or not, oldest first."""
+        query: LiteralString = "select " + _COLUMNS + " from checkpoints where job_id = %(job_id)s order by step"
+        return await self._fetch(query, {"job_id": job_id})
+
+    async def all_at_best_steps(self) -> list[CheckpointRow]:
+        """The checkpoint, kept or not, of each job's best step."""
+        query: LiteralString = (
+            "select " + _COLUMNS + " from checkpoints"
+            " where (job_id, step) in (select id, best_step from jobs where fine_tuned_model is not null)"
+        )
+        return await self._fetch(query, {})
+
     async def path_at_step(self, job_id: str, step: int) -> str | None:
         """Where the adapter of a step lies or lay, kept or not."""
         rows = await self._fetch(

@@ -147,6 +147,27 @@ def list_models(here: "Session") -> None:
 
 _DELETE_MODEL = "Delete a fine-tuned model, or one checkpoint of it."
 models_app.add_get("get", "One model.", "/models/{model}", resources.MODEL)
+
+
+@models_app.add("export", has_json=False)
+def export_model(
+    here: "Session",
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A fine-tuned model or checkpoint, ft:...")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", file_okay=False)],
+    is_merged: Annotated[
+        bool, typer.Option("--merged", help="The whole model instead of its adapter; needs the base model here.")
+    ] = False,
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="DIR", help="Where the base model lies, for --merged.")
+    ] = None,
+) -> None:
+    """Take a model with you: adapter or whole, with tokenizer, chat template and a model card."""
+    from rft.platform.cli.export import export
+
+    export(here, model, directory, is_merged=is_merged, base=base)
+    here.note(f"wrote {directory}")
+
+
 models_app.add_delete("delete", _DELETE_MODEL, "/models/{fine_tuned_model}")
 
 permissions_app = Group("Checkpoint permissions: which projects may use a checkpoint.")

@@ -6,7 +6,10 @@ from rft.platform.cli.answers import Answer, Resource, Shown, Styled, state, sty
 from rft.platform.cli.formats import NOTHING, clock, counted, number, share
 
 MODEL = Resource(
-    fields="model=id; owner=owned_by; created; job=fine_tuning_job_id", none="no models", spare="created; owner; job"
+    fields="model=id; owner=owned_by; created; job=fine_tuning_job_id; base=trained_from; step=step_number;"
+    " validation=valid_reward",
+    none="no models",
+    spare="base; created; owner; job; step",
 )
 BAD_LINE = Resource(fields=">line; where=path; problem=reason", none="no problems", spare="where")
 PERMISSION = Resource(

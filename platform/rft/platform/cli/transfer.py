@@ -43,7 +43,8 @@ def wait_for_end(here: Session, what: str, raw: JsonObject, path: str) -> JsonOb
     return raw
 
 
-def _sizes() -> tuple[progress.ProgressColumn, ...]:
+def sizes() -> tuple[progress.ProgressColumn, ...]:
+    """Columns of what has a size."""
     return progress.DownloadColumn(), progress.TransferSpeedColumn(), progress.TimeRemainingColumn()
 
 
@@ -52,7 +53,7 @@ def upload(here: Session, path: Path, purpose: str = "fine-tune", expires_after_
     fields = {"purpose": purpose}
     if expires_after_s is not None:
         fields |= {"expires_after[anchor]": "created_at", "expires_after[seconds]": str(expires_after_s)}
-    with progress_bar(here.err, path.name, *_sizes(), total=path.stat().st_size, is_hidden=here.as_json) as move:
+    with progress_bar(here.err, path.name, *sizes(), total=path.stat().st_size, is_hidden=here.as_json) as move:
         return here.client.upload(path, fields, lambda count: move(advance=count))
 
 
@@ -88,7 +89,7 @@ def download(here: Session, file_id: str, output: Path | None, *, may_overwrite:
 
     def fetch(target: BinaryIO) -> None:
         is_hidden = target is sys.stdout.buffer
-        with progress_bar(here.err, name, *_sizes(), total=size, is_hidden=is_hidden) as move:
+        with progress_bar(here.err, name, *sizes(), total=size, is_hidden=is_hidden) as move:
             here.client.download(f"{path}/content", target, lambda count: move(advance=count))
 
     output = output or _local_name(name, file_id)

@@ -1,10 +1,12 @@
 """`/v1/models` and `/v1/fine_tuning/checkpoints/{model}/permissions`."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
 
-from rft.platform.api.dependencies import AppDatabase, AppSettings, Uow
+from rft.platform.api.dependencies import AppDatabase, AppServices, AppSettings, Uow
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.models import permission_service, service
 from rft.platform.models.base_model import checked_base_model
@@ -28,6 +30,21 @@ permissions_router = APIRouter(prefix="/fine_tuning/checkpoints", tags=["checkpo
 async def list_models(uow: Uow, settings: AppSettings) -> ModelList:
     """Base models, fine-tuned models and kept checkpoints."""
     return ModelList(data=await service.list_models(uow, settings))
+
+
+@router.get(
+    "/{model:path}/adapter",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def retrieve_model_adapter(services: AppServices, model: str) -> StreamingResponse:
+    """Ours: the adapter as PEFT reads it, with tokenizer, chat template and a model card, in one zip."""
+    async with reading(services.database) as uow:
+        pieces = await service.open_archive(uow, services.settings, model)
+    name = quote(f"{model.replace(':', '_').replace('/', '_')}.zip")
+    return StreamingResponse(
+        pieces, media_type="application/zip", headers={"content-disposition": f"attachment; filename*=utf-8''{name}"}
+    )
 
 
 @router.get("/{model:path}")

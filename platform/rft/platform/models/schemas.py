@@ -69,6 +69,14 @@ class ModelObject(BaseModel):
     """Ours: the job that made it."""
     base_model: BaseModelObject | None = None
     """Ours, where one base model is asked for: what it can do and takes. Null where its files are not here."""
+    trained_from: str | None = None
+    """Ours: its base model, by name; None for a base model."""
+    step_number: int | None = None
+    """Ours: the step whose adapter it is."""
+    valid_reward: float | None = None
+    """Ours: mean validation reward at that step; None where it was not evaluated."""
+    path: str | None = None
+    """Ours: where its files lie on the platform's host; a hub name for base models that lie elsewhere."""
 
 
 class ModelList(BaseModel):

@@ -3,6 +3,9 @@
 import asyncio
 import shutil
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 from rft.core.job import TERMINAL, JobStatus
@@ -11,6 +14,8 @@ from rft.platform.checkpoints.repository import CheckpointRepository, Checkpoint
 from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_model_name, parse
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.models.adapter_archive import archive, open_adapter
+from rft.platform.models.model_card import model_card, validation_reward
 from rft.platform.models.schemas import ModelObject
 from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings
@@ -19,14 +24,15 @@ from rft.platform.store.unit_of_work import UnitOfWork
 
 async def list_models(uow: UnitOfWork, settings: Settings) -> list[ModelObject]:
     """Base models by name, then fine-tuned ones and their checkpoints, newest first."""
-    checkpoints: dict[str, list[CheckpointRow]] = defaultdict(list)
-    for checkpoint in await CheckpointRepository(uow.connection).kept():
-        checkpoints[checkpoint.job_id].append(checkpoint)
+    rows, kept = CheckpointRepository(uow.connection), defaultdict[str, list[CheckpointRow]](list)
+    for checkpoint in await rows.kept():
+        kept[checkpoint.job_id].append(checkpoint)
+    best = {checkpoint.job_id: checkpoint for checkpoint in await rows.all_at_best_steps()}
     models = [_base_object(name, path) for name, path in sorted(base_models(settings).items())]
     for job in await JobRepository(uow.connection).with_models():
         if _has_final_model(job):
-            models.append(_final_object(job, settings))
-        models.extend(_checkpoint_object(job, checkpoint, settings) for checkpoint in checkpoints[job.id])
+            models.append(_final_object(job, best.get(job.id), settings))
+        models.extend(_checkpoint_object(job, checkpoint, settings) for checkpoint in kept[job.id])
     return models
 
 
@@ -36,7 +42,34 @@ async def find_model(uow: UnitOfWork, settings: Settings, name: str) -> ModelObj
     if name in known:
         return _base_object(name, known[name])
     job, checkpoint = await find_fine_tuned(uow, settings, name)
-    return _final_object(job, settings) if checkpoint is None else _checkpoint_object(job, checkpoint, settings)
+    return await _fine_tuned_object(uow, settings, job, checkpoint)
+
+
+async def _fine_tuned_object(
+    uow: UnitOfWork, settings: Settings, job: JobRow, checkpoint: CheckpointRow | None
+) -> ModelObject:
+    if checkpoint is not None:
+        return _checkpoint_object(job, checkpoint, settings)
+    steps = await CheckpointRepository(uow.connection).of_job(job.id)
+    return _final_object(job, next((row for row in steps if row.step == (job.best_step or 0)), None), settings)
+
+
+async def open_archive(uow: UnitOfWork, settings: Settings, name: str) -> Iterator[bytes]:
+    """The adapter of a fine-tuned model as a zip in pieces. Raises NotFound, BadRequest for a base model."""
+    if name in base_models(settings):
+        raise BadRequest(f"'{name}' is a base model: it has no adapter.", param="model", code="invalid_model")
+    job, checkpoint = await find_fine_tuned(uow, settings, name)
+    model = await _fine_tuned_object(uow, settings, job, checkpoint)
+    card = model_card(model, job, await CheckpointRepository(uow.connection).of_job(job.id))
+    stack = ExitStack()
+    try:
+        files = await asyncio.to_thread(open_adapter, Path(model.path or ""), stack)
+    except OSError as error:
+        stack.close()
+        raise NotFound(
+            f"The checkpoint of the model '{name}' is no longer kept.", param="model", code="model_not_found"
+        ) from error
+    return archive(files, card, stack)
 
 
 async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:
@@ -102,22 +135,30 @@ def _has_final_model(job: JobRow) -> bool:
 def _base_object(name: str, path: str) -> ModelObject:
     directory = Path(path).expanduser()
     created = int(directory.stat().st_mtime) if directory.is_dir() else 0
-    return ModelObject(id=name, created=created, owned_by="system")
+    return ModelObject(id=name, created=created, owned_by="system", path=path)
 
 
-def _final_object(job: JobRow, settings: Settings) -> ModelObject:
-    return ModelObject(
-        id=fine_tuned_model_name(job, settings),
-        created=int((job.finished_at or job.created_at).timestamp()),
-        owned_by=settings.organization,
-        fine_tuning_job_id=job.id,
-    )
+def _final_object(job: JobRow, checkpoint: CheckpointRow | None, settings: Settings) -> ModelObject:
+    """`checkpoint`: of its best step, kept or not."""
+    name, created = fine_tuned_model_name(job, settings), job.finished_at or job.created_at
+    return _adapter_object(name, created, job, checkpoint, settings)
 
 
 def _checkpoint_object(job: JobRow, checkpoint: CheckpointRow, settings: Settings) -> ModelObject:
+    name = checkpoint_model_name(fine_tuned_model_name(job, settings), checkpoint.step)
+    return _adapter_object(name, checkpoint.created_at, job, checkpoint, settings)
+
+
+def _adapter_object(
+    name: str, created: datetime, job: JobRow, checkpoint: CheckpointRow | None, settings: Settings
+) -> ModelObject:
     return ModelObject(
-        id=checkpoint_model_name(fine_tuned_model_name(job, settings), checkpoint.step),
-        created=int(checkpoint.created_at.timestamp()),
+        id=name,
+        created=int(created.timestamp()),
         owned_by=settings.organization,
         fine_tuning_job_id=job.id,
+        trained_from=job.model,
+        step_number=None if checkpoint is None else checkpoint.step,
+        valid_reward=validation_reward(checkpoint),
+        path=None if checkpoint is None else str(settings.runs_dir / job.id / checkpoint.path),
     )

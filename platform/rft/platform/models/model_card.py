@@ -1,0 +1,74 @@
+"""What goes along with an exported adapter: where it comes from, and how to use it. Pure."""
+
+import json
+from collections.abc import Sequence
+
+from rft.platform.checkpoints.repository import CheckpointRow
+from rft.platform.jobs.repository import JobRow
+from rft.platform.models.schemas import ModelObject
+
+_VALIDATION = "full_valid_mean_reward"
+
+
+def model_card(model: ModelObject, job: JobRow, steps: Sequence[CheckpointRow]) -> str:
+    """Markdown. `steps`: the job's checkpoints, kept or not, oldest first."""
+    resolved = "{}" if job.resolved is None else job.resolved.model_dump_json(indent=2)
+    return f"""# {model.id}
+
+A LoRA adapter for `{model.trained_from}`, trained by reinforcement learning with tools.
+
+| | |
+|---|---|
+| base model | `{job.base_model_path}` |
+| job | `{job.id}`, created {job.created_at:%Y-%m-%d %H:%M} UTC, seed {job.seed} |
+| step | {model.step_number} |
+| validation reward at this step | {_number(model.valid_reward)} |
+| training file | `{job.training_file}` |
+| validation file | `{job.validation_file or "none"}` |
+
+Validation rewards chose this checkpoint: on rows that chose nothing, expect a little less.
+
+| step | train reward | validation reward |
+|---|---|---|
+{_curve(steps)}
+
+## Use it
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({json.dumps(job.base_model_path)}), ".")
+tokenizer = AutoTokenizer.from_pretrained(".")
+```
+
+`chat_template.jinja` is the template it was trained with, `chat.json` says what else its prompts depend on.
+
+## Hyperparameters
+
+```json
+{resolved}
+```
+"""
+
+
+def validation_reward(checkpoint: CheckpointRow | None) -> float | None:
+    """The mean reward of its step's evaluation."""
+    return None if checkpoint is None else _metric(checkpoint, _VALIDATION)
+
+
+def _curve(steps: Sequence[CheckpointRow]) -> str:
+    rows = (
+        f"| {step.step} | {_number(_metric(step, 'train_mean_reward'))} | {_number(_metric(step, _VALIDATION))} |"
+        for step in steps
+    )
+    return "\n".join(rows)
+
+
+def _metric(checkpoint: CheckpointRow, name: str) -> float | None:
+    value = checkpoint.metrics.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
