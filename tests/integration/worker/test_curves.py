@@ -50,7 +50,9 @@ def drawn(step: StepDone) -> StepCurves:
     record: dict[str, Any] = step.model_dump(mode="json")
     for split in ("train", "valid"):
         if record[split] is not None:
-            record[split] = {name: record[split][name] for name in SplitCurves.model_fields}
+            interval = record[split]["reward_estimate"] or {"low": None, "high": None}
+            figures = record[split] | {f"reward_{end}": interval[end] for end in ("low", "high")}
+            record[split] = {name: figures[name] for name in SplitCurves.model_fields}
             record[split]["tools"] = [
                 {"name": tool["name"], "calls_per_rollout_mean": tool["calls_per_rollout_mean"]}
                 for tool in record[split]["tools"]

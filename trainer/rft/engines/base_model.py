@@ -12,10 +12,10 @@ from rft.engines.tokenizer import UnusableModel
 def load_base_model(base_model: str) -> PreTrainedModel:
     """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
-    attention = attention_of(read_config(base_model))
     try:
+        attention = attention_of(read_config(base_model))
         return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation=attention)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, UnusableModel) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 
 

@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
+from psycopg_pool import PoolTimeout
 
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, RequestedAction, renew
 from rft.platform.store.database import Database
@@ -76,7 +77,7 @@ class Heartbeat:
             try:
                 async with self.database.transaction() as connection:
                     done = await work(connection)
-                self.is_disk_full = False
+                self._note_room(is_full=False)
                 return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 message = self._reason(error)
@@ -109,8 +110,13 @@ class Heartbeat:
     def _reason(self, error: Exception) -> str:
         """Why the database took nothing; a full disk is forgotten, unless this is only an answer that came too late."""
         is_full = isinstance(error, psycopg.errors.DiskFull)
-        self.is_disk_full = is_full or (self.is_disk_full and isinstance(error, TimeoutError))
+        self._note_room(is_full=is_full or (self.is_disk_full and isinstance(error, TimeoutError | PoolTimeout)))
         return f"{DISK_OF_DATABASE_FULL}: {error}" if is_full else repr(error)
+
+    def _note_room(self, *, is_full: bool) -> None:
+        """Why a lease was lost stays as it was then, whatever becomes of a write that was under way."""
+        if not self.is_lost:
+            self.is_disk_full = is_full
 
     def _left_s(self) -> float:
         """Until which we may go on without word from the database: short of the lease's end, on our own clock."""
