@@ -82,6 +82,7 @@ def read_message(value: JsonValue, path: str, *, allows_system: bool = False) ->
     return Message(
         role=Role(role),
         content=_text(value.get("content"), f"{path}.content", is_optional=is_assistant and bool(calls)),
+        reasoning_content=(_optional_text(value, "reasoning_content", path) or "") if is_assistant else "",
         tool_calls=calls,
         tool_call_id=_optional_text(value, "tool_call_id", path),
         name=_optional_text(value, "name", path),

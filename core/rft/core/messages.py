@@ -67,7 +67,7 @@ class Message(Record):
     role: Role
     content: str
     reasoning_content: str = ""
-    """Only on assistant messages: what the model thought before it said this, without the marks around it."""
+    """Only on assistant messages: what was thought before this was said, without the marks around it."""
     tool_calls: tuple[ToolCall, ...] = ()
     """Only on assistant messages."""
     tool_call_id: str | None = None

@@ -92,6 +92,8 @@ class ModelCheck(Record):
     """Its template tells the model of its tools."""
     thinking_switch: str | None = None
     """The variable of its template that says how much it thinks; None where it has none."""
+    has_thoughts: bool = False
+    """Its chat format marks thoughts, so that they can be told apart and be limited."""
     stop_tokens: tuple[str, ...] = ()
     """What ends a turn."""
     engine_problem: str | None = None

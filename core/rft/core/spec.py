@@ -28,7 +28,7 @@ class Hyperparameters(UpdateWanted):
     compute_multiplier: Annotated[FiniteFloat, Field(gt=1e-5, le=10)] | Auto = "auto"
     eval_interval: Annotated[int, Field(ge=1)] | Auto = "auto"
     eval_samples: Annotated[int, Field(ge=1)] | Auto = "auto"
-    reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
+    reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
 
 
 class LoraSpec(Record):
@@ -124,6 +124,8 @@ class Budgets(Record):
     """`max_episode_steps` of the contract. A call beyond it is answered "budget used up"; then one last turn."""
     max_tokens: int = 4096
     """Tokens the policy may sample over all turns."""
+    max_reasoning_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of one turn's thoughts: longer ones are closed by tokens that nobody sampled; None: no limit of their own."""
     max_turns: int = 100
     deadline_s: float = 3600.0
 

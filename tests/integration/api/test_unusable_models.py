@@ -92,12 +92,36 @@ async def test_an_effort_without_a_switch_is_told_to_have_no_effect(
     client: AsyncOpenAI, order: dict[str, Any], base_model: Path, template: str, has_effect: bool
 ) -> None:
     write_model(base_model, template)
-    order["method"]["reinforcement"]["hyperparameters"] = {"reasoning_effort": "low"}
+    order["method"]["reinforcement"]["hyperparameters"] = {"reasoning_effort": "none"}
     job = await client.fine_tuning.jobs.create(**order)
     events = await client.fine_tuning.jobs.list_events(job.id)
     told = [event.message for event in events.data if "hyperparameters.reasoning_effort" in event.message]
     assert len(told) == (0 if has_effect else 1)
     assert all("have no effect here" in message for message in told)
+
+
+WITHOUT_THOUGHTS = """\
+{%- for message in messages -%}
+{{- '<|start_header_id|>' + message.role + '\\n' + message.content -}}
+{%- for call in message.tool_calls or [] -%}
+{{- '{"name": "' + call.function.name + '", "parameters": ' + (call.function.arguments | tojson) + '}' -}}
+{%- endfor -%}
+{{- '<|im_end|>\\n' -}}
+{%- endfor -%}
+{{- '<|start_header_id|>assistant\\n' if add_generation_prompt -}}
+"""
+
+
+@pytest.mark.parametrize(("template", "has_effect"), [(WITHOUT_THOUGHTS, False), (WITH_TOOLS, True)])
+async def test_a_limit_of_thoughts_that_a_chat_format_does_not_mark_is_told_to_have_no_effect(
+    client: AsyncOpenAI, order: dict[str, Any], base_model: Path, template: str, has_effect: bool
+) -> None:
+    write_model(base_model, template)
+    order["method"]["reinforcement"]["budgets"] = {"max_reasoning_tokens": 64}
+    job = await client.fine_tuning.jobs.create(**order)
+    events = await client.fine_tuning.jobs.list_events(job.id)
+    told = [event.message for event in events.data if "budgets.max_reasoning_tokens" in event.message]
+    assert len(told) == (0 if has_effect else 1)
 
 
 async def test_what_cannot_be_looked_at_is_left_to_the_trainer(

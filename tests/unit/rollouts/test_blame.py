@@ -15,9 +15,8 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, StopReason
 from rft.core.spec import Budgets
-from rft.rollouts.conversation import check_sample
 from rft.rollouts.loop import run_rollout
-from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
+from rft.rollouts.sampler import FinishReason, Sample, SampleRequest, check_sample
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools

@@ -17,11 +17,10 @@ from rft.core.graders import EndpointGrader
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.spec import Hyperparameters, RunSpec, ToolServer, resolve
-from rft.rollouts.conversation import check_sample
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.loop import run_rollout
-from rft.rollouts.sampler import FinishReason, Sampler, SampleRequest
+from rft.rollouts.sampler import FinishReason, Sampler, SampleRequest, check_sample
 from rft.rollouts.setup import RolloutSetup
 from rft.testing.samplers import FakeSampler, fake_engine
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools

@@ -10,7 +10,7 @@ from rft.core.chat_spec import JobChat
 from rft.core.errors import RunPaused
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolResult
-from rft.core.spec import Hyperparameters, RunSpec, resolve
+from rft.core.spec import Budgets, Hyperparameters, RunSpec, resolve
 from rft.engines.tokenizer import load_tokenizer
 from rft.trainer.run_chat import RunChat, open_run_chat
 
@@ -20,7 +20,11 @@ CLOCK = "{{ strftime_now('%Y-%m-%d %H:%M:%S.%f') }}"
 
 
 def opened(model_dir: Path, checkpoint: Path | None = None, chat: JobChat | None = None) -> RunChat:
-    spec = RunSpec(
+    return open_run_chat(spec_of(model_dir, chat), load_tokenizer(str(model_dir)), checkpoint)
+
+
+def spec_of(model_dir: Path, chat: JobChat | None = None) -> RunSpec:
+    return RunSpec(
         job_id="j",
         seed=1,
         base_model=str(model_dir),
@@ -30,7 +34,6 @@ def opened(model_dir: Path, checkpoint: Path | None = None, chat: JobChat | None
         tools=(),
         grader=EndpointGrader(name="g", url="http://127.0.0.1:1"),
     )
-    return open_run_chat(spec, load_tokenizer(str(model_dir)), checkpoint)
 
 
 @pytest.fixture
@@ -82,3 +85,14 @@ def test_a_first_launch_holds_the_template_against_what_was_ordered(model_dir: P
     assert opened(model_dir, chat=JobChat(template_fingerprint=found)).saved.template
     with pytest.raises(RunPaused, match="when the job began: the chat template"):
         opened(model_dir, chat=JobChat(template_fingerprint="0" * 16))
+
+
+def test_an_effort_limits_thoughts_unless_the_order_does(model_dir: Path) -> None:
+    spec = spec_of(model_dir).model_copy(update={"reasoning_effort": "low"})
+    assert opened(model_dir).with_thought_limit(spec).budgets.max_reasoning_tokens is None, "it cannot be switched"
+    template = model_dir / "chat_template.jinja"
+    template.write_text("{% if enable_thinking %}{% endif %}" + template.read_text())
+    chat = opened(model_dir)
+    assert chat.with_thought_limit(spec).budgets.max_reasoning_tokens == spec.budgets.max_tokens // 8
+    own = spec.model_copy(update={"budgets": Budgets(max_reasoning_tokens=7)})
+    assert chat.with_thought_limit(own) == own

@@ -22,7 +22,7 @@ class ParsedTurn:
     reasoning: str = ""
     """Its thoughts, without their marks."""
     reasoning_tokens: int = 0
-    """Their length in policy tokens."""
+    """Those of the turn's tokens that stand between the marks."""
 
 
 class ChatFormat(Protocol):
@@ -52,6 +52,17 @@ class ChatFormat(Protocol):
         Call ids are in the shape that the template prints, and follow from `call_id_seed` and the call's position in
         the turn where the model did not write them itself: whoever reads them back in `suffix_ids` is the model.
         """
+        ...
+
+    def thought_limit(self, context_ids: Sequence[int], max_reasoning_tokens: int) -> int | None:
+        """How many tokens of a turn behind `context_ids` may be sampled before its thought is too long.
+
+        None where there is nothing to limit: the syntax has no thoughts, or the context has closed the turn's.
+        """
+        ...
+
+    def thought_closing(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> list[int]:
+        """What closes the thought that a turn so far is within; empty where it is in none."""
         ...
 
     def count_tokens(self, text: str) -> int:

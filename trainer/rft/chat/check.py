@@ -37,6 +37,7 @@ def check_model(folder: Path, chat: ChatSpec, reasoning_effort: str = "default")
         takes_parallel_calls=found.round_trip.is_parallel,
         lists_tools=found.round_trip.lists_tools,
         thinking_switch=thinking_switch(found.template.source),
+        has_thoughts=found.chat_format.syntax.thought_marks is not None,
         stop_tokens=tuple(found.chat_format.tokenizer.decode([token]) for token in stop_ids),
     )
 

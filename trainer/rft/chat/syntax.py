@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rft.chat.json_text import JsonSlice, encodable, is_object
+from rft.chat.thinking import ThoughtMarks
 from rft.core.messages import ToolSchema
 
 
@@ -51,6 +52,11 @@ class TurnSyntax(Protocol):
     @property
     def stop_literals(self) -> tuple[str, ...]:
         """Literals after which nothing more of the turn can come, beside the model's own end of sequence."""
+        ...
+
+    @property
+    def thought_marks(self) -> ThoughtMarks | None:
+        """What stands around thoughts; None where this syntax has none."""
         ...
 
     @property

@@ -11,6 +11,9 @@ from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema, unreadable_call_output
 
+_TAIL_TOKENS = 32
+"""An opening mark and the white space behind it, however many tokens they are."""
+
 
 class TemplateChatFormat:
     """Renders with the model's own template, or one that fits it, and reads what the model writes.
@@ -75,6 +78,8 @@ class TemplateChatFormat:
         text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
         text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
         turn = self.syntax.read(text, tools)
+        marks = self.syntax.thought_marks if turn.reasoning else None
+        spans = [] if marks is None else marks.spans(text)
         calls = tuple(
             ToolCall(
                 call_id=self.syntax.shown_id(call.call_id or f"call_{call_id_seed:016x}_{number}"),
@@ -83,15 +88,49 @@ class TemplateChatFormat:
             )
             for number, call in enumerate(turn.calls)
         )
-        reasoning = turn.reasoning
         return ParsedTurn(
             content=turn.content,
             raw_text=text,
             tool_calls=calls,
-            reasoning=reasoning,
-            # A policy may write a text in more tokens than the tokenizer does, or in fewer once its marks are gone.
-            reasoning_tokens=min(self.count_tokens(reasoning), len(token_ids)) if reasoning else 0,
+            reasoning=turn.reasoning,
+            reasoning_tokens=sum(
+                self._tokens_to(token_ids, end) - self._tokens_to(token_ids, start) for start, end in spans
+            ),
         )
+
+    def thought_limit(self, context_ids: Sequence[int], max_reasoning_tokens: int) -> int | None:
+        """How many tokens of a turn behind `context_ids` may be sampled before its thought is too long.
+
+        None where there is nothing to limit: the syntax has no thoughts, or the context has closed the turn's.
+        """
+        marks, before = self.syntax.thought_marks, self._tail(context_ids)
+        if marks is None or before.endswith(marks.closings):
+            return None
+        is_opened = before.endswith(marks.opening.rstrip())
+        return max_reasoning_tokens + (0 if is_opened else len(self.tokenizer.encode(marks.opening)))
+
+    def thought_closing(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> list[int]:
+        """What closes the thought that a turn so far is within; empty where it is in none."""
+        marks = self.syntax.thought_marks
+        if marks is None:
+            return []
+        is_opened = self._tail(context_ids).endswith(marks.opening.rstrip())
+        is_within = marks.is_open_at_end(self.tokenizer.decode(token_ids), is_opened=is_opened)
+        return self.tokenizer.encode(marks.breaking_off) if is_within else []
+
+    def _tail(self, token_ids: Sequence[int]) -> str:
+        """The end of a context, white space apart."""
+        return self.tokenizer.decode(token_ids[-_TAIL_TOKENS:]).rstrip()
+
+    def _tokens_to(self, token_ids: Sequence[int], place: int) -> int:
+        """The fewest leading tokens whose text reaches to a place in the text of all."""
+        wanted = self.tokenizer.decode(token_ids)[:place]
+        low, high = 0, len(token_ids)
+        while low < high:
+            middle = (low + high) // 2
+            is_there = self.tokenizer.decode(token_ids[:middle]).startswith(wanted)
+            low, high = (low, middle) if is_there else (middle + 1, high)
+        return low
 
     def count_tokens(self, text: str) -> int:
         """Length in policy tokens of a text that is shown to the model."""

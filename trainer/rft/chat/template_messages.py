@@ -13,6 +13,11 @@ def template_message(message: Message, syntax: TurnSyntax) -> JsonObject:
     """`developer` becomes `system`; fields that a message does not have are left out."""
     role = Role.SYSTEM if message.role is Role.DEVELOPER else message.role
     rendered: JsonObject = {"role": role.value, "content": message.content}
+    if message.reasoning_content:
+        # Templates know it by one of these names, and print none where they have no place for it. gpt-oss takes its own
+        # name only where nothing was said.
+        names = ("reasoning_content", "reasoning", *(() if message.content else ("thinking",)))
+        rendered |= dict.fromkeys(names, message.reasoning_content)
     if message.tool_calls:
         rendered["tool_calls"] = [_template_call(call, syntax) for call in message.tool_calls]
     if message.tool_call_id is not None:

@@ -1,6 +1,46 @@
-"""Thoughts between `<think>` and `</think>`, the marks that most families share."""
+"""Thoughts and the marks around them."""
+
+import re
+from dataclasses import dataclass
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtMarks:
+    """How a syntax marks thoughts."""
+
+    opening: str
+    closings: tuple[str, ...]
+    """Any of them ends a thought."""
+    breaking_off: str
+    """What is put behind a thought that went on for too long, so that the model goes on with its answer."""
+    has_several: bool = False
+    """A turn may have more than one thought; else it may only begin with one, which the prompt may have opened."""
+
+    def spans(self, text: str, *, is_opened: bool = False) -> list[tuple[int, int]]:
+        """Where thoughts stand in a turn, without their marks. `is_opened`: by the prompt."""
+        if self.has_several:
+            starts = [found.end() for found in re.finditer(re.escape(self.opening), text)]
+            return [(start, self._end(text, start)) for start in starts]
+        blank = len(text) - len(text.lstrip())
+        if text.startswith(self.opening, blank):
+            start = blank + len(self.opening)
+            return [(start, self._end(text, start))]
+        is_closed = any(closing in text for closing in self.closings)
+        return [(0, self._end(text, 0))] if is_opened or is_closed else []
+
+    def is_open_at_end(self, text: str, *, is_opened: bool) -> bool:
+        """Whether a turn that stops here stops within a thought."""
+        spans = self.spans(text, is_opened=is_opened)
+        return bool(spans) and spans[-1][1] == len(text) and not text.endswith(self.closings)
+
+    def _end(self, text: str, start: int) -> int:
+        return min((place for closing in self.closings if (place := text.find(closing, start)) >= 0), default=len(text))
+
+
+THINK_TAGS = ThoughtMarks(THINK_OPEN, (THINK_CLOSE,), f"{THINK_CLOSE}\n\n")
+"""The marks that most families share."""
 
 
 def split_thinking(text: str, *, call_open: str | None = None) -> tuple[str, str]:

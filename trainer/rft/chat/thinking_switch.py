@@ -9,6 +9,9 @@ from pydantic import JsonValue
 from rft.chat.template import chat_environment
 
 _LEVELS = "reasoning_effort"
+_OFF = ("none", "minimal")
+_SHARES = {"low": 0.125, "medium": 0.5}
+"""Of a rollout's tokens for the thought of one turn, by effort."""
 _OFF_SWITCHES = ("enable_thinking", "thinking")
 
 
@@ -21,20 +24,33 @@ def thinking_switch(template: str) -> str | None:
 def thinking_options(template: str, effort: str) -> Mapping[str, JsonValue]:
     """What `reasoning_effort` of an order sets in the template; nothing for `default` and where there is no switch.
 
-    `minimal` switches thinking off where that can be done. Without levels, all others switch it on.
+    `none` and `minimal` switch thinking off where that can be done. Without levels, all others switch it on.
     """
+    is_off = effort in _OFF
     read = _read_variables(template)
     off = next((name for name in _OFF_SWITCHES if name in read), None)
     if effort == "default":
         return {}
-    if off is not None and (effort == "minimal" or _LEVELS not in read):
-        return {off: effort != "minimal"}
+    if off is not None and (is_off or _LEVELS not in read):
+        return {off: not is_off}
     return {_LEVELS: _level(template, effort)} if _LEVELS in read else {}
+
+
+def default_thought_tokens(template: str, effort: str, max_tokens: int) -> int | None:
+    """How long a turn's thought may be where the order says no more than an effort, out of a rollout's tokens.
+
+    None: as long as the model likes. So it is for models whose template knows levels: they were taught them.
+    """
+    read = _read_variables(template)
+    if _LEVELS in read or not read & set(_OFF_SWITCHES):
+        return None
+    share = _SHARES.get(effort)
+    return None if share is None else max(1, int(max_tokens * share))
 
 
 def _level(template: str, effort: str) -> str:
     """Templates know low, medium and high; some call the highest `xhigh`."""
-    wanted = "low" if effort == "minimal" else effort
+    wanted = "low" if effort in _OFF else effort
     is_called_otherwise = wanted == "high" and "'high'" not in template and "'xhigh'" in template
     return "xhigh" if is_called_otherwise else wanted
 

@@ -21,7 +21,7 @@ from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
-from rft.rollouts.sampler import FinishReason, RolloutHolder, Sample, SampleProgress, SampleRequest
+from rft.rollouts.sampler import FinishReason, RolloutHolder, Sample, SampleProgress, SampleRequest, check_sample
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
@@ -128,25 +128,12 @@ class Conversation:
 
     async def _sample_turn(self) -> tuple[Sample, ParsedTurn]:
         """Sample, read and record one turn; its tool results are added when they are there."""
-        turn = len(self.trace.turns)
-        request = SampleRequest(
-            request_id=f"{self.trace_id}-{turn}",
-            prompt_ids=self.trace.token_ids,
-            max_tokens=min(self._tokens_left(), self._context_left()),
-            stop_token_ids=self.setup.chat_format.stop_token_ids,
-            seed=seed_63(self.key.seed, turn),
-            temperature=self.setup.temperature,
-            rollout_id=self.trace_id,
-            group_id=f"{self.key.split}-{self.key.step}-{self.key.epoch}-{self.key.row_index}",
-            policy_version=self.policy_version,
-        )
-        before_s = self.spent_s[Stage.SAMPLER]
-        with self._held_by(Stage.SAMPLER):
-            sample = await self._sample(request)
-        self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
-        _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
+        turn, context = len(self.trace.turns), self.trace.token_ids
+        before_s, sampled_before = self.spent_s[Stage.SAMPLER], self.trace.sampled_tokens
+        sample = await self._sample_within_thought_limit(context)
+        token_ids = self.trace.token_ids[len(context) :]
         parsed = self.setup.chat_format.parse(
-            sample.token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"), tools=self.row.tools
+            token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"), tools=self.row.tools
         )
         calls = to_wire(parsed.tool_calls, trace_id=self.trace_id, turn=turn)
         self.trace.turns.append(
@@ -155,7 +142,7 @@ class Conversation:
                 raw_text=parsed.raw_text,
                 tool_calls=calls,
                 results=(),
-                completion_tokens=len(sample.token_ids),
+                completion_tokens=self.trace.sampled_tokens - sampled_before,
                 sampling_s=self.spent_s[Stage.SAMPLER] - before_s,
                 tools_s=0.0,
                 reasoning_tokens=parsed.reasoning_tokens,
@@ -170,6 +157,40 @@ class Conversation:
             )
         )
         return sample, parsed
+
+    async def _sample_within_thought_limit(self, context: list[int]) -> Sample:
+        """A turn's tokens in one piece, or in two: a thought that is too long is closed by tokens nobody sampled."""
+        chat_format, wanted = self.setup.chat_format, self.setup.budgets.max_reasoning_tokens
+        limit = None if wanted is None else chat_format.thought_limit(context, wanted)
+        sample = await self._sample_piece(at_most=limit)
+        if limit is None or sample.finish_reason is FinishReason.STOP or len(sample.token_ids) < limit:
+            return sample
+        closing = chat_format.thought_closing(context, sample.token_ids)
+        if self._tokens_left() < 1 or self._context_left() - len(closing) < 1:
+            return sample
+        if closing:
+            self.trace.append(TokenSpan.context(tuple(closing)))
+        return await self._sample_piece("answer")
+
+    async def _sample_piece(self, *part: str, at_most: int | None = None) -> Sample:
+        """All that is left of a turn, or so many tokens of it, appended to the trace. `part` names a second piece."""
+        turn, room = len(self.trace.turns), min(self._tokens_left(), self._context_left())
+        request = SampleRequest(
+            request_id="-".join((self.trace_id, str(turn), *part)),
+            prompt_ids=self.trace.token_ids,
+            max_tokens=room if at_most is None else min(room, at_most),
+            stop_token_ids=self.setup.chat_format.stop_token_ids,
+            seed=seed_63(self.key.seed, turn, *part),
+            temperature=self.setup.temperature,
+            rollout_id=self.trace_id,
+            group_id=f"{self.key.split}-{self.key.step}-{self.key.epoch}-{self.key.row_index}",
+            policy_version=self.policy_version,
+        )
+        with self._held_by(Stage.SAMPLER):
+            sample = await self._sample(request)
+        self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
+        _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
+        return sample
 
     async def _sample(self, request: SampleRequest) -> Sample:
         """One sample, tried twice. Raises BrokenOff."""
@@ -281,20 +302,6 @@ class Conversation:
             attempts=attempts,
             elapsed_s=max(0.0, self.setup.clock() - self.held_since),
         )
-
-
-def check_sample(sample: Sample, request: SampleRequest) -> None:
-    """Raises SamplerError when an engine's answer breaks its contract."""
-    tokens = len(sample.token_ids)
-    if not 1 <= tokens <= request.max_tokens:
-        raise SamplerError(f"{tokens} tokens sampled where 1 to {request.max_tokens} were asked for")
-    if len(sample.logprobs) != tokens:
-        raise SamplerError(f"{tokens} tokens sampled, but {len(sample.logprobs)} log-probabilities")
-    # NaN fails this comparison too. Slightly above 0 is rounding.
-    if not all(logprob <= 1e-3 for logprob in sample.logprobs) or float("-inf") in sample.logprobs:
-        raise SamplerError("a log-probability is not a finite number of at most 0")
-    if sample.finish_reason is FinishReason.STOP and sample.token_ids[-1] not in request.stop_token_ids:
-        raise SamplerError("the sample ended without a stop token, but claims one")
 
 
 def _assert_appended(buffer: list[int], expected: list[int]) -> None:

@@ -75,6 +75,15 @@ class ScriptedPolicy:
         del text
         return 1
 
+    def thought_limit(self, context_ids: Sequence[int], max_reasoning_tokens: int) -> int | None:
+        """Nothing here thinks."""
+        del context_ids, max_reasoning_tokens
+
+    def thought_closing(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> list[int]:
+        """Nothing here thinks."""
+        del context_ids, token_ids
+        return []
+
     def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
         """What was written."""
         del call_id_seed, tools

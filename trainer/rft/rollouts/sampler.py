@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from rft.core.errors import SamplerError
+
 
 class FinishReason(StrEnum):
     """Why a sample ended."""
@@ -93,3 +95,17 @@ class Sampler(Protocol):
         counts that time.
         """
         ...
+
+
+def check_sample(sample: Sample, request: SampleRequest) -> None:
+    """Raises SamplerError when an engine's answer breaks its contract."""
+    tokens = len(sample.token_ids)
+    if not 1 <= tokens <= request.max_tokens:
+        raise SamplerError(f"{tokens} tokens sampled where 1 to {request.max_tokens} were asked for")
+    if len(sample.logprobs) != tokens:
+        raise SamplerError(f"{tokens} tokens sampled, but {len(sample.logprobs)} log-probabilities")
+    # NaN fails this comparison too. Slightly above 0 is rounding.
+    if not all(logprob <= 1e-3 for logprob in sample.logprobs) or float("-inf") in sample.logprobs:
+        raise SamplerError("a log-probability is not a finite number of at most 0")
+    if sample.finish_reason is FinishReason.STOP and sample.token_ids[-1] not in request.stop_token_ids:
+        raise SamplerError("the sample ended without a stop token, but claims one")

@@ -12,8 +12,7 @@ from rft.chat.template_format import TemplateChatFormat
 from rft.chat.thinking import THINK_OPEN
 from rft.core.ids import public_id, seed_63
 from rft.core.messages import Message, Role, ToolCall
-from rft.rollouts.conversation import check_sample
-from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest
+from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
 from rft.serving.prompts import Conversation, ReadPrompt, result_of
 from rft.serving.remembered import RememberedConversations, RememberedTurn
 from rft.serving.turn_text import IncrementalText, TurnText

@@ -11,8 +11,7 @@ from torch import nn
 from rft.core.errors import RunPaused
 from rft.engines.base import Engine
 from rft.engines.vllm.engine import VllmEngine
-from rft.rollouts.conversation import check_sample
-from rft.rollouts.sampler import Sample, SampleRequest
+from rft.rollouts.sampler import Sample, SampleRequest, check_sample
 from rft.trainer.loop_thread import LoopThread
 
 LARGEST_MEAN_GAP = 0.1

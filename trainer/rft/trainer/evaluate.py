@@ -81,7 +81,8 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
         if step and not (run_dir / layout.checkpoint_dir(step) / layout.COMPLETE).exists():
             raise RftError(f"{run_dir} keeps no checkpoint of step {step}")
     tokenizer = load_tokenizer(spec.base_model)
-    chat_format = open_run_chat(spec, tokenizer, newest_checkpoint(run_dir)).chat_format
+    run_chat = open_run_chat(spec, tokenizer, newest_checkpoint(run_dir))
+    spec, chat_format = run_chat.with_thought_limit(spec), run_chat.chat_format
     scratch = ScratchFolder("rft-evaluation-", parent=run_dir.parent)
     try:
         return _evaluated(run_dir, spec, secrets, wanted, chat_format, scratch.path)

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from rft.chat.opening import OpenedChat, saved_chat
 from rft.chat.saved_chat import SavedChat, read_saved_chat
 from rft.chat.template_format import TemplateChatFormat
+from rft.chat.thinking_switch import default_thought_tokens
 from rft.core.chat_spec import JobChat
 from rft.core.errors import RunPaused
 from rft.core.spec import RunSpec
@@ -21,6 +22,14 @@ class RunChat:
 
     chat_format: TemplateChatFormat
     saved: SavedChat
+
+    def with_thought_limit(self, spec: RunSpec) -> RunSpec:
+        """Where the order names none, the one that its effort means for a template without levels."""
+        budgets = spec.budgets
+        if budgets.max_reasoning_tokens is not None:
+            return spec
+        limit = default_thought_tokens(self.saved.template, spec.reasoning_effort, budgets.max_tokens)
+        return spec.model_copy(update={"budgets": budgets.model_copy(update={"max_reasoning_tokens": limit})})
 
 
 def open_run_chat(spec: RunSpec, tokenizer: PreTrainedTokenizerBase, earlier_folder: Path | None) -> RunChat:

@@ -51,6 +51,7 @@ def _train(context: RunContext) -> None:
     chat_folder = context.folder / layout.CHAT
     run_chat = open_run_chat(spec, tokenizer, chat_folder if resumed is None else checkpoints.path_of(resumed))
     run_chat.saved.write_once(chat_folder)
+    spec = run_chat.with_thought_limit(spec)
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
     engine = open_engine(spec, secrets, chat_format, context.folder)

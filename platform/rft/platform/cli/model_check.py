@@ -39,7 +39,7 @@ class CheckedModel(Record):
 def check_model(
     model: Annotated[str, typer.Argument(metavar="NAME|PATH", help="A base model's name here, or its directory.")],
     reasoning_effort: Annotated[
-        Literal["default", "minimal", "low", "medium", "high"],
+        Literal["default", "none", "minimal", "low", "medium", "high"],
         typer.Option("--reasoning-effort", help="How much it is to think, as in an order."),
     ] = "default",
     as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,

@@ -175,8 +175,12 @@ async def _first_events(
             data={"code": "response_format"},
             key="response-format",
         )
-    has_switch = model is not None and model.thinking_switch is not None
-    idle = fields_without_effect(order, has_thinking_switch=has_switch, is_weighted=is_weighted)
+    idle = fields_without_effect(
+        order,
+        has_thinking_switch=model is not None and model.thinking_switch is not None,
+        has_thoughts=model is None or model.has_thoughts,
+        is_weighted=is_weighted,
+    )
     if idle:
         await add_event(
             uow.connection,

@@ -67,12 +67,12 @@ def unknown_fields(order: JobCreate) -> list[str]:
 
 
 def fields_without_effect(
-    order: JobCreate, *, has_thinking_switch: bool = False, is_weighted: bool = False
+    order: JobCreate, *, has_thinking_switch: bool = False, has_thoughts: bool = True, is_weighted: bool = False
 ) -> list[str]:
     """Paths of the fields that we know and a job here has no use for.
 
-    `has_thinking_switch`: the policy's chat template can be told how much to think.
-    `is_weighted`: trainer and sampler may differ, so that there are weights to clip.
+    `has_thinking_switch`: the policy's chat template can be told how much to think. `has_thoughts`: its chat format
+    marks thoughts. `is_weighted`: trainer and sampler may differ, so that there are weights to clip.
     """
     reinforcement = order.method.reinforcement
     used = {_EFFORT} if has_thinking_switch else set[str]()
@@ -81,6 +81,8 @@ def fields_without_effect(
     idle += [] if is_weighted else [name for name in _CLIP_RANGE if getattr(wanted, name) != "auto"]
     hyperparameters = [f"hyperparameters.{name}" for name in idle]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
+    if not has_thoughts and reinforcement.budgets is not None and reinforcement.budgets.max_reasoning_tokens:
+        hyperparameters.append("budgets.max_reasoning_tokens")
     whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
     return sorted({f"method.reinforcement.{path}" for path in (*hyperparameters, *graders, *whole)})
 

@@ -164,6 +164,7 @@ def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:
     return Budgets(
         max_tool_calls=max_tool_calls,
         max_tokens=(wanted and wanted.max_tokens) or settings.rollout_max_tokens,
+        max_reasoning_tokens=wanted and wanted.max_reasoning_tokens,
         max_turns=max(default.max_turns, max_tool_calls + _TURNS_BEYOND_TOOL_CALLS),
         deadline_s=(wanted and wanted.deadline_s) or settings.rollout_deadline_s,
     )

@@ -55,7 +55,7 @@ class Hyperparameters(OpenBody):
     ] = "auto"
     eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
     eval_samples: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
-    reasoning_effort: Literal["default", "minimal", "low", "medium", "high"] = "default"
+    reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
     temperature: Annotated[
         Annotated[float, Field(gt=0, le=2, allow_inf_nan=False, strict=True)] | _AUTO,
         must_be("a number above 0, 2 at most, or 'auto'"),
@@ -86,6 +86,8 @@ class BudgetsWanted(OpenBody):
 
     max_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
     """Tokens the policy may sample over all turns."""
+    max_reasoning_tokens: Annotated[Count, must_be("a whole number from 1")] | None = None
+    """Of one turn's thoughts; longer ones are closed, and the model goes on with its answer."""
     deadline_s: PositiveSeconds | None = None
     max_context_tokens: (
         Annotated[Annotated[int, Field(ge=256, strict=True)], must_be("a whole number from 256")] | None

@@ -104,7 +104,7 @@ def test_masking_changes_nothing_but_headers_and_what_is_called_a_secret(documen
 def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
     order = an_order(
         max_episode_steps=200,
-        budgets={"max_tokens": 99, "deadline_s": 5},
+        budgets={"max_tokens": 99, "max_reasoning_tokens": 33, "deadline_s": 5},
         loss_type="grpo",
         lora={"rank": 4, "learning_rate": 0.01, "note": "kept"},
         max_importance_gap=0.7,
@@ -114,7 +114,9 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
         ToolServer(name="cat", server_url="http://127.0.0.1/t", header_names=("K", "L"), timeout_s=600.0),
     )
     assert spec.grader == EndpointGrader(name="judge", url="http://127.0.0.1/g", header_names=("A",))
-    assert spec.budgets == Budgets(max_tool_calls=200, max_tokens=99, max_turns=202, deadline_s=5.0)
+    assert spec.budgets == Budgets(
+        max_tool_calls=200, max_tokens=99, max_reasoning_tokens=33, max_turns=202, deadline_s=5.0
+    )
     assert spec.lora == LoraSpec(rank=4, alpha=32, learning_rate=0.01)
     assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
     assert (spec.retry.max_retries, spec.egress.allow_loopback, spec.max_importance_gap) == (1, False, 0.7)

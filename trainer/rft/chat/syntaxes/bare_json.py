@@ -17,6 +17,7 @@ class BareJsonSyntax(PlainIds):
     """A call is the whole turn. Several stand one after the other, with white space or `;` between them."""
 
     control_literals = (_PYTHON_TAG,)
+    thought_marks = None
     call_shape = "nothing but a JSON object with a string `name` and an object `parameters`"
 
     def __init__(self, name: str, *, markers: tuple[str, ...], stop_literals: tuple[str, ...] = ()) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rft.chat.json_text import read_json, skip_space
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
-from rft.chat.thinking import split_thinking
+from rft.chat.thinking import THINK_TAGS, split_thinking
 from rft.core.messages import ToolSchema
 
 _CALLS, _CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -23,6 +23,7 @@ class DeepSeekSyntax(PlainIds):
         *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
     )
     stop_literals = ()
+    thought_marks = THINK_TAGS
     call_shape = "the tool's name, then its arguments as one JSON object in a block that ```json opens and ``` closes"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

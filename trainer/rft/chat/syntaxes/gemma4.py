@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rft.chat.argument_types import object_text
 from rft.chat.json_text import encodable, read_json
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
+from rft.chat.thinking import ThoughtMarks
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
@@ -25,6 +26,7 @@ class Gemma4Syntax(PlainIds):
         *("<|tool>", "<tool|>", "<|tool_response>", "<tool_response|>"),
     )
     stop_literals = ("<turn|>", "<|tool_response>")
+    thought_marks = ThoughtMarks(f"{_THOUGHT}thought\n", (_THOUGHT_END,), _THOUGHT_END)
     call_shape = '`call:NAME{KEY:VALUE,...}`, each string between two `<|"|>`'
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

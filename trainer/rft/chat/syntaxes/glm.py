@@ -7,7 +7,7 @@ from rft.chat.argument_types import ArgumentTypes, object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
 from rft.chat.syntaxes.blocks import read_blocks
 from rft.chat.syntaxes.hermes import raw_block
-from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -25,6 +25,7 @@ class GlmSyntax(PlainIds):
         *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     )
     stop_literals = ("<|observation|>", "<|user|>")
+    thought_marks = THINK_TAGS
     call_shape = "the tool's name, then `<arg_key>KEY</arg_key>` and `<arg_value>VALUE</arg_value>` for each argument"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rft.chat.json_text import read_json, skip_space
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
+from rft.chat.thinking import ThoughtMarks
 from rft.core.messages import ToolSchema
 
 _START, _CHANNEL, _MESSAGE, _END = "<|start|>", "<|channel|>", "<|message|>", "<|end|>"
@@ -20,6 +21,9 @@ class HarmonySyntax(PlainIds):
     markers = (_CHANNEL,)
     control_literals = (_START, _CHANNEL, _MESSAGE, _END, _RETURN, _CALL, _CONSTRAIN)
     stop_literals = (_RETURN, _CALL)
+    thought_marks = ThoughtMarks(
+        f"{_CHANNEL}analysis{_MESSAGE}", (_END, _START, _RETURN, _CALL), f"{_END}{_START}assistant", has_several=True
+    )
     call_shape = "the arguments as one JSON object, and nothing else, into the message to the tool"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

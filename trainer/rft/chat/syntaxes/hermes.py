@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rft.chat.json_text import read_members, skip_space
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, unreadable
-from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS, split_thinking
 from rft.core.messages import NAMED_JSON_CALL, ToolSchema
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -17,6 +17,7 @@ class HermesSyntax(PlainIds):
     markers = (OPEN,)
     control_literals = (OPEN, CLOSE, "<tool_response>", "</tool_response>", THINK_OPEN, THINK_CLOSE)
     stop_literals = ()
+    thought_marks = THINK_TAGS
     call_shape = NAMED_JSON_CALL
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rft.chat.json_text import encodable, read_json, read_members, skip_space
 from rft.chat.syntax import WrittenCall, WrittenTurn, checked_call, unreadable
+from rft.chat.thinking import ThoughtMarks
 from rft.core.messages import ToolSchema
 
 _CALLS, _ARGS, _CALL_ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
@@ -26,6 +27,7 @@ class MistralSyntax:
         *("[THINK]", "[/THINK]"),
     )
     stop_literals = ()
+    thought_marks = ThoughtMarks("[THINK]", ("[/THINK]",), "[/THINK]")
     call_shape = "the tool's name and its arguments, these as one JSON object"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

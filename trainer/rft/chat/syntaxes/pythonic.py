@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rft.chat.argument_types import object_text
 from rft.chat.json_text import encodable
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
-from rft.chat.thinking import split_thinking
+from rft.chat.thinking import THINK_TAGS, split_thinking
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
@@ -31,6 +31,7 @@ class PythonicSyntax(PlainIds):
         *("<|tool_response_start|>", "<|tool_response_end|>"),
     )
     stop_literals = ()
+    thought_marks = THINK_TAGS
     call_shape = "a list of calls with named arguments: `[NAME(KEY=VALUE, ...)]`"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:

@@ -7,7 +7,7 @@ from rft.chat.argument_types import ArgumentTypes, object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
 from rft.chat.syntaxes.blocks import read_blocks
 from rft.chat.syntaxes.hermes import raw_block
-from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -23,6 +23,7 @@ class XmlParametersSyntax(PlainIds):
     markers = ("<function=",)
     control_literals = (_OPEN, _CLOSE, "<tool_response>", "</tool_response>", THINK_OPEN, THINK_CLOSE)
     stop_literals = ()
+    thought_marks = THINK_TAGS
     call_shape = "`<function=NAME>`, `<parameter=KEY>VALUE</parameter>` for each argument, then `</function>`"
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
