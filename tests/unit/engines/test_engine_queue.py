@@ -52,7 +52,7 @@ def make_engine(
 ) -> MakeEngine:
     """An engine of four places whose passes take their time."""
     monkeypatch.setattr(slot_engine, "_MAX_SLOTS", PLACES)
-    monkeypatch.setattr(paged_engine, "_REQUESTS_PER_PASS", PLACES)
+    monkeypatch.setattr(paged_engine, "REQUESTS_PER_PASS", PLACES)
 
     def make(*, pass_s: float = PASS_S) -> Engine:
         def slow(*_: object) -> None:
