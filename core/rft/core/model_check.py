@@ -32,8 +32,11 @@ class ModelFigures(Record):
     max_context_tokens: int
     """Prompt and completion at most."""
     parameters: int
+    adapter_rank: int
+    adapter_layers: tuple[str, ...]
+    """Layers that get an adapter where the order names none, by the last part of their name."""
     adapter_parameters: int
-    """Of an adapter of the usual rank."""
+    """Of an adapter of that rank on those layers."""
     adapted_parameters: int
     """Of the layers that an adapter changes: the engine keeps them as they were, too."""
     activation_bytes_per_token: int | None

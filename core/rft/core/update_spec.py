@@ -12,6 +12,8 @@ LARGE_MODEL_PARAMETERS = 1_000_000_000
 """From here on an update of full size at the first step may do harm that the later ones do not mend."""
 MAX_RESAMPLINGS = 8
 _LONGEST_WARMUP = 10
+MANY_STEPS = 1000
+"""Of a long job, for whoever tells what `auto` becomes before there is one."""
 
 
 class UpdateWanted(Record):

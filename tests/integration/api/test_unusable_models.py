@@ -163,6 +163,8 @@ async def test_layers_that_the_engine_cannot_hold_are_refused_when_the_job_is_or
     shown: Any = (await client.models.retrieve("tiny")).to_dict()["base_model"]
     assert "layers of the kind linear_attention" in shown["problem"]
     assert (shown["engines"], shown["chat_format"], shown["auto"]["engine"]) == (["vllm"], "hermes", "vllm")
+    assert (shown["auto"]["lora_rank"], shown["auto"]["lr_scheduler_type"]) == (16, "linear")
+    assert {"q_proj", "down_proj"} <= set(shown["auto"]["lora_layers"])
     assert shown["memory"]["weights_bytes"] == 4 * shown["memory"]["parameters"] > 0
     assert shown["memory"]["sampling_bytes"] is None, "the engine cannot hold it"
     [listed] = [model for model in (await client.models.list()).data if model.id == "tiny"]

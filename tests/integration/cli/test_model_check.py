@@ -58,6 +58,8 @@ def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     assert re.search(
         r"auto:        engine transformers, micro-batches of [\d,]+ tokens, contexts of 2,048 tokens", told
     )
+    assert "adapter of rank 16 on down_proj gate_proj k_proj o_proj q_proj up_proj v_proj" in told
+    assert "linear learning rate, no warm-up, temperature 1, beta 0" in told
 
 
 def test_a_model_that_the_engine_in_use_cannot_hold_is_told_so(tmp_path: Path, model: Path) -> None:

@@ -23,12 +23,16 @@ def figures_of(config: PretrainedConfig, *, max_context_tokens: int | None, is_h
     """`is_held`: by the engine `transformers`. Raises UnusableModel where the configuration makes no model."""
     model = _without_weights(config)
     parameters = sum(weight.numel() for weight in model.parameters())
-    policy = get_peft_model(model, lora_config(model, LoraSpec()), low_cpu_mem_usage=True)
+    lora = LoraSpec()
+    policy = get_peft_model(model, lora_config(model, lora), low_cpu_mem_usage=True)
+    adapted = {name.partition(".base_layer.") for name, _ in policy.named_parameters() if ".base_layer." in name}
     context, per_token = context_of(config, max_context_tokens), kept_bytes_per_token(policy, model)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return ModelFigures(
         max_context_tokens=context,
         parameters=parameters,
+        adapter_rank=lora.rank,
+        adapter_layers=tuple(sorted({layer.rpartition(".")[2] for layer, _, _ in adapted})),
         adapter_parameters=sum(weight.numel() for weight in policy.parameters() if weight.requires_grad),
         adapted_parameters=sum(weight.numel() for name, weight in policy.named_parameters() if "base_layer" in name),
         activation_bytes_per_token=per_token,

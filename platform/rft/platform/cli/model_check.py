@@ -8,6 +8,7 @@ import typer
 from rft.core.base import Record
 from rft.core.model_check import ModelCheck, ModelFigures, cannot_sample
 from rft.core.spec import Engine
+from rft.core.update_spec import MANY_STEPS, UpdateWanted, resolve_update
 from rft.platform.cli.arguments import HomeOption
 
 if TYPE_CHECKING:
@@ -133,7 +134,14 @@ def _auto(check: ModelCheck) -> str:
     figures = check.figures
     assert figures is not None
     budget = "" if figures.micro_batch_tokens is None else f", micro-batches of {figures.micro_batch_tokens:,} tokens"
-    return f"engine {check.auto_engine}{budget}, contexts of {figures.max_context_tokens:,} tokens"
+    update = resolve_update(UpdateWanted(), steps=MANY_STEPS, parameters=figures.parameters)
+    warm_up = f"{update.warmup_steps} steps of warm-up in a long job" if update.warmup_steps else "no warm-up"
+    return (
+        f"engine {check.auto_engine}{budget}, contexts of {figures.max_context_tokens:,} tokens\n"
+        f"               adapter of rank {figures.adapter_rank} on {' '.join(figures.adapter_layers)}\n"
+        f"               {update.lr_scheduler_type} learning rate, {warm_up}, temperature {update.temperature:g},"
+        f" beta {update.beta:g}"
+    )
 
 
 def _gib(size: int) -> str:

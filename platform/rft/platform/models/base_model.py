@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from rft.core.model_check import ModelCheck, cannot_sample
 from rft.core.spec import Engine
+from rft.core.update_spec import MANY_STEPS, UpdateWanted, resolve_update
 from rft.platform.models.schemas import BaseModelObject, ModelAuto, ModelMemory
 from rft.platform.orders.base_models import base_models, chat_spec
 from rft.platform.orders.model_checks import check_files
@@ -67,9 +68,16 @@ def _auto(check: ModelCheck) -> ModelAuto | None:
     figures = check.figures
     if figures is None or check.auto_engine is None:
         return None
+    update = resolve_update(UpdateWanted(), steps=MANY_STEPS, parameters=figures.parameters)
     return ModelAuto(
         engine=check.auto_engine,
         max_context_tokens=figures.max_context_tokens,
         micro_batch_tokens=figures.micro_batch_tokens,
         conversations_at_once=None if figures.cache is None else figures.cache.conversations,
+        lora_rank=figures.adapter_rank,
+        lora_layers=list(figures.adapter_layers),
+        lr_scheduler_type=update.lr_scheduler_type,
+        warmup_steps=update.warmup_steps,
+        temperature=update.temperature,
+        beta=update.beta,
     )

@@ -34,6 +34,14 @@ class ModelAuto(BaseModel):
     micro_batch_tokens: int | None
     conversations_at_once: int | None
     """In the engine `transformers`."""
+    lora_rank: int
+    lora_layers: list[str]
+    """By the last part of their name."""
+    lr_scheduler_type: str
+    warmup_steps: int
+    """In a long job."""
+    temperature: float
+    beta: float
 
 
 class BaseModelObject(BaseModel):
