@@ -55,7 +55,10 @@ def ended(client: OpenAI, platform: RunningPlatform, job_id: str) -> Ended:
     assert counted == [None, 2, *(8, None, 8, 2) * (STEPS // 2)]
     page: Any = client.get(f"/fine_tuning/jobs/{job_id}/rollouts?limit=1000", cast_to=object)
     places = [(r["split"], r["step"], r["row_index"], r["group_index"], r["attempt"]) for r in page["data"]]
-    assert len(places) == len(set(places)) == sum(count or 0 for count in counted)
+    measured = [place for place in places if place[0] == "test"]  # Of the best checkpoint, at the end.
+    assert {place[1] for place in measured} == ({job.best_step} if job.best_step else set())
+    assert len(measured) == (2 if job.best_step else 0)
+    assert len(places) == len(set(places)) == sum(count or 0 for count in counted) + len(measured)
     run_dir = platform.home / "runs" / job_id
     kept = [checkpoint.step_number for checkpoint in client.fine_tuning.jobs.checkpoints.list(job_id)]
     assert STEPS in kept
