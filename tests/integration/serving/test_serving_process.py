@@ -1,6 +1,7 @@
 """What happens around answers: busy and killed processes, clients that hang up, a machine that is full."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -9,12 +10,16 @@ from typing import Any
 
 import psycopg
 import pytest
-from openai import APIError, AsyncOpenAI, InternalServerError
+from openai import APIError, AsyncOpenAI, InternalServerError, OpenAI
 from openai.types.chat import ChatCompletionChunk
 
+from rft.chat.model_folder import read_model_folder
+from rft.chat.opening import open_chat
+from rft.core.dataset import DatasetRow, parse_row
 from rft.serving_wire.endpoint_file import read_endpoint
+from tests.shared.customer_loop import converse, own_rollout
 from tests.shared.emptied_database import EmptiedDatabase
-from tests.shared.scripted_engine import ANSWER, ENDLESS
+from tests.shared.scripted_engine import ANSWER, ENDLESS, SEARCHES, ScriptedEngine, script
 from tests.shared.served_models import ROOT, ServedPlatform, served_platform
 from tests.shared.waiting import until
 
@@ -90,8 +95,15 @@ async def test_a_client_that_hangs_up_frees_its_place(client: AsyncOpenAI) -> No
 
 async def test_a_client_that_waits_for_a_whole_reply_frees_its_place_too(client: AsyncOpenAI) -> None:
     waiting = asyncio.create_task(ask(client, ENDLESS))
-    await until(lambda: is_refused(client), "the place is taken")
-    assert not waiting.done()
+
+    async def has_the_place() -> bool:
+        nonlocal waiting
+        if waiting.done():  # It was refused: our own look at the place took it.
+            assert isinstance(waiting.exception(), InternalServerError)
+            waiting = asyncio.create_task(ask(client, ENDLESS))
+        return not await is_answered(client) and not waiting.done()
+
+    await until(has_the_place, "the place is taken")
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await until(lambda: is_answered(client), "a free place")
@@ -105,10 +117,6 @@ async def is_answered(client: AsyncOpenAI, model: str = "tiny") -> bool:
         if error.code not in ("serving_busy", "serving_slots_in_use"):
             raise
         return False
-
-
-async def is_refused(client: AsyncOpenAI) -> bool:
-    return not await is_answered(client)
 
 
 async def test_another_model_waits_for_a_free_place_and_then_takes_it(
@@ -155,3 +163,59 @@ async def test_tokens_are_counted_for_the_key(platform: ServedPlatform, client: 
         assert done.usage is not None
         wanted = (before[0] + 1, before[1] + done.usage.prompt_tokens, before[2] + done.usage.completion_tokens)
         await until(lambda: counted(connection) == wanted, "the request is counted")
+
+
+async def test_a_tool_loop_with_the_sdk_has_the_token_ids_of_a_rollout(
+    platform: ServedPlatform, base_model: Path
+) -> None:
+    """Two calls in one turn, one that cannot be read beside one that can."""
+    parameters = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "search", "parameters": parameters}}
+    item = {"messages": [{"role": "user", "content": f"{SEARCHES}."}], "tools": [tool]}
+    row = parse_row(json.dumps(item), line_number=1, index=0)
+    assert isinstance(row, DatasetRow)
+    chat_format = open_chat(read_model_folder(base_model)).chat_format
+    engine = ScriptedEngine(chat_format.tokenizer, lambda _, prompt: script(prompt))
+    own = await own_rollout(row, engine, chat_format, answer, max_tokens=1000)
+    with OpenAI(base_url=f"{platform.api.url}/v1", api_key=platform.api.key, max_retries=0) as client:
+        conversed = await asyncio.to_thread(converse, client, "tiny", item, answer)
+    assert conversed.token_ids == own.trace.token_ids
+    assert (conversed.answer, conversed.calls, conversed.rendered_again) == (ANSWER, 3, 0)
+
+
+def answer(name: str, arguments: str) -> str:
+    return f"{name} found {json.loads(arguments)['query']}"
+
+
+async def test_calls_come_in_a_stream_whole_and_text_before_them(client: AsyncOpenAI) -> None:
+    tool: Any = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+    stream = await client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": SEARCHES}], tools=[tool], stream=True
+    )
+    told, calls, reasons = "", list[Any](), list[Any]()
+    async for chunk in stream:
+        told += chunk.choices[0].delta.content or ""
+        calls += chunk.choices[0].delta.tool_calls or []
+        reasons.append(chunk.choices[0].finish_reason)
+    assert told == "I look."
+    assert [(call.index, call.function.arguments) for call in calls] == [
+        (0, '{"query":   "one"}'),
+        (1, '{"query":   "two"}'),
+    ]
+    assert len({call.id for call in calls}) == 2
+    assert reasons[-1] == "tool_calls"
+    assert set(reasons[:-1]) == {None}
+
+
+async def test_without_parallel_calls_the_first_one_is_handed_out(client: AsyncOpenAI) -> None:
+    tool: Any = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+    question: Any = [{"role": "user", "content": SEARCHES}]
+    done = await client.chat.completions.create(
+        model="tiny", messages=question, tools=[tool], parallel_tool_calls=False
+    )
+    calls: Any = done.choices[0].message.tool_calls
+    assert [call.function.arguments for call in calls] == ['{"query":   "one"}']
+    assert done.choices[0].finish_reason == "tool_calls"
+    none = await client.chat.completions.create(model="tiny", messages=question, tools=[tool], tool_choice="none")
+    assert (none.choices[0].message.content, none.choices[0].message.tool_calls) == ("I look.", None)
+    assert none.choices[0].finish_reason == "stop"

@@ -57,8 +57,8 @@ class ChoiceRun:
             self._take(sample, parsed, text)
             if text.is_stopped or sample.finish_reason is FinishReason.LENGTH:
                 return self._choice("stop" if text.is_stopped else "length", ())
-            if not parsed.tool_calls:
-                return self._choice("stop", ())
+            if not parsed.tool_calls or not self.request.tools:
+                return self._choice("stop", ())  # Calls of tools that nobody has are left out.
             if any(call.name for call in parsed.tool_calls) or turn + 1 == _MOST_TURNS:
                 return self._with_calls(parsed.tool_calls)
             answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
