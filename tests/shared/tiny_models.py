@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from rft.engines.architecture import auto_class_of
 
 _SHAPE: dict[str, Any] = {
     "hidden_size": 32,
@@ -73,8 +75,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "lfm2": {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False},
 }
+FAMILIES["mistral3"] = {
+    "text_config": {**_SHAPE, **FAMILIES["mistral"], "model_type": "mistral"},
+    "vision_config": {**_VISION, "model_type": "pixtral", "head_dim": 8},
+}
 FAMILIES["gemma3"] = {"text_config": {**_SHAPE, **FAMILIES["gemma3_text"]}, "vision_config": _VISION}
-"""What each adds to the common shape, by `model_type`. Gemma 3 from 4B on also sees."""
+"""What each adds to the common shape, by `model_type`. Gemma 3 from 4B on and Mistral Small 3.1 also see."""
 
 
 def tiny(family: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -87,7 +93,7 @@ def tiny(family: str, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
         config = AutoConfig.for_model(family, **{**shape, "text_config": {**shape["text_config"], **own}}, **special)
     else:
         config = AutoConfig.for_model(family, **{**_SHAPE, **shape, **own})
-    model = AutoModelForCausalLM.from_config(config)
+    model = auto_class_of(config).from_config(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:

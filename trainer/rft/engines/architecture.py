@@ -2,7 +2,13 @@
 
 from typing import Any, Literal, cast
 
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 
 from rft.engines.tokenizer import UnusableModel
 
@@ -21,12 +27,20 @@ def read_config(base_model: str) -> PretrainedConfig:
         raise UnusableModel(f"its config.json cannot be read: {said}") from error
 
 
-def causal_model_class(config: PretrainedConfig) -> type[PreTrainedModel]:
-    """What the model is loaded as. Raises UnusableModel where it is no language model that transformers knows."""
-    mapping = cast(Any, AutoModelForCausalLM)._model_mapping
-    found = mapping.get(type(config), None)
-    if found is None:
-        raise UnusableModel(f"models of the type {config.model_type} are not causal language models that can be loaded")
+def auto_class_of(config: PretrainedConfig) -> Any:
+    """What loads the model; one that also sees is taken as it is, for its text alone.
+
+    Raises UnusableModel where it is no language model that transformers knows.
+    """
+    for auto in (AutoModelForCausalLM, AutoModelForImageTextToText):
+        if cast(Any, auto)._model_mapping.get(type(config), None) is not None:
+            return auto
+    raise UnusableModel(f"models of the type {config.model_type} are not causal language models that can be loaded")
+
+
+def model_class(config: PretrainedConfig) -> type[PreTrainedModel]:
+    """What it becomes. Raises UnusableModel."""
+    found = auto_class_of(config)._model_mapping.get(type(config), None)
     return cast(type[PreTrainedModel], found[0] if isinstance(found, tuple | list) else found)
 
 
@@ -35,14 +49,14 @@ def attention_of(config: PretrainedConfig) -> Attention:
 
     Raises UnusableModel.
     """
-    has_sdpa = causal_model_class(config)._supports_sdpa  # pyright: ignore[reportPrivateUsage]
+    has_sdpa = model_class(config)._supports_sdpa  # pyright: ignore[reportPrivateUsage]
     has_caps = getattr(config.get_text_config(), "attn_logit_softcapping", None) is not None
     return "sdpa" if has_sdpa and not has_caps else "eager"
 
 
 def engine_problem(config: PretrainedConfig) -> str | None:
     """Why the engine `transformers` cannot sample from the model; None where it can. Raises UnusableModel."""
-    kind, text = causal_model_class(config), config.get_text_config()
+    kind, text = model_class(config), config.get_text_config()
     layers = set(getattr(text, "layer_types", None) or ()) - _HELD_LAYERS
     if layers:
         return f"it has layers of the kind {', '.join(sorted(layers))}, of which the engine keeps no state"

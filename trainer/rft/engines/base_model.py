@@ -1,11 +1,11 @@
 """The base model, as it is loaded for training and for sampling."""
 
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
-from rft.engines.architecture import attention_of, read_config
+from rft.engines.architecture import attention_of, auto_class_of, read_config
 from rft.engines.tokenizer import UnusableModel
 
 
@@ -13,8 +13,9 @@ def load_base_model(base_model: str) -> PreTrainedModel:
     """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
     try:
-        attention = attention_of(read_config(base_model))
-        return AutoModelForCausalLM.from_pretrained(base_model, dtype=torch.float32, attn_implementation=attention)
+        config = read_config(base_model)
+        auto, attention = auto_class_of(config), attention_of(config)
+        return auto.from_pretrained(base_model, dtype=torch.float32, attn_implementation=attention)
     except (OSError, ValueError, UnusableModel) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 

@@ -4,11 +4,11 @@ import copy
 
 import torch
 from peft import get_peft_model
-from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from rft.core.model_check import CacheFigures, ModelFigures
 from rft.core.spec import LoraSpec
-from rft.engines.architecture import first_sentence
+from rft.engines.architecture import auto_class_of, first_sentence
 from rft.engines.base_model import max_context_tokens as context_of
 from rft.engines.kv_slots import KvSlots
 from rft.engines.paged_engine import CACHE_TOKENS, REQUESTS_PER_PASS
@@ -54,7 +54,7 @@ def _cache(model: PreTrainedModel, max_context_tokens: int) -> CacheFigures:
 def _without_weights(config: PretrainedConfig) -> PreTrainedModel:
     try:
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(
+            return auto_class_of(config).from_config(
                 copy.deepcopy(config), dtype=torch.float32, attn_implementation=PROBE, experts_implementation=PROBE
             )
     except MemoryError:
