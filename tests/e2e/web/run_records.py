@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from rft.core.estimates import estimate_reward
 from rft.core.events import (
     CheckpointInfo,
     EventLine,
     Notice,
     Optimization,
+    PolicyMeasured,
     RolloutDone,
     RolloutStats,
     RunEnded,
@@ -57,6 +59,8 @@ def events(shape: RunShape, *, until_step: int | None = None, is_ended: bool = T
     for step in range(last + 1):
         all_events += step_events(shape, step)
     if is_ended and last == shape.total_steps:
+        measured = list(_split_rollouts(shape, shape.total_steps, Split.TEST))
+        all_events += [*measured, PolicyMeasured(step=shape.total_steps, stats=stats(measured, 1))]
         all_events.append(RunEnded(outcome="succeeded", best_step=shape.total_steps))
     return all_events
 
@@ -299,6 +303,9 @@ def stats(rollouts: Sequence[RolloutDone], group_size: int) -> RolloutStats:
         grader_latency_mean_s=0.041,
         tools=tuple(_tool_stats(name, rollouts) for name in TOOLS),
         judge_usage={JUDGE: sum((grade.usage[JUDGE] for grade in grades), TokenUsage())} if grades else {},
+        reward_estimate=estimate_reward(
+            [[done.outcome.reward for done in group if isinstance(done.outcome, Grade)] for group in groups]
+        ),
     )
 
 

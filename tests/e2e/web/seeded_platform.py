@@ -80,7 +80,7 @@ class Platform:
     jobs: list[SeededJob] = field(default_factory=list[SeededJob])
 
     async def new_job(
-        self, *, suffix: str, seed: int = 1, total_steps: int = 8, failing_share: float = 0.0
+        self, *, suffix: str, seed: int = 1, total_steps: int = 8, failing_share: float = 0.0, valid_rows: int = 12
     ) -> SeededJob:
         """A queued job whose files were validated."""
         job_id = public_id("ftjob-", secrets.token_bytes(24))
@@ -89,6 +89,7 @@ class Platform:
             seed=seed,
             total_steps=total_steps,
             failing_share=failing_share,
+            valid_rows=valid_rows,
             eval_interval=2,
             started_at=time.time() - 600,
         )

@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from rft.core.events import RunEnded, RunStarted, StepDone, TrainEvent
+from rft.core.events import PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, shown, sign_in
@@ -101,6 +101,25 @@ async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page
     await expect(row).to_contain_text(shown(last.reward_mean))
     await expect(row).to_contain_text("+" + shown(last.reward_mean - baseline.reward_mean))
     await expect(page.locator(".facts", has_text="Burst per step")).to_contain_text("32 rollouts")
+
+
+async def test_a_finished_job_tells_what_it_came_to_with_intervals(platform: Platform, page: Page) -> None:
+    """Beside the figure that chose the checkpoint: the one that chose nothing, and what chance allows of both."""
+    job = await platform.new_job(suffix="final", valid_rows=60)
+    await job.start()
+    history = events(job.shape)
+    await job.write(history)
+    measured = next(event.stats for event in history if isinstance(event, PolicyMeasured))
+    assert measured.reward_estimate is not None
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    low, high = (shown(value) for value in (measured.reward_estimate.low, measured.reward_estimate.high))
+    tile = page.locator(".tile", has_text="Final")
+    await expect(tile).to_contain_text(shown(measured.reward_mean))
+    await expect(tile).to_contain_text(f"validation rows, fresh seeds, 95 %: {low} to {high}")
+    await expect(tile.locator(".change.good")).to_be_visible()
+    await expect(page.locator(".tile", has_text="Best validation")).to_contain_text("95 %:")
+    await expect(page.get_by_text(re.compile("Final reward: the checkpoint of step 8 earns"))).to_be_visible()
+    await expect(page.locator("figcaption", has_text="Reward").locator("output").nth(1)).to_contain_text("[")
 
 
 async def test_arrow_keys_read_the_curves(platform: Platform, page: Page) -> None:
