@@ -1,5 +1,6 @@
 """`make demo` in small: everything it starts, what it prints on a narrow terminal, and the way back to the run."""
 
+import asyncio
 import json
 import os
 import re
@@ -14,6 +15,11 @@ from typing import Any
 
 import pytest
 from openai import OpenAI
+
+from rft.chat.opening import open_saved_chat
+from rft.core.dataset import DatasetRow, parse_row
+from rft.core.rollout import Rollout, StopReason
+from tests.shared.customer_loop import converse, own_rollout
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 COLUMNS = 30
@@ -87,4 +93,46 @@ def test_the_last_line_brings_the_run_back(shown: Shown, again: subprocess.Popen
     told = json.loads(connection.read_text())
     with OpenAI(base_url=told["base_url"], api_key=told["api_key"]) as client:
         (job,) = client.fine_tuning.jobs.list()
-    assert (job.status, job.model) == ("succeeded", "starter")
+        assert (job.status, job.model) == ("succeeded", "starter")
+        assert job.fine_tuned_model is not None
+        _converse_as_in_rollouts(client, job.fine_tuned_model, shown)
+
+
+def _converse_as_in_rollouts(client: OpenAI, model: str, shown: Shown) -> None:
+    """The customer's own loop on the trained starter has the token ids of the platform's rollouts of the same rows."""
+    lines = (shown.out / "work" / "data" / "test.jsonl").read_text().splitlines()[:3]
+    rows = [
+        row
+        for i, line in enumerate(lines)
+        if isinstance(row := parse_row(line, line_number=i + 1, index=i), DatasetRow)
+    ]
+    own = asyncio.run(
+        _own_rollouts(shown.out / "home", Path(str(client.models.retrieve(model).to_dict()["path"])), rows)
+    )
+    for row, rollout in zip(rows, own, strict=True):
+        conversed = converse(client, model, dict(row.item), _look_up)
+        length = min(len(conversed.token_ids), len(rollout.trace.token_ids))
+        assert length > len(rollout.trace.prompt_ids)
+        assert conversed.token_ids[:length] == rollout.trace.token_ids[:length]
+        if rollout.stop_reason is StopReason.COMPLETED:
+            assert conversed.token_ids == rollout.trace.token_ids
+            assert conversed.rendered_again == 0
+
+
+async def _own_rollouts(home: Path, checkpoint: Path, rows: list[DatasetRow]) -> list[Rollout]:
+    from rft.engines.base_model import load_base_model
+    from rft.engines.slot_engine import SlotEngine
+
+    engine = SlotEngine(load_base_model(str(home / "starter")), max_context_tokens=1024)
+    try:
+        await engine.publish(1, checkpoint)
+        chat_format = open_saved_chat(checkpoint)
+        rollouts = [own_rollout(row, engine, chat_format, _look_up, max_tokens=600) for row in rows]
+        return list(await asyncio.gather(*rollouts))
+    finally:
+        await engine.close()
+
+
+def _look_up(name: str, arguments: str) -> str:
+    """Tools in the customer's code: what they say does not matter here."""
+    return f"{name}: {arguments}"[:60]
