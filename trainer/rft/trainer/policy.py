@@ -1,5 +1,6 @@
 """What is trained of the base model: the shape of its adapter, and what its passes keep."""
 
+import re
 from collections.abc import Sequence
 
 from peft import LoraConfig
@@ -30,7 +31,8 @@ def set_checkpointing(model: PreTrainedModel, *, is_on: bool) -> None:
 def lora_config(model: PreTrainedModel, lora: LoraSpec) -> LoraConfig:
     """All projections of attention and MLP by their usual names; all linear layers of unknown architectures.
 
-    Of a mixture of experts, experts and routers stay as they are: an engine could not serve an adapter of theirs.
+    Of a mixture of experts, experts and routers stay as they are: an engine could not serve an adapter of theirs. Of a
+    model that also sees, only what reads and writes text is trained.
     Where the order names layers, it is those. Raises RunFailed where the model has no such layer.
     """
     return LoraConfig(
@@ -39,8 +41,19 @@ def lora_config(model: PreTrainedModel, lora: LoraSpec) -> LoraConfig:
         lora_dropout=0.0,
         bias="none",
         target_modules=_targets(model) if lora.target_modules is None else _named(model, lora.target_modules),
+        exclude_modules=_beside_text(model),
         task_type="CAUSAL_LM",
     )
+
+
+def _beside_text(model: PreTrainedModel) -> str | None:
+    """Matches the names of all modules that stand beside the language model; None where there are none."""
+    decoder = model.get_decoder()
+    parent = next((name.rpartition(".")[0] for name, module in model.named_modules() if module is decoder), "")
+    if not parent:
+        return None
+    beside = [name for name, module in model.get_submodule(parent).named_children() if module is not decoder]
+    return "|".join(rf"{re.escape(f'{parent}.{name}')}\..*" for name in beside) or None
 
 
 def _targets(model: PreTrainedModel) -> list[str] | str:
