@@ -33,6 +33,8 @@ class ServingProcess:
     lease: Lease
     answering: int = 0
     """Requests of this process of the platform that it answers now."""
+    has_listened: bool = False
+    """It has served: its end is no failed start."""
     used_at: float = field(default_factory=time.monotonic)
     keeping: "asyncio.Task[None] | None" = None
 

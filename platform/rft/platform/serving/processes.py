@@ -51,6 +51,7 @@ class ServingProcesses:
         if process is None:
             yield endpoint
             return
+        process.has_listened = True
         process.answering += 1
         try:
             yield endpoint
@@ -71,12 +72,13 @@ class ServingProcesses:
         if found is not None:
             return found
         give_up_at = time.monotonic() + self.settings.serving_start_s
-        async with asyncio.timeout(self.settings.serving_start_s + _SOON_S):
-            await self._ensure_started(model, folder)
+        await self._ensure_started(model, folder)
         while (found := endpoint_in(folder)) is None:
             process = self._own.get(folder)
             if process is not None and process.has_ended:
-                raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
+                if not process.has_listened:
+                    raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
+                await self._ensure_started(model, folder)  # As soon as the last one's lease is given back.
             if time.monotonic() > give_up_at:
                 raise _unavailable("it is being loaded", "model_loading", _SOON_S)
             await asyncio.sleep(_POLL_S)
