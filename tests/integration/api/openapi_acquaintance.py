@@ -80,7 +80,7 @@ def _field(name: str, value: Any, furnished: FurnishedApi) -> Any:
             return one_of((furnished.tool_url,), value)
         case "model":
             return one_of(("tiny",), value)
-        case "training_file" | "validation_file":
+        case "training_file" | "validation_file" | "test_file":
             return one_of(furnished.known["file_id"], value)
         case "source":
             return one_of((_GRADE,), value)

@@ -158,6 +158,22 @@ async def test_events_are_newest_first_and_paged(client: AsyncOpenAI, order: dic
     assert raised.value.param == "after"
 
 
+async def test_a_test_file_is_named_in_a_field_or_in_the_metadata_and_stays_while_it_is_needed(
+    client: AsyncOpenAI, order: dict[str, Any]
+) -> None:
+    content = await client.files.content(order["training_file"])
+    file = (await client.files.create(file=("test.jsonl", content.content), purpose="fine-tune")).id
+    named: Any = await client.fine_tuning.jobs.create(**order, metadata={"test_file": file})
+    given: Any = await client.fine_tuning.jobs.create(**order, extra_body={"test_file": file})
+    assert (named.test_file, given.test_file, given.final_figures) == (file, file, None)
+    events = (await client.fine_tuning.jobs.list_events(named.id)).data
+    assert any(event.message.endswith(f"and test file: {file}") for event in events)
+    with pytest.raises(BadRequestError, match="is in use by"):
+        await client.files.delete(file)
+    label: Any = await client.fine_tuning.jobs.create(**order, metadata={"test_file": "nightly rows"})
+    assert label.test_file is None
+
+
 async def test_a_validation_file_and_a_response_format_are_told_in_the_events(
     client: AsyncOpenAI, order: dict[str, Any]
 ) -> None:

@@ -230,7 +230,7 @@ async def test_nothing_to_grade_is_said(scene: Scene) -> None:
         ({"limit": 100_000}, "limit"),
         ({"steps": []}, "steps"),
         ({"step": 1, "steps": [2]}, None),
-        ({"split": "test"}, "split"),
+        ({"split": "sideways"}, "split"),
         ({"grader": {"type": "oracle"}}, "grader.type"),
         ({"grader": {"type": "endpoint", "url": "http://no-such-host.invalid/"}}, "grader.url"),
     ],
