@@ -31,6 +31,17 @@ class Hyperparameters(UpdateWanted):
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
 
 
+class EarlyStop(Record):
+    """When a run may end before its last step; each rule counts alone, None is no rule."""
+
+    target_reward: float | None = None
+    """A mean validation reward of at least this."""
+    plateau_evaluations: Annotated[int, Field(ge=1)] | None = None
+    """So many evaluations in a row without a better validation reward."""
+    overfitting_evaluations: Annotated[int, Field(ge=2)] | None = None
+    """So many evaluations in a row at which validation fell while training rose."""
+
+
 class LoraSpec(Record):
     """Adapter shape. `learning_rate` is what learning_rate_multiplier 1 means."""
 
@@ -208,6 +219,7 @@ class RunSpec(Record):
     """An `Engine`, or `package.module:factory` of another sampler."""
     vllm: VllmSpec = VllmSpec()
     egress: EgressSettings = EgressSettings()
+    early_stop: EarlyStop | None = None
     measures_best: bool = False
     """Whether the best checkpoint is measured once more at the end, on rows or with seeds that chose nothing."""
     replacement_share: float = 0.1

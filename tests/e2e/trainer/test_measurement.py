@@ -1,4 +1,4 @@
-"""The best checkpoint is measured once more at the end, with rows or seeds that chose nothing."""
+"""How a run ends: sooner, where its evaluations say so; and its best checkpoint is measured once more."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rft.core.events import Notice, PolicyMeasured, RolloutDone, RunEnded, StepDone
 from rft.core.rollout import Split
-from rft.core.spec import HoldRule, RetryBudget, RunSecrets
+from rft.core.spec import EarlyStop, HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, events, row, write_run
@@ -120,3 +120,20 @@ def test_an_endpoint_that_is_down_by_then_costs_no_model(customer: Customer, bas
     notices = [event for event in done if isinstance(event, Notice) and event.code == "not_measured"]
     assert [notice.level for notice in notices] == ["warn"]
     assert f"of step {STEPS}, could not be measured once more: The run was held" in notices[0].message
+
+
+def test_an_evaluation_ends_the_run_and_a_resumed_one_stays_ended(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    rising(customer)
+    run_dir = tmp_path / "run"
+    write_run(run_dir, base_model, customer.url, steps=9, measures_best=True, early_stop=EarlyStop(target_reward=1e-6))
+    assert run(run_dir, RunSecrets()) == RunEnded(outcome="succeeded", best_step=2)
+    done = told(run_dir)
+    assert [event.step for event in done if isinstance(event, StepDone)] == [0, 1, 2], "evaluated every second step"
+    notices = [event for event in done if isinstance(event, Notice) and event.code == "early_stop"]
+    assert [notice.data and notice.data["reason"] for notice in notices] == ["target"]
+    assert run(run_dir, RunSecrets()) == RunEnded(outcome="succeeded", best_step=2)
+    again = told(run_dir)[len(done) :]
+    assert [event for event in again if isinstance(event, StepDone | Notice)] == []
+    assert [one.step for one in measured(again)] == [2]

@@ -116,6 +116,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     ),
     (put((*_R, "loss_type"), "magic"), (*_R, "loss_type"), INVALID, "dapo"),
     (put((*_R, "lora"), {"rank": 0}), (*_R, "lora", "rank"), INVALID, "1 to 512"),
+    (put((*_R, "early_stop"), {"target_reward": "much"}), (*_R, "early_stop", "target_reward"), INVALID, "number"),
     (put((*_R, "max_importance_gap"), 0), (*_R, "max_importance_gap"), INVALID, "above 0"),
     (put((*_R, "budgets"), {"max_tokens": 0}), (*_R, "budgets", "max_tokens"), INVALID, "from 1"),
     (put((*_H, "n_epochs"), 0), (*_H, "n_epochs"), INVALID, "1 to 50"),

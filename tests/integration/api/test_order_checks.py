@@ -102,12 +102,14 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
     }
     reinforcement["hyperparameters"] |= {"reasoning_effort": "high", "epsilon": 0.2}
     reinforcement["tools"][1]["id"] = "mine"
+    reinforcement["early_stop"] = {"target_reward": 0.9}
     job = await client.fine_tuning.jobs.create(**order)
     events = (await client.fine_tuning.jobs.list_events(job.id)).data
     told: Any = {event.data["code"]: event.data["fields"] for event in events if event.level == "warn"}  # pyright: ignore[reportIndexIssue, reportUnknownMemberType, reportUnknownVariableType, reportOptionalSubscript]
     within = "method.reinforcement."
     assert told == {
         "fields_without_effect": [
+            f"{within}early_stop",
             f"{within}grader.graders.code.image_tag",
             f"{within}grader.graders.judge.pass_threshold",
             f"{within}grader.pass_threshold",

@@ -70,8 +70,9 @@ class PolicyTrainer(GRPOTrainer):
         on_saved: OnSaved,
         before_update: BeforeUpdate = lambda step, optimization: None,
         check: Callable[[], None] = lambda: None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`check` is called before each micro-batch, and stops the run by raising."""
+        """`check` is called before each micro-batch, and stops the run by raising; `is_over` after each step."""
         logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
         super().__init__(
@@ -92,7 +93,7 @@ class PolicyTrainer(GRPOTrainer):
         self._inputs_in_work: dict[str, Tensor] = {}
         self.use_vllm = settings.is_weighted  # To TRL's loss: weigh each token by `importance_sampling_ratio`.
         self.remove_callback(PrinterCallback)
-        self.add_callback(_Hooks(self, on_saved))
+        self.add_callback(_Hooks(self, on_saved, is_over))
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Tensor | Any], num_items_in_batch: Tensor | int | None = None
@@ -263,8 +264,8 @@ class PolicyTrainer(GRPOTrainer):
 class _Hooks(TrainerCallback):
     """Leaves the weights alone where a step has no rows, and passes its figures on."""
 
-    def __init__(self, trainer: PolicyTrainer, on_saved: OnSaved) -> None:
-        self._trainer, self._on_saved = trainer, on_saved
+    def __init__(self, trainer: PolicyTrainer, on_saved: OnSaved, is_over: Callable[[], bool]) -> None:
+        self._trainer, self._on_saved, self._is_over = trainer, on_saved, is_over
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -283,6 +284,7 @@ class _Hooks(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         trainer = self._trainer
         self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.figures.optimization())
+        control.should_training_stop = control.should_training_stop or self._is_over()
 
 
 def _at(router_logits: Tensor, is_wanted_B_T: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
+from statistics import fmean
 
 from pydantic import ConfigDict
 
@@ -16,6 +17,7 @@ from rft.core.rollout import Rollout
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import lost
 from rft.trainer.code_errors import code_errors
+from rft.trainer.early_stop import EvaluatedStep
 from rft.trainer.tool_answers import FailedCalls, nearly_all_failed, refused_calls
 
 _PATIENCE = 2
@@ -37,6 +39,21 @@ class RunHealth(Record):
     """Whether any step had something to learn from."""
     refusals_told: tuple[str, ...] = ()
     """Tools, each with a status, of which was told that they refuse nearly every call."""
+    evaluated: tuple[EvaluatedStep, ...] = ()
+    train_rewards: tuple[float, ...] = ()
+    """Of the steps since the last evaluation."""
+    is_over: bool = False
+    """An evaluation ended the run before its last step."""
+
+    def trained(self, reward: float | None) -> "RunHealth":
+        """With the training reward of one more step."""
+        return self if reward is None else self.model_copy(update={"train_rewards": (*self.train_rewards, reward)})
+
+    def with_evaluation(self, step: int, valid: float) -> "RunHealth":
+        """With one more evaluation."""
+        train = fmean(self.train_rewards) if self.train_rewards else None
+        evaluated = (*self.evaluated, EvaluatedStep(step=step, valid=valid, train=train))
+        return self.model_copy(update={"evaluated": evaluated, "train_rewards": ()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,11 @@ from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
 from rft.trainer.losses import ClipRange
 from rft.trainer.open_rollouts import OpenRolloutsFile
+from rft.trainer.rounds import StepContext
 from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
-from rft.trainer.steps import StepContext, Steps
+from rft.trainer.steps import Steps
 from rft.trainer.update_settings import UpdateSettings
 
 
@@ -100,13 +101,14 @@ def _train(context: RunContext) -> None:
             on_saved=steps.finish,
             before_update=steps.judge_gap,
             check=loop_thread.check,
+            is_over=lambda: steps.are_over,
         )
         probe.policy = trainer.policy
         if resumed is None:
             steps.baseline(trainer.save_baseline)
         else:
             loop_thread.call(engine.publish(resumed, checkpoints.path_of(resumed)))
-        if resumed != spec.hyperparameters.steps:
+        if not steps.are_over:
             trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
         steps.measure_best()
     finally:

@@ -79,12 +79,14 @@ def fields_without_effect(
     wanted = reinforcement.hyperparameters
     idle = [name for name in _unused(wanted) if name not in used]
     idle += [] if is_weighted else [name for name in _CLIP_RANGE if getattr(wanted, name) != "auto"]
-    hyperparameters = [f"hyperparameters.{name}" for name in idle]
+    paths = [f"hyperparameters.{name}" for name in idle]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
     if not has_thoughts and reinforcement.budgets is not None and reinforcement.budgets.max_reasoning_tokens:
-        hyperparameters.append("budgets.max_reasoning_tokens")
+        paths.append("budgets.max_reasoning_tokens")
+    if reinforcement.early_stop is not None and order.validation_file is None:
+        paths.append("early_stop")
     whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
-    return sorted({f"method.reinforcement.{path}" for path in (*hyperparameters, *graders, *whole)})
+    return sorted({f"method.reinforcement.{path}" for path in (*paths, *graders, *whole)})
 
 
 def _unused(body: BaseModel) -> Iterator[str]:

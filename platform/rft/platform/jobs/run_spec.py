@@ -8,6 +8,7 @@ from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import (
     Budgets,
+    EarlyStop,
     HoldRule,
     Hyperparameters,
     LoraSpec,
@@ -82,6 +83,7 @@ def to_run_spec(
             total_s=settings.retry_total_s,
             first_wait_s=settings.retry_first_wait_s,
         ),
+        early_stop=_to_early_stop(order),
         measures_best=True,
         lora=resolved.lora or to_lora(order, job.model, settings),
         loss_type=order.loss_type or "dapo",
@@ -155,6 +157,11 @@ def _to_schema(tool: Tool) -> ToolSchema | None:
         return None
     parameters = NO_PARAMETERS if tool.parameters is None else tool.parameters
     return ToolSchema(name=tool.name, description=tool.description or "", parameters=parameters)
+
+
+def _to_early_stop(order: Reinforcement) -> EarlyStop | None:
+    wanted = order.early_stop
+    return wanted and EarlyStop.model_validate(wanted.model_dump(include=set(EarlyStop.model_fields)))
 
 
 def _to_budgets(order: Reinforcement, settings: Settings) -> Budgets:

@@ -17,6 +17,7 @@ from rft.core.grade import CODE_ERRORS
 from rft.core.ids import digest, public_id
 from rft.core.job import JobStatus
 from rft.platform.lifecycle.events import metrics_data
+from rft.platform.lifecycle.measurement_repository import measured_stats
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.lifecycle.usage import entries, number, part_of, usage_of
 from rft.platform.store.file_contents import insert_with_content
@@ -63,7 +64,8 @@ async def write_results(connection: AsyncConnection[TupleRow], job_id: str, stat
     jobs, steps = LifecycleRepository(connection), await metrics_data(connection, job_id)
     if not steps:
         return
-    await jobs.set_usage(job_id, usage_of(steps).model_dump_json())
+    usage = usage_of(steps, await measured_stats(connection, job_id))
+    await jobs.set_usage(job_id, usage.model_dump_json())
     if status is not JobStatus.SUCCEEDED and not any(number(data, "step") > 0 for data in steps):
         return
     file_id = public_id("file-", digest(job_id, "result file"), length=22)

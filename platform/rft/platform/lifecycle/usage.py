@@ -1,10 +1,12 @@
 """What a job used up, once it is over."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject, Record
+from rft.core.events import RolloutStats
 
 
 class JudgeTokens(Record):
@@ -16,7 +18,7 @@ class JudgeTokens(Record):
 
 
 class UsageMetrics(Record):
-    """The job object's `usage_metrics`; training and validation together."""
+    """The job object's `usage_metrics`; training, validation and measurements together."""
 
     training_seconds: float
     """Wall time of all steps, evaluations included."""
@@ -32,8 +34,8 @@ class UsageMetrics(Record):
     """Those of the sampled ones that were thoughts."""
 
 
-def usage_of(steps: list[JsonObject]) -> UsageMetrics:
-    """Summed over the `data` of all metrics events."""
+def usage_of(steps: list[JsonObject], measured: Sequence[RolloutStats] = ()) -> UsageMetrics:
+    """Summed over the `data` of all metrics events, and what was measured beside the steps."""
     tool_calls, judges = Counter[str](), dict[str, Counter[str]]()
     seconds, rollouts, tokens, thoughts = 0.0, 0, 0, 0
     for data in steps:
@@ -49,6 +51,13 @@ def usage_of(steps: list[JsonObject]) -> UsageMetrics:
             for key in part_of(used):
                 # `train_prompt_tokens` and `eval_prompt_tokens` are both prompt tokens.
                 judges.setdefault(model, Counter())[key.partition("_")[2]] += int(number(part_of(used), key))
+    for stats in measured:
+        rollouts += stats.rollouts
+        tokens += stats.completion_tokens_total
+        thoughts += stats.reasoning_tokens_total
+        tool_calls.update({tool.name: tool.calls for tool in stats.tools})
+        for model, used in stats.judge_usage.items():
+            judges.setdefault(model, Counter()).update({key: getattr(used, key) for key in JudgeTokens.model_fields})
     return UsageMetrics(
         training_seconds=seconds,
         steps=sum(number(data, "step") > 0 for data in steps),

@@ -115,6 +115,21 @@ class LoraWanted(OpenBody):
     """Layers that get an adapter, by the last part of their name."""
 
 
+class EarlyStopWanted(OpenBody):
+    """Ours: when a job may end before its last step. Each rule counts alone."""
+
+    target_reward: Annotated[Annotated[float, Field(allow_inf_nan=False, strict=True)], must_be("a number")] | None = (
+        None
+    )
+    """A mean validation reward of at least this."""
+    plateau_evaluations: Annotated[Count, must_be("a whole number from 1")] | None = None
+    """So many evaluations in a row without a better validation reward."""
+    overfitting_evaluations: (
+        Annotated[Annotated[int, Field(ge=2, strict=True)], must_be("a whole number from 2")] | None
+    ) = None
+    """So many evaluations in a row at which validation fell while training rose."""
+
+
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Tells the document that hyperparameters of null are as good as none."""
     told = schema["properties"]["hyperparameters"]
@@ -139,6 +154,7 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     loss_type: LossType | None = None
     """Ours: how token losses are weighed and normalised; `dapo` when absent."""
     lora: LoraWanted | None = None
+    early_stop: EarlyStopWanted | None = None
     max_importance_gap: MaxImportanceGap | None = None
     """Ours: mean difference of trainer and engine log-probabilities beyond which the job is paused before an update."""
 

@@ -7,8 +7,8 @@ from psycopg.rows import TupleRow
 
 from rft.core.estimates import RewardEstimate, estimate_difference, estimate_reward
 from rft.core.rollout import Split
+from rft.platform.lifecycle.measurement_repository import RewardsOfRow, is_measured, rewards_by_row
 from rft.platform.lifecycle.records import ChosenCheckpoint, FinalFigures
-from rft.platform.worker.measurement_repository import RewardsOfRow, is_measured, rewards_by_row
 
 _ROWS = {"test": "the rows of the test file", "validation": "these validation rows with fresh seeds"}
 

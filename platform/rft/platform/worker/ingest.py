@@ -26,6 +26,7 @@ from rft.platform.lifecycle.ending import fail, pause_for_failure
 from rft.platform.lifecycle.events import add_event, add_metrics_event, forget_metrics_events, notify
 from rft.platform.lifecycle.job_lease import release
 from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.measurement_repository import forget_measurements, measured_steps, store_measurement
 from rft.platform.lifecycle.records import JobError, JobHold
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.storable import storable_json, storable_text
@@ -33,7 +34,6 @@ from rft.platform.worker.begun_rollout_repository import store_begun, void_after
 from rft.platform.worker.bulk_repository import store_attempts, store_rollouts
 from rft.platform.worker.final_figures import measure_final, message_of
 from rft.platform.worker.log_line import LogLine, UnreadRollout
-from rft.platform.worker.measurement_repository import forget_measurements, measured_steps, store_measurement
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
 from rft.platform.worker.step_bucket_repository import store_buckets
 from rft.platform.worker.steps_repository import forget_after, forget_round, store_checkpoint

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from rft.core.base import JsonObject
+from rft.core.grade import TokenUsage
 from rft.platform.lifecycle.results import result_row, to_csv
 from rft.platform.lifecycle.usage import JudgeTokens, usage_of
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
-from tests.shared.train_events import step_done
+from tests.shared.train_events import stats, step_done
 
 GRADERS = (GraderLabel("judge", "endpoint"),)
 
@@ -95,6 +96,15 @@ def test_usage_is_summed_over_steps_splits_and_tools() -> None:
     assert (usage.sampled_tokens, usage.reasoning_tokens) == (160 * 4, 30)
     assert usage.tool_calls == {"search": 8 * 4}
     assert usage.judge_tokens == {"qwen": JudgeTokens(prompt_tokens=15, completion_tokens=2)}
+
+
+def test_what_was_measured_beside_the_steps_is_used_too() -> None:
+    used = TokenUsage(prompt_tokens=7, completion_tokens=3, cached_tokens=1)
+    measured = stats(0.5).model_copy(update={"reasoning_tokens_total": 11, "judge_usage": {"qwen": used}})
+    usage = usage_of([data_of(0)], [measured, measured])
+    assert (usage.rollouts, usage.sampled_tokens, usage.reasoning_tokens) == (4 + 2 * 4, 3 * 160, 22)
+    assert usage.tool_calls == {"search": 3 * 8}
+    assert usage.judge_tokens["qwen"] == JudgeTokens(prompt_tokens=14, completion_tokens=6, cached_tokens=2)
 
 
 def test_a_run_without_steps_used_nothing() -> None:

@@ -15,7 +15,7 @@ from rft.core.chat_spec import JobChat
 from rft.core.graders import EndpointGrader
 from rft.core.job import JobStatus
 from rft.core.secret_urls import REDACTED
-from rft.core.spec import Budgets, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
+from rft.core.spec import Budgets, EarlyStop, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
 from rft.platform.jobs.model_names import checkpoint_model_name, final_model_name, parse
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, resolved, to_run_spec
@@ -108,6 +108,7 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
         loss_type="grpo",
         lora={"rank": 4, "learning_rate": 0.01, "note": "kept"},
         max_importance_gap=0.7,
+        early_stop={"plateau_evaluations": 3, "note": "kept"},
     )
     spec = to_run_spec(a_job(order), RESOLVED, settings(tmp_path, max_retries=1, allow_loopback=False), "/models/tiny")
     assert spec.tools == (
@@ -120,6 +121,7 @@ def test_the_trainer_is_told_the_order(tmp_path: Path) -> None:
     assert spec.lora == LoraSpec(rank=4, alpha=32, learning_rate=0.01)
     assert (spec.loss_type, spec.seed, spec.base_model, spec.model_name) == ("grpo", 7, "/models/tiny", "tiny")
     assert (spec.retry.max_retries, spec.egress.allow_loopback, spec.max_importance_gap) == (1, False, 0.7)
+    assert (spec.early_stop, spec.measures_best) == (EarlyStop(plateau_evaluations=3), True)
     assert "s3cret" not in spec.model_dump_json()
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from rft.platform.lifecycle.measurement_repository import RewardsOfRow
 from rft.platform.lifecycle.records import ChosenCheckpoint
 from rft.platform.worker.final_figures import final_figures, message_of
-from rft.platform.worker.measurement_repository import RewardsOfRow
 
 CHOSEN = ChosenCheckpoint(step=12, validation_reward=0.97, has_test_file=False)
 

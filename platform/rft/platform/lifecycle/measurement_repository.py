@@ -5,7 +5,7 @@ from collections import defaultdict
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core.events import PolicyMeasured
+from rft.core.events import PolicyMeasured, RolloutStats
 from rft.core.rollout import Split
 from rft.platform.store.storable import storable_json
 
@@ -31,6 +31,12 @@ async def is_measured(connection: AsyncConnection[TupleRow], job_id: str, step: 
     """Whether the step's policy was measured to the end."""
     cursor = await connection.execute("select 1 from measurements where job_id = %s and step = %s", (job_id, step))
     return await cursor.fetchone() is not None
+
+
+async def measured_stats(connection: AsyncConnection[TupleRow], job_id: str) -> list[RolloutStats]:
+    """Of every measurement that came to its end."""
+    cursor = await connection.execute("select stats::text from measurements where job_id = %s order by step", (job_id,))
+    return [RolloutStats.model_validate_json(row[0]) for row in await cursor.fetchall()]
 
 
 async def measured_steps(connection: AsyncConnection[TupleRow], job_id: str) -> list[int]:

@@ -1,0 +1,206 @@
+"""A step's rounds of rollouts: run, told and judged. For training, for an evaluation, for a measurement."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypedDict
+
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RunPaused
+from rft.core.events import Notice, PolicyMeasured, RolloutStats
+from rft.core.group import Group
+from rft.core.rollout import Rollout, Split
+from rft.core.spec import RunSpec
+from rft.engines.base import Engine
+from rft.rollouts.executor import StepRollouts, run_evaluation, run_refill, run_step
+from rft.rollouts.group import StepRow
+from rft.rollouts.group_state import OnRollout
+from rft.rollouts.hold import HoldExpired, UnrecoverableRound
+from rft.rollouts.lost_rounds import RoundLost
+from rft.rollouts.refills import with_refills
+from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.stats import rollout_stats, to_rollout_done
+from rft.trainer.checkpoints import Checkpoints
+from rft.trainer.data import RowPlace, spare_rows
+from rft.trainer.events import EventWriter
+from rft.trainer.ledger import Ledger
+from rft.trainer.loop_thread import LoopThread
+from rft.trainer.run_health import (
+    RunHealth,
+    Verdict,
+    check_code,
+    check_evaluation,
+    check_step,
+    endpoint_down,
+    judge_tools,
+    order_at_fault,
+    platform_failure_notice,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What all steps of a run share."""
+
+    spec: RunSpec
+    train: Sequence[DatasetRow]
+    valid: Sequence[DatasetRow]
+    test: Sequence[DatasetRow]
+    setup: RolloutSetup
+    engine: Engine
+    loop_thread: LoopThread
+    events: EventWriter
+    checkpoints: Checkpoints
+    ledger: Ledger
+    on_published: Callable[[int], None] = lambda version: None
+    """Told which version the engine samples from now; may raise."""
+    clock: Callable[[], float] = time.monotonic
+
+
+class _Round(TypedDict):
+    """What all rounds of a step share, as `run_step` takes it."""
+
+    setup: RolloutSetup
+    job_id: str
+    job_seed: int
+    step: int
+    group_size: int
+    replacement_share: float
+    on_rollout: OnRollout
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRound:
+    """The rollouts of a training step."""
+
+    groups: Sequence[Group]
+    rollouts: Sequence[Rollout]
+    """All of them, replaced and resampled ones included."""
+    stats: RolloutStats
+    is_trainable: bool
+
+
+class Rounds:
+    """The rounds of one run."""
+
+    def __init__(self, context: StepContext, health: RunHealth) -> None:
+        self._context = context
+        self.health = health
+        """What the rounds so far had in common."""
+
+    def train(self, step: int, places: Sequence[RowPlace]) -> TrainedRound:
+        """Of the step's batch. Raises RunFailed and RunPaused."""
+        wanted = self._context.spec.hyperparameters
+        done = self._roll_out(step, lambda: self._step_rollouts(step, places))
+        counted = rollout_stats(done.all_groups, done.replaced)
+        stats = counted.model_copy(update={"resampled_rollouts": done.resampled})
+        self._apply(judge_tools(self.health, done.all_groups, step=step))
+        self._tell_lost(done, stats, f"step {step}")
+        self._tell_notices(check_code(done.groups, step=step, is_trained_on=True))
+        verdict = check_step(self.health, done.groups, step=step, is_last=step == wanted.steps)
+        self._apply(verdict)
+        return TrainedRound(done.groups, _all_rollouts(done), stats, verdict.is_trainable)
+
+    def evaluate(self, step: int) -> RolloutStats:
+        """The validation rows under the policy of a step. Raises RunFailed and RunPaused."""
+        done = self._evaluation(step, self._context.valid, Split.VALID)
+        self._apply(judge_tools(self.health, done.groups, step=step))
+        stats = rollout_stats(done.groups, done.replaced)
+        self._tell_lost(done, stats, f"the evaluation of step {step}")
+        self._tell_notices(check_code(done.groups, step=step, is_trained_on=False))
+        self._apply(check_evaluation(self.health, done.groups, step=step))
+        return stats
+
+    def measure(self, step: int, rows: Sequence[DatasetRow]) -> None:
+        """Rows that choose nothing, if there are any, under the policy of a step. Raises RunFailed and RunPaused."""
+        if not rows:
+            return
+        done = self._evaluation(step, rows, Split.TEST)
+        stats = rollout_stats(done.groups, done.replaced)
+        self._tell_lost(done, stats, f"the measurement of step {step}")
+        self._context.events.append(PolicyMeasured(step=step, stats=stats))
+
+    def _evaluation(self, step: int, rows: Sequence[DatasetRow], split: Split) -> StepRollouts:
+        context = self._context
+        return self._roll_out(
+            step,
+            lambda: run_evaluation(
+                rows,
+                setup=context.setup,
+                job_id=context.spec.job_id,
+                job_seed=context.spec.seed,
+                step=step,
+                samples=context.spec.hyperparameters.eval_samples,
+                on_rollout=self._tell,
+                split=split,
+            ),
+        )
+
+    async def _step_rollouts(self, step: int, places: Sequence[RowPlace]) -> StepRollouts:
+        context, wanted = self._context, self._context.spec.hyperparameters
+        shared = _Round(
+            setup=context.setup,
+            job_id=context.spec.job_id,
+            job_seed=context.spec.seed,
+            step=step,
+            group_size=wanted.group_size,
+            replacement_share=context.spec.replacement_share,
+            on_rollout=self._tell,
+        )
+        spare = spare_rows(rows=len(context.train), batch=places, step=step, seed=context.spec.seed)
+        return await with_refills(
+            await run_step(self._step_rows(places), **shared),
+            rounds=wanted.resample_zero_variance,
+            spare=self._step_rows(spare),
+            failure_share=context.spec.platform_failure_share,
+            roll_out=lambda rows: run_refill(rows, **shared),
+        )
+
+    def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
+        return [StepRow(self._context.train[place.row_index], place.epoch) for place in places]
+
+    def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
+        """One round of rollouts.
+
+        Raises RunFailed when it was held for too long, or waiting would not help, and RunPaused when we are at fault.
+        """
+        ledger = self._context.ledger
+
+        async def with_ledger() -> StepRollouts:
+            ledger.begin(step)
+            try:
+                return await rollouts()
+            finally:
+                ledger.flush()
+
+        try:
+            return self._context.loop_thread.call(with_ledger())
+        except HoldExpired as error:
+            raise endpoint_down(error) from error
+        except UnrecoverableRound as error:
+            raise order_at_fault(error) from error
+        except RoundLost as error:
+            raise RunPaused("platform_failure", str(error)) from error
+
+    def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
+        del was_replaced
+        self._context.events.append(to_rollout_done(rollout))
+
+    def _tell_lost(self, done: StepRollouts, stats: RolloutStats, what: str) -> None:
+        notice = platform_failure_notice(_all_rollouts(done), stats, what=what)
+        if notice is not None:
+            self._context.events.append(notice)
+
+    def _apply(self, verdict: Verdict) -> None:
+        self.health = verdict.health
+        self._tell_notices(verdict.notices)
+
+    def _tell_notices(self, notices: Sequence[Notice]) -> None:
+        for notice in notices:
+            self._context.events.append(notice)
+
+
+def _all_rollouts(done: StepRollouts) -> list[Rollout]:
+    groups: Sequence[Group] = done.all_groups
+    return [*chain.from_iterable(group.rollouts for group in groups), *done.replaced]
