@@ -10,6 +10,7 @@ from tests.e2e.platform.customer import (
     events_of,
     launch,
     order,
+    rollouts_of,
     row,
     rows,
     steps_of,
@@ -19,11 +20,6 @@ from tests.shared.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CHANGED_SETTINGS = {"RFT_GRADER_TIMEOUT_S": "4"}
-
-
-def rollouts_of(client: OpenAI, job_id: str) -> list[dict[str, Any]]:
-    page: Any = client.get(f"/fine_tuning/jobs/{job_id}/rollouts?limit=100", cast_to=object)
-    return page["data"]
 
 
 BAD_FILES = {

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
-from tests.e2e.platform.customer import CustomerServer, events_of, launch, order, row, rows, steps_of, wait_for
+from tests.e2e.platform.customer import (
+    CustomerServer,
+    events_of,
+    launch,
+    order,
+    rollouts_of,
+    row,
+    rows,
+    steps_of,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -30,7 +40,9 @@ def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: Custo
     assert table[0]["train_mean_reward"] == ""
     usage: Any = job.usage_metrics
     assert usage["steps"] == len(steps) - 1
-    assert usage["rollouts"] == sum(
+    measured = [one for one in rollouts_of(client, job.id) if one["split"] == "test"]
+    assert len(measured) == (2 if job.best_step else 0)
+    assert usage["rollouts"] == len(measured) + sum(
         split["rollouts"] for step in steps for split in (step["train"], step["valid"]) if split
     )
     warnings = [event.data for event in events_of(client, job.id) if event.level == "warn" and event.data]
