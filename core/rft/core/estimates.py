@@ -51,7 +51,7 @@ class RewardDifference(Record):
 
 
 def estimate_reward(rewards_by_row: RewardsByRow, *, confidence: float = CONFIDENCE) -> RewardEstimate | None:
-    """Mean and interval from the graded rewards of each row; None without any.
+    """Mean and interval from the graded rewards of each row; None without any, or without an interval.
 
     Wilson's interval at the effective number of observations, as surveys with clusters use it (Korn and Graubard 1998;
     Dean and Pagano 2015), with Student's quantile. Rollouts of one row are alike, so the spread between rows says what

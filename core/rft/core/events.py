@@ -94,7 +94,7 @@ class RolloutStats(Record):
     """Those of the sampled tokens that were thoughts, per rollout; None in records of earlier releases, too."""
     reasoning_tokens_total: int = 0
     reward_estimate: RewardEstimate | None = None
-    """The mean reward by row, with its 95 % interval; None over nothing, and in records of earlier releases."""
+    """The mean reward by row, with its 95 % interval; None without an estimate, and in records of earlier releases."""
 
 
 class Timing(Record):

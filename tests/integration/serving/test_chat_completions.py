@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,12 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
-from tests.shared.emptied_database import EmptiedDatabase
 from tests.shared.engine_contract import plain_logprobs
-from tests.shared.saved_adapters import save_adapters
-from tests.shared.served_models import ServedPlatform, served_platform
+from tests.shared.served_models import ServedPlatform
 
 QUESTION: Any = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "How much?"}]
 TOOL: Any = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 CALL: Any = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
-
-
-@pytest.fixture(scope="module")
-def platform(
-    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
-) -> Iterator[ServedPlatform]:
-    with served_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
-        save_adapters(running, base_model)
-        yield running
-
-
-@pytest.fixture
-async def client(platform: ServedPlatform) -> AsyncIterator[AsyncOpenAI]:
-    async with platform.sdk() as sdk:
-        yield sdk
 
 
 @pytest.fixture(scope="module")

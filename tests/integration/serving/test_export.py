@@ -3,7 +3,6 @@
 import asyncio
 import io
 import zipfile
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,26 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from rft.platform.cli.app import app
-from tests.shared.emptied_database import EmptiedDatabase
-from tests.shared.saved_adapters import save_adapters
-from tests.shared.served_models import ServedPlatform, served_platform
+from tests.shared.served_models import ServedPlatform
 
 PROMPT = torch.tensor([[30, 31, 32, 33, 34, 35]])
-
-
-@pytest.fixture(scope="module")
-def platform(
-    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
-) -> Iterator[ServedPlatform]:
-    with served_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
-        save_adapters(running, base_model)
-        yield running
-
-
-@pytest.fixture
-async def client(platform: ServedPlatform) -> AsyncIterator[AsyncOpenAI]:
-    async with platform.sdk() as sdk:
-        yield sdk
 
 
 async def rft(platform: ServedPlatform, *arguments: object) -> Result:

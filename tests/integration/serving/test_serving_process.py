@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,6 @@ def platform(
             emptied_database, home, base_model, engine=ENGINE, serving_requests_at_once=1, serving_models=1
         ) as running:
             yield running
-
-
-@pytest.fixture
-async def client(platform: ServedPlatform) -> AsyncIterator[AsyncOpenAI]:
-    async with platform.sdk() as sdk:
-        yield sdk
 
 
 def pid(platform: ServedPlatform) -> int:

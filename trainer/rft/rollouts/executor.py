@@ -45,38 +45,15 @@ async def run_step(
     group_size: int,
     replacement_share: float,
     on_rollout: OnRollout,
+    is_refill: bool = False,
 ) -> StepRollouts:
     """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
 
+    `is_refill`: these are further rows of a step, and what the platform lost of them is not rolled out anew.
     Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
     where the platform lost too many twice.
     """
-    keys = _training_keys(rows, job_id, job_seed, step, group_size)
-    taken = [place.row for place in rows]
-    return await _round(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
-
-
-async def run_refill(
-    rows: Sequence[StepRow],
-    *,
-    setup: RolloutSetup,
-    job_id: str,
-    job_seed: int,
-    step: int,
-    group_size: int,
-    replacement_share: float,
-    on_rollout: OnRollout,
-) -> StepRollouts:
-    """As `run_step`, for further rows of the same step: what the platform lost of them is not rolled out anew."""
-    keys = _training_keys(rows, job_id, job_seed, step, group_size)
-    taken = [place.row for place in rows]
-    return await _roll_out(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
-
-
-def _training_keys(
-    rows: Sequence[StepRow], job_id: str, job_seed: int, step: int, group_size: int
-) -> list[list[RolloutKey]]:
-    return [
+    keys = [
         group_keys(
             place.row.index,
             job_id=job_id,
@@ -88,6 +65,9 @@ def _training_keys(
         )
         for place in rows
     ]
+    taken = [place.row for place in rows]
+    roll_out = _roll_out if is_refill else _round
+    return await roll_out(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
 
 
 async def run_evaluation(

@@ -68,7 +68,7 @@ class Evaluation(Record):
     seed: int
     samples: int
     reward: RewardEstimate | None
-    """With a 95 % interval; None where nothing was graded."""
+    """With a 95 % interval; None where there is no estimate: see `estimate_reward`."""
     stats: RolloutStats
 
 

@@ -13,7 +13,7 @@ from rft.core.group import Group
 from rft.core.rollout import Rollout, Split
 from rft.core.spec import RunSpec
 from rft.engines.base import Engine
-from rft.rollouts.executor import StepRollouts, run_evaluation, run_refill, run_step
+from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.group_state import OnRollout
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
@@ -154,7 +154,7 @@ class Rounds:
             rounds=wanted.resample_zero_variance,
             spare=self._step_rows(spare),
             failure_share=context.spec.platform_failure_share,
-            roll_out=lambda rows: run_refill(rows, **shared),
+            roll_out=lambda rows: run_step(rows, **shared, is_refill=True),
         )
 
     def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:

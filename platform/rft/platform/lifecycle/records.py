@@ -20,11 +20,11 @@ class FinalFigures(Record):
     step: int
     """Of the best checkpoint; 0: none did better than the untrained policy."""
     reward: RewardEstimate | None
-    """None where nothing was graded."""
+    """None where nothing was graded, or nothing tells how rewards spread: see `estimate_reward`."""
     untrained: RewardEstimate | None
     """On the same rows."""
     gain: RewardDifference | None
-    """Row by row; None for step 0."""
+    """Row by row; None for step 0, and where there is no estimate."""
     selected_at: float | None
     """The validation reward that chose the checkpoint: the best of several, and so better than it is."""
 

@@ -10,6 +10,7 @@ from rft.core.rollout import Split
 from rft.platform.lifecycle.measurement_repository import RewardsOfRow, is_measured, rewards_by_row
 from rft.platform.lifecycle.records import ChosenCheckpoint, FinalFigures
 
+NO_ESTIMATE = "what cannot be told (nothing was graded, or equal rewards on a scale other than 0 to 1)"
 _ROWS = {"test": "the rows of the test file", "validation": "these validation rows with fresh seeds"}
 
 
@@ -57,7 +58,7 @@ def message_of(figures: FinalFigures) -> tuple[Literal["info", "warn"], str, str
     )
     gain = figures.gain
     if gain is None:
-        return "info", "final_figures", f"Final reward: {told}"
+        return "warn", "no_estimate", f"Nothing can be said of an improvement: {told}"
     rows = f"{gain.better} rows better, {gain.worse} worse, {gain.same} the same"
     told += f". Row by row {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]: {rows}"
     if figures.is_improvement:
@@ -66,4 +67,4 @@ def message_of(figures: FinalFigures) -> tuple[Literal["info", "warn"], str, str
 
 
 def _interval(reward: RewardEstimate | None) -> str:
-    return "nothing that was graded" if reward is None else f"{reward.mean:.3f} [{reward.low:.3f}, {reward.high:.3f}]"
+    return NO_ESTIMATE if reward is None else f"{reward.mean:.3f} [{reward.low:.3f}, {reward.high:.3f}]"

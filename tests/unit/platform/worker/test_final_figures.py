@@ -4,7 +4,7 @@ import pytest
 
 from rft.platform.lifecycle.measurement_repository import RewardsOfRow
 from rft.platform.lifecycle.records import ChosenCheckpoint
-from rft.platform.worker.final_figures import final_figures, message_of
+from rft.platform.worker.final_figures import NO_ESTIMATE, final_figures, message_of
 
 CHOSEN = ChosenCheckpoint(step=12, validation_reward=0.97, has_test_file=False)
 
@@ -60,4 +60,14 @@ def test_only_rows_that_both_have_are_compared() -> None:
 def test_nothing_graded_is_said_and_is_no_zero() -> None:
     figures = final_figures(rows(1.0), {}, CHOSEN)
     assert (figures.reward, figures.gain) == (None, None)
-    assert "earns nothing that was graded" in message_of(figures)[2]
+    level, code, message = message_of(figures)
+    assert (level, code) == ("warn", "no_estimate")
+    assert f"earns {NO_ESTIMATE}" in message
+
+
+def test_equal_rewards_on_a_scale_of_their_own_are_not_called_ungraded() -> None:
+    """They have no interval, and neither has their difference."""
+    figures = final_figures(rows(3.0, 3.0), rows(7.0, 7.0), CHOSEN)
+    assert (figures.reward, figures.gain) == (None, None)
+    assert message_of(figures)[:2] == ("warn", "no_estimate")
+    assert "equal rewards" in message_of(figures)[2]
