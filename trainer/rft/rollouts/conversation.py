@@ -11,11 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from rft.chat.chat_format import ParsedTurn
-from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError, SamplerError
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
 from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
@@ -23,6 +20,7 @@ from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
 from rft.rollouts.sampler import FinishReason, RolloutHolder, Sample, SampleProgress, SampleRequest, check_sample
 from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.staged_rollout import StagedRollout
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
 
 log = logging.getLogger(__name__)
@@ -30,32 +28,17 @@ log = logging.getLogger(__name__)
 SAMPLE_TRIES = 2
 
 
-@dataclass(slots=True)
-class Conversation:
-    """One rollout from its first prompt to its end."""
+@dataclass(slots=True, kw_only=True)
+class Conversation(StagedRollout[RolloutSetup]):
+    """One rollout of tokens from its first prompt to its end."""
 
-    row: DatasetRow
     key: RolloutKey
-    trace_id: str
-    """The public id, drawn for this conversation alone."""
-    setup: RolloutSetup
     policy_version: int
     trace: Trace = field(default_factory=lambda: Trace(prompt_ids=()))
-    messages: list[Message] = field(default_factory=list[Message])
-    calls: ToolCalls = field(init=False)
-    stop_reason: StopReason | None = None
-    spent_s: dict[Stage, float] = field(default_factory=lambda: dict.fromkeys(Stage, 0.0))
-    holder: Stage = Stage.PLATFORM
-    """The stage that the rollout is in now: it is blamed when the deadline passes."""
-    held_since: float = 0.0
-    deadline: asyncio.Timeout | None = None
-    """The one it runs under now."""
     is_queued: bool = False
     """Its request waits for the engine to let it in."""
     cut_tokens: int = 0
     """Tokens of a sample that was broken off: in no trace, but told."""
-    is_host_notified: bool = False
-    """The host was told, or may have been, that the rollout begins."""
 
     def __post_init__(self) -> None:
         setup = self.setup
@@ -68,22 +51,6 @@ class Conversation:
             setup.chat_format.count_tokens,
             setup.chat_format.unreadable_call_output,
         )
-
-    async def notify_started(self) -> None:
-        """Let the customer's servers make what the rollout needs. Raises BrokenOff."""
-        host = self.setup.host
-        if host is None:
-            return
-        self.is_host_notified = True
-        with self._held_by(Stage.TOOL):
-            failure = await host.started(item=self.row.item, trace_id=self.trace_id)
-        if failure is not None:
-            raise BrokenOff(failure)
-
-    def notify_ended(self, outcome: Grade | Failure | None) -> None:
-        """Let the customer's servers free it; None for a cancelled rollout."""
-        if self.setup.host is not None and self.is_host_notified:
-            self.setup.host.ended(trace_id=self.trace_id, outcome=outcome)
 
     async def converse(self) -> StopReason:
         """Turns until one is the last."""
@@ -186,7 +153,7 @@ class Conversation:
             group_id=f"{self.key.split}-{self.key.step}-{self.key.epoch}-{self.key.row_index}",
             policy_version=self.policy_version,
         )
-        with self._held_by(Stage.SAMPLER):
+        with self.held_by(Stage.SAMPLER):
             sample = await self._sample(request)
         self.trace.append(TokenSpan.sampled(sample.token_ids, sample.logprobs))
         _assert_appended(self.trace.token_ids, [*request.prompt_ids, *sample.token_ids])
@@ -211,7 +178,7 @@ class Conversation:
             else:
                 self.cut_tokens = 0
                 return sample
-        raise BrokenOff(self._failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_TRIES))
+        raise BrokenOff(self.failure(FailureCode.SAMPLER_ERROR, f"The sampler failed: {reason}", SAMPLE_TRIES))
 
     @property
     def _queue_limit_s(self) -> float:
@@ -241,67 +208,18 @@ class Conversation:
     async def _run_tools(self) -> tuple[ToolResult, ...]:
         """All calls of the last turn at once; their results in the order of the calls. Raises BrokenOff."""
         before_s = self.spent_s[Stage.TOOL]
-        with self._held_by(Stage.TOOL):
-            results = await self.calls.run(self.trace.turns[-1].tool_calls)
+        results = await self.run_calls(self.trace.turns[-1].tool_calls)
         self.trace.turns[-1] = replace(
             self.trace.turns[-1], results=results, tools_s=self.spent_s[Stage.TOOL] - before_s
         )
-        self.messages.extend(
-            Message(role=Role.TOOL, content=result.output or "", tool_call_id=result.call_id, name=result.name)
-            for result in results
-        )
         return results
 
-    async def grade(self) -> Grade | Failure:
-        """The verdict on the whole conversation; an empty answer is judged like any other."""
-        if self.setup.grader is None:
-            raise RftError("no grader judges single rollouts here")
-        finished = FinishedTrace.of(self.row, self.messages, self.stop_reason, model=self.setup.model_name)
-        with self._held_by(Stage.GRADER):
-            return await self.setup.grader.grade(finished, item=self.row.item, trace_id=self.trace_id)
-
-    @contextmanager
-    def _held_by(self, stage: Stage) -> Generator[None]:
-        """Blame and time go to `stage` inside. The blame stays when an exception leaves."""
-        self.holder, self.held_since = stage, self.setup.clock()
-        try:
-            yield
-        finally:
-            self.spent_s[stage] += self.setup.clock() - self.held_since
-        self.holder = Stage.PLATFORM
-
-    def out_of_time(self) -> Failure:
-        """The failure of a rollout whose deadline passed, blamed on the stage that it was in."""
-        deadline = f"The rollout's deadline of {self.setup.budgets.deadline_s:g} s ran out"
-        match self.holder:
-            case Stage.TOOL:
-                waiting = self.calls.first_unanswered
-                if waiting is None:
-                    text = f"{deadline} while its beginning was told to its tool servers."
-                    return self._failure(FailureCode.DEADLINE_EXCEEDED, text)
-                text = f"{deadline} while tool {waiting!r} held it."
-                return self._failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=waiting)
-            case Stage.GRADER:
-                name = self.setup.grader_name
-                text = f"{deadline} while grader {name!r} held it."
-                return self._failure(FailureCode.DEADLINE_EXCEEDED, text, endpoint=name)
-            case Stage.SAMPLER if self.is_queued:
-                text = (
-                    f"The engine let nobody in for {self._queue_limit_s:g} s, twice the time that a rollout may take."
-                )
-                return self._failure(FailureCode.PLATFORM_DEADLINE, text)
-            case Stage.SAMPLER | Stage.PLATFORM:
-                return self._failure(FailureCode.PLATFORM_DEADLINE, f"{deadline} while the sampler held it.")
-
-    def _failure(self, code: FailureCode, message: str, attempts: int = 1, endpoint: str | None = None) -> Failure:
-        return Failure(
-            stage=self.holder,
-            code=code,
-            message=message,
-            endpoint=endpoint,
-            attempts=attempts,
-            elapsed_s=max(0.0, self.setup.clock() - self.held_since),
-        )
+    def sampler_out_of_time(self, deadline: str) -> Failure:
+        """Ours, always: the engine's, or its queue's."""
+        if self.holder is Stage.SAMPLER and self.is_queued:
+            text = f"The engine let nobody in for {self._queue_limit_s:g} s, twice the time that a rollout may take."
+            return self.failure(FailureCode.PLATFORM_DEADLINE, text)
+        return self.failure(FailureCode.PLATFORM_DEADLINE, f"{deadline} while the sampler held it.")
 
 
 def _assert_appended(buffer: list[int], expected: list[int]) -> None:

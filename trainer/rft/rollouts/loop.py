@@ -1,21 +1,16 @@
 """One rollout: sample -> tool calls -> ... -> answer -> grade. Never raises but for cancellation; a failure is data."""
 
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rft.core.dataset import DatasetRow
 from rft.core.events import RolloutBegan
-from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.failure import Failure, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
 from rft.rollouts.conversation import Conversation
 from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.setup import RolloutSetup
-from rft.rollouts.tool_calls import BrokenOff
-
-log = logging.getLogger(__name__)
 
 
 async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> Rollout:
@@ -36,7 +31,9 @@ async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup
 
 async def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
     """A new conversation with an id of its own, told of before anybody outside hears of it."""
-    begun = Conversation(row, key, setup.draw_trace_id(), setup, policy_version=setup.sampler.policy_version)
+    begun = Conversation(
+        row=row, key=key, trace_id=setup.draw_trace_id(), setup=setup, policy_version=setup.sampler.policy_version
+    )
     if setup.on_begun is not None:
         await setup.on_begun(RolloutBegan(key=key, trace_id=begun.trace_id, policy_version=begun.policy_version))
     return _Begun(begun, setup.clock())
@@ -53,7 +50,7 @@ async def _run(begun: "_Begun", *, is_grading: bool) -> "PendingGrade | Rollout"
     outcome: Grade | Failure | None = None
     is_kept = False
     try:
-        outcome = await _unless_broken(conversation, work)
+        outcome = await conversation.outcome_of(work)
         is_kept = outcome is None or begun.may_be_graded_again(outcome)
     finally:
         if not is_kept:
@@ -123,7 +120,7 @@ class PendingGrade:
     async def grade_again(self) -> "PendingGrade | Rollout":
         """The rollout with what its own grader says now; itself when that fails again in a way that may heal."""
         conversation = self._begun.conversation
-        outcome = await _unless_broken(conversation, conversation.grade)
+        outcome = await conversation.outcome_of(conversation.grade)
         assert outcome is not None
         return self._graded(outcome)
 
@@ -152,25 +149,3 @@ class PendingGrade:
     def _end(self, outcome: Grade | Failure) -> Rollout:
         self._begun.conversation.notify_ended(outcome)
         return self._begun.ended(outcome, conversed_s=self.conversed_s)
-
-
-async def _unless_broken(
-    conversation: Conversation, work: Callable[[], Awaitable[Grade | Failure | None]]
-) -> Grade | Failure | None:
-    """Every way a rollout can end, each blamed once; None when it was to be graded by others."""
-    deadline = None
-    try:
-        async with conversation.setup.deadlines.within(conversation.setup.budgets.deadline_s) as deadline:
-            conversation.deadline = deadline
-            return await work()
-    except BrokenOff as broken:
-        return broken.failure
-    except Exception as error:
-        if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
-            return conversation.out_of_time()
-        log.exception("rollout %s broke on an exception of ours", conversation.trace_id)
-        return Failure(
-            stage=Stage.PLATFORM,
-            code=FailureCode.INTERNAL_ERROR,
-            message=f"The platform failed, not your endpoint: {type(error).__name__}: {str(error)[:300]}",
-        )

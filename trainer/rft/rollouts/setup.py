@@ -46,34 +46,40 @@ class Prompts:
         self._by_row.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutSetup:
-    """What all rollouts of a run share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSetup:
+    """What all rollouts of a run share, whether tokens or messages are sampled."""
+
+    tools: ToolGateway
+    grader: Grader | None
+    """None where nobody judges single rollouts."""
+    grader_name: str
+    budgets: Budgets
+    model_name: str
+    host: RolloutHost | None = None
+    """Who is told that a rollout begins and ends."""
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    draw_trace_id: Callable[[], str] = random_trace_id
+    """Called once for each conversation that begins."""
+    clock: Clock = time.monotonic
+    """Measures durations only; the deadline is kept by the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSetup(SharedSetup):
+    """What all rollouts of tokens share."""
 
     sampler: Sampler
     chat_format: ChatFormat
-    tools: ToolGateway
-    grader: Grader | None
-    """None where `group_grader` judges."""
-    grader_name: str
-    budgets: Budgets
     temperature: float
-    model_name: str
     group_grader: GroupGrader | None = None
     """Judges all rollouts of a group at once, instead of `grader` each alone."""
-    host: RolloutHost | None = None
-    """Who is told that a rollout begins and ends."""
     hold: Hold | None = None
     """Lets rounds wait for endpoints that are down; None: they are used as they come out."""
-    deadlines: Deadlines = field(default_factory=Deadlines)
     prompts: Prompts = field(default_factory=Prompts)
     on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None
     """Waited for before a conversation's first call to a customer's endpoint. An exception stops the step."""
-    draw_trace_id: Callable[[], str] = random_trace_id
-    """Called once for each conversation that begins."""
     platform_failure_share: float = 0.25
     """A round of which the platform lost a larger share of rollouts is not used."""
     on_redo: Callable[[RoundRedone], None] | None = None
     """Told before such a round is rolled out anew. An exception stops the round."""
-    clock: Clock = time.monotonic
-    """Measures durations only; the deadline is kept by the event loop."""
