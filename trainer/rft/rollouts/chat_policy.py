@@ -9,6 +9,9 @@ from rft.core.failure import Failure
 from rft.core.messages import Message, ToolCall, ToolSchema
 from rft.core.response_format import ResponseFormat
 
+UNUSABLE_MODEL = "unusable_model"
+"""`Failure.detail` of what every further rollout would meet, too: a wrong key, a model that is not there."""
+
 
 class ChatFinish(StrEnum):
     """Why a model said no more."""
@@ -99,5 +102,5 @@ class ChatPolicy(Protocol):
         ...
 
     async def complete(self, request: ChatRequest) -> ChatTurn | Failure:
-        """The turn, or why there is none after all retries. Never raises but for cancellation."""
+        """The turn, or why there is none after all retries. What it raises is taken for a failure of ours."""
         ...

@@ -13,7 +13,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.serving.schemas import ChatCompletionBody
 from rft.serving_wire.records import AdapterRef, CompletionRequest
 
-_EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
+EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
 """Those that training does not know, as what comes nearest."""
 _NO_CONSTRAINED_DECODING = "no engine here has constrained decoding"
 _REFUSED = {
@@ -44,7 +44,7 @@ def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) 
         top_p=1.0 if body.top_p is None else body.top_p,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stop=stop,
-        reasoning_effort=None if effort is None else _EFFORTS.get(effort, effort),
+        reasoning_effort=None if effort is None else EFFORTS.get(effort, effort),
         has_parallel_calls=body.parallel_tool_calls is not False,
         is_streamed=bool(body.stream),
         has_logprobs=bool(body.logprobs),
