@@ -28,6 +28,7 @@ from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session
 from rft.platform.dry_runs.endpoints import registered_graders_router as grader_tests_router
 from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
 from rft.platform.dry_runs.endpoints import router as dry_runs_router
+from rft.platform.evals.endpoints import router as evals_router
 from rft.platform.files.endpoints import router as files_router
 from rft.platform.files.sweeping import sweep_forever
 from rft.platform.files.uploading import MAX_FILE_BYTES
@@ -133,6 +134,7 @@ def _include_v1(app: FastAPI) -> None:
         dry_runs_router,
         regrades_router,
         rehearsals_router,
+        evals_router,
         links_router,
         chat_router,
     ):

@@ -112,6 +112,9 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
         announced = {"bytes": 9, "filename": "rows.jsonl", "mime_type": "application/jsonl", "purpose": "fine-tune"}
         large_files = [await _post(sdk, "/uploads", announced) for _ in range(2)]
         rehearsal = await _post(sdk, "/rehearsals", _order(files[0], customer))
+        config = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
+        definition = {"data_source_config": config, "testing_criteria": [EXACT]}
+        evals = [await _post(sdk, "/evals", definition) for _ in range(1 + SPARES)]
         secret = await _post(sdk, "/signing_secrets/rotate", {})
         return FurnishedApi(
             url=url,
@@ -128,6 +131,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "trace_id": traces,
                 "regrade_id": (regrade,),
                 "rehearsal_id": (rehearsal,),
+                "eval_id": (evals[0],),
                 "tool_id": (tools[0],),
                 "grader_id": (graders[0],),
                 "signing_secret_id": (secret,),
@@ -137,6 +141,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "fine_tuned_model_checkpoint": (models[1],),
                 "permission_id": tuple(permission["id"] for permission in permissions[1:]),
                 "model": tuple(spare_models),
+                "eval_id": tuple(evals[1:]),
                 "tool_id": tuple(tools[1:]),
                 "grader_id": tuple(graders[1:]),
                 "signing_secret_id": (secret,),

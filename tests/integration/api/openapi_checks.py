@@ -25,7 +25,7 @@ from tests.integration.api.openapi_acquaintance import Case
 
 _LISTS = r"GET .*"
 _ORDERS = r"POST /v1/(fine_tuning/jobs|rehearsals)"
-_GRADED = rf"({_ORDERS}|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
+_GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
 _CHAT = r"POST /v1/chat/completions"
@@ -74,6 +74,8 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (r"POST .*/regrade", "steps"): "each step once, and only steps that the job has done",
     (r"POST .*/regrade", "too_many_regrades"): "some at a time",
     (_GRADED, "name"): "no two parts have one name",
+    (r"POST /v1/evals", "pass_threshold"): "the contract wants one of a similarity",
+    (r"POST /v1/evals", "item_schema"): "a JSON Schema within JSON",
     (_CALLED, "url"): "an address, and the same one under both of its names",
     (_CALLED, "server_url"): "an address",
     (_CALLED, "callback_url"): "an address",

@@ -144,6 +144,7 @@ def test_good_requests_get_what_is_announced(
     method = {"type": "reinforcement", "reinforcement": {"grader": multi, "tools": tools, "max_episode_steps": 5}}
     order: dict[str, Any] = {"model": "tiny", "training_file": furnished.known["file_id"][0], "method": method}
     code = {"type": "python", "source": "def grade(sample, item):\n    return 1.0\n"}
+    config = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
     trained = {"fine_tuning_job_id": furnished.known["fine_tuning_job_id"][0]}
     tool_id, grader_id = furnished.known["tool_id"][0], furnished.known["grader_id"][0]
     good: list[tuple[str, dict[str, str], dict[str, Any]]] = [
@@ -159,6 +160,7 @@ def test_good_requests_get_what_is_announced(
         ("/v1/graders", {}, {"grader": multi}),
         ("/v1/graders/{grader_id}", {"grader_id": grader_id}, {"grader": endpoint}),
         ("/v1/graders/{grader_id}/test", {"grader_id": grader_id}, {"model_sample": "7", "item": {"answer": "7"}}),
+        ("/v1/evals", {}, {"name": "all", "data_source_config": config, "testing_criteria": [multi, EXACT, code]}),
         ("/v1/fine_tuning/jobs/{fine_tuning_job_id}/regrade", trained, {"grader": EXACT, "steps": [1, 2]}),
     ]
     for path, ids, body in good:

@@ -1,7 +1,6 @@
 """Graders on the wire: `method.reinforcement.grader`, a union tagged by `type` (contract section 1.9)."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -9,10 +8,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    ValidationError,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
     field_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -20,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from rft.core.grade import MAX_SCORE
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
+from rft.platform.api.tagged import tagged
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
 from rft.platform.orders.judge_fields import Input, JudgeModel, SamplingWanted, Template
 from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together
@@ -185,32 +182,12 @@ class RulerGrader(AnyGrader):
     sampling_params: SamplingWanted | None = None
 
 
-def _tagged(*kinds: type[AnyGrader], refused: Mapping[str, str] | None = None) -> WrapValidator:
-    """Validates as the kind that `type` names, so that an error's path holds the customer's names only."""
-    by_type = {str(get_args(kind.model_fields["type"].annotation)[0]): kind for kind in kinds}
-
-    def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
-        if isinstance(value, kinds):
-            return value
-        if not isinstance(value, dict):
-            raise PydanticCustomError("invalid_value", "must be an object with a type")
-        if "type" not in value:
-            raise ValidationError.from_exception_data("grader", [{"type": "missing", "loc": ("type",), "input": value}])
-        kind = by_type.get(value["type"]) if isinstance(value["type"], str) else None
-        if kind is None:
-            message = (refused or {}).get(str(value["type"])) or f"must be one of {', '.join(map(repr, by_type))}"
-            raise refused_at(("type",), message)
-        return kind.model_validate(value)
-
-    return WrapValidator(check)
-
-
 LeafGrader: TypeAlias = Annotated[
     Annotated[
         EndpointGrader | StringCheckGrader | TextSimilarityGrader | ScoreModelGrader | LabelModelGrader | PythonGrader,
         Discriminator("type"),
     ],
-    _tagged(
+    tagged(
         EndpointGrader,
         StringCheckGrader,
         TextSimilarityGrader,
@@ -275,7 +252,7 @@ Grader: TypeAlias = Annotated[
         | RulerGrader,
         Discriminator("type"),
     ],
-    _tagged(
+    tagged(
         EndpointGrader,
         StringCheckGrader,
         TextSimilarityGrader,

@@ -39,6 +39,7 @@ SEALED_COLUMNS: tuple[SealedColumn, ...] = (
     SealedColumn("signing_secrets", "sealed"),
     SealedColumn("registrations", "sealed"),
     SealedColumn("rehearsals", "secrets"),
+    SealedColumn("evals", "sealed"),
 )
 """Every one there is: a new sealed column is added here, or its rows are lost with the next rotation."""
 

@@ -1,0 +1,1 @@
+"""Evals in the wire format of the hosted Evals service: definitions, runs, output items."""

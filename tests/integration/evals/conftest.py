@@ -1,0 +1,54 @@
+"""The API on a real socket with a real database, and a worker's context beside it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from rft.platform.api.key_repository import create_key
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
+from rft.platform.store.secret_box import SecretBox
+from rft.platform.worker.context import WorkerContext
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.evals.stage import Stage
+from tests.shared.running_api import ReceivedMessages, Served
+
+
+@pytest.fixture
+async def stage(migrated_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    """With tables and a key."""
+    settings = Settings.model_validate(
+        {
+            "home": tmp_path / "home",
+            "DATABASE_URL": migrated_url,
+            "lease_ttl_s": 60.0,
+            "heartbeat_s": 0.2,
+            "max_retries": 1,
+            "retry_first_wait_s": 0.01,
+        }
+    )
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    messages = ReceivedMessages()
+    with Served(settings, messages) as port:
+        async with Database(migrated_url) as database:
+            context = WorkerContext(
+                settings=settings,
+                database=database,
+                file_store=LocalFileStore(settings.files_dir),
+                secret_box=SecretBox.at(settings.home),
+                enqueuer=messages,
+            )
+            async with Stage.open(f"http://127.0.0.1:{port}/v1", key, context, messages) as opened:
+                yield opened
+
+
+@pytest.fixture
+async def customer() -> AsyncIterator[LoopbackEndpoint]:
+    """The customer's tools and grader."""
+    async with LoopbackEndpoint(ScriptedEndpoint()) as endpoint:
+        yield endpoint
