@@ -24,6 +24,7 @@ from rft.platform.api.host_check import HostMiddleware
 from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
+from rft.platform.dashboard.asset_delivery import AssetDeliveryMiddleware
 from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
 from rft.platform.dry_runs.endpoints import registered_graders_router as grader_tests_router
 from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
@@ -103,6 +104,7 @@ def create_app(
     app.add_middleware(AzurePathMiddleware)
     if config.allowed_hosts:
         app.add_middleware(HostMiddleware, allowed=config.allowed_hosts)
+    app.add_middleware(AssetDeliveryMiddleware)
     app.add_middleware(RequestIdMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, data_prefixes=_DATA_PREFIXES)
     app.add_api_route(

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.async_api import Page, expect
@@ -41,6 +42,32 @@ async def test_every_endpoint_has_its_attempts_and_errors(platform: Platform, pa
     last = next(attempt for attempt in reversed(tries) if attempt.code)
     await row.get_by_role("link").click()
     await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}/rollouts/{last.trace_id}")
+
+
+async def test_a_tool_that_refuses_nearly_every_call_is_told_in_words(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="one-letter-wrong")
+    await job.start()
+    history = events(job.shape, until_step=2, is_ended=False)
+    refused = [
+        event.model_copy(update={"attempts": tuple(_answered_404(one) for one in event.attempts)})
+        if isinstance(event, AttemptsMade)
+        else event
+        for event in history
+    ]
+    await job.write(refused)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.get_by_role("alert")).to_contain_text("search answered 404 to nearly every call: check its URL.")
+    row = page.locator("section", has=page.locator("#endpoints")).locator("tbody tr", has_text="search")
+    await expect(row).to_contain_text("100 %")
+    await expect(row.locator(".errors")).to_contain_text("answered 404")
+    await expect(row.get_by_role("link")).to_have_text("404")
+    await row.get_by_role("link").click()
+    answers = page.locator(".call .attempts li", has_text="404")
+    await expect(answers.first.locator(".refused")).to_be_visible()
+
+
+def _answered_404(attempt: Attempt) -> Attempt:
+    return replace(attempt, status=404, code=None) if attempt.endpoint == "search" else attempt
 
 
 async def test_a_trace_shows_every_attempt_and_every_score(platform: Platform, page: Page) -> None:

@@ -1,6 +1,6 @@
 import type { Attempt } from "../api/types";
 import { clockTime } from "../lib/format";
-import { answer, bytes, type Call, milliseconds } from "../lib/ledger";
+import { answer, bytes, type Call, milliseconds, toneOf } from "../lib/ledger";
 
 /** Every attempt of one call, in order. */
 export function AttemptList({ attempts }: { attempts: readonly Attempt[] }) {
@@ -9,7 +9,7 @@ export function AttemptList({ attempts }: { attempts: readonly Attempt[] }) {
       {attempts.map((attempt) => (
         <li key={attempt.id} title={`ended at ${clockTime(attempt.at)}`}>
           <span className="muted">attempt {attempt.attempt}</span>
-          <span className={attempt.code === null ? "good" : "bad"}>{answer(attempt)}</span>
+          <span className={toneOf(attempt)}>{answer(attempt)}</span>
           <span>{milliseconds(attempt.latency_ms)}</span>
           <span className="muted">queued {milliseconds(attempt.queued_ms)}</span>
           <span className="muted">

@@ -12,6 +12,8 @@ interface Props {
   format(value: number): string;
   axis?: "percent";
   range?: (min: number | null, max: number | null) => [number, number];
+  /** Names the range: another one makes another plot. */
+  scale?: string;
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
   /** Said in place of the chart when there is nothing to draw. */
@@ -21,14 +23,14 @@ interface Props {
 const SCHEME = "(prefers-color-scheme: dark)";
 
 /** A chart with its legend, which shows the values under the cursor. */
-export function Chart({ title, unit, chart, height, format, axis, range, zoom, onZoom, empty }: Props) {
-  const [index, setIndex] = useState<number | null>(null);
+export function Chart({ title, unit, chart, height, format, axis, range, scale, zoom, onZoom, empty }: Props) {
+  const [step, setStep] = useState<number | null>(null);
   const scheme = useScheme();
-  const onCursor = useCallback((at: number | null) => setIndex(at), []);
+  const onCursor = useCallback((at: number | null) => setStep(at), []);
   const isEmpty = chart.series.length === 0 || chart.steps.length === 0;
   return (
     <figure className="chart">
-      <Legend title={title} unit={unit} chart={chart} index={index} format={format} />
+      <Legend title={title} unit={unit} chart={chart} step={step} format={format} />
       {isEmpty ? (
         <div className="chart-empty" style={{ height }}>
           {empty}
@@ -36,10 +38,10 @@ export function Chart({ title, unit, chart, height, format, axis, range, zoom, o
       ) : (
         // Other series or colours make another plot; other data does not.
         <Plot
-          key={`${scheme} ${plotShape(chart)}`}
+          key={`${scheme} ${scale ?? ""} ${plotShape(chart)}`}
           label={title}
           chart={chart}
-          index={index}
+          step={step}
           height={height}
           axis={axis}
           range={range}

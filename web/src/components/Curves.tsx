@@ -1,16 +1,18 @@
 import { useMemo, useState } from "react";
-import type { MeasuredSplit } from "../api/types";
+import type { Job, MeasuredSplit } from "../api/types";
 import { compact, count, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
 import type { Zoom } from "../lib/plot";
-import { type Chart as ChartData, rewardRange } from "../lib/series";
+import { type Chart as ChartData, fittedRange, rewardRange } from "../lib/series";
 import { Chart } from "./Chart";
 import type { JobCurves } from "../lib/summary";
+import { waiting } from "../lib/standing";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
 
 interface Props {
+  job: Job;
   curves: JobCurves;
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
@@ -22,13 +24,19 @@ const SPLITS: { value: MeasuredSplit; label: string }[] = [
   { value: "train", label: "Train" },
   { value: "valid", label: "Validation" },
 ];
+type Scale = "whole" | "fitted";
+const SCALES: { value: Scale; label: string }[] = [
+  { value: "whole", label: "0 to 1" },
+  { value: "fitted", label: "Fit" },
+];
 const SHORT = 168;
 const seconds = (value: number) => `${compact(value)} s`;
 
 /** All curves of a job over its steps. */
-export function Curves({ curves, tools, zoom, onZoom }: Props) {
+export function Curves({ job, curves, tools, zoom, onZoom }: Props) {
   const steps = curves.data;
   const [split, setSplit] = useState<MeasuredSplit>("train");
+  const [scale, setScale] = useState<Scale>("whole");
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
     () => ({
@@ -52,31 +60,40 @@ export function Curves({ curves, tools, zoom, onZoom }: Props) {
           </span>
         )}
         <span className="spacer" />
+        {zoom !== null && (
+          <button type="button" onClick={() => onZoom(null)}>
+            Show all steps
+          </button>
+        )}
         {steps.length > 0 && (
           <>
+            <span className="muted small">Rewards on</span>
+            <Segmented label="Scale of rewards" options={SCALES} value={scale} onChange={setScale} />
             <span className="muted small">{charts.graders && "Scores, "}tool calls and excluded rollouts of</span>
             <Segmented label="Split" options={SPLITS} value={split} onChange={setSplit} />
           </>
         )}
       </header>
-      {steps.length === 0 ? <Waiting /> : <Charts charts={charts} zoom={zoom} onZoom={onZoom} />}
+      {steps.length === 0 ? (
+        <Waiting job={job} />
+      ) : (
+        <Charts charts={charts} scale={scale} zoom={zoom} onZoom={onZoom} />
+      )}
     </section>
   );
 }
 
-function Waiting() {
-  return (
-    <Empty title="No step is complete yet">
-      The baseline comes first: the untrained model is evaluated on the validation file. The curves start there.
-    </Empty>
-  );
+function Waiting({ job }: Pick<Props, "job">) {
+  const { title, text } = waiting(job);
+  return <Empty title={title}>{text}</Empty>;
 }
 
 interface AllCharts extends Record<"reward" | "tools" | "tokens" | "excluded" | "time", ChartData> {
   graders: ChartData | null;
 }
 
-function Charts({ charts, ...zoomed }: { charts: AllCharts } & Pick<Props, "zoom" | "onZoom">) {
+function Charts({ charts, scale, ...zoomed }: { charts: AllCharts; scale: Scale } & Pick<Props, "zoom" | "onZoom">) {
+  const rewards = { scale, range: scale === "fitted" ? fittedRange : rewardRange };
   return (
     <div className="charts">
       <div className="wide">
@@ -87,7 +104,7 @@ function Charts({ charts, ...zoomed }: { charts: AllCharts } & Pick<Props, "zoom
           chart={charts.reward}
           height={220}
           format={(value) => fixed(value, 3)}
-          range={rewardRange}
+          {...rewards}
           empty="Nothing was graded."
         />
       </div>
@@ -99,7 +116,7 @@ function Charts({ charts, ...zoomed }: { charts: AllCharts } & Pick<Props, "zoom
           chart={charts.graders}
           height={220}
           format={(value) => fixed(value, 3)}
-          range={rewardRange}
+          {...rewards}
           empty="Nothing was graded."
         />
       )}

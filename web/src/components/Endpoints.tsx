@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 import type { Attempt, EndpointHealth } from "../api/types";
 import { ago, count, percent } from "../lib/format";
-import { answer, errorParts, milliseconds, windowWords } from "../lib/ledger";
+import { answer, errorParts, lastTrouble, milliseconds, refusal, toneOf, windowWords } from "../lib/ledger";
 import { Empty } from "./State";
 
 interface Props {
@@ -30,7 +30,7 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
               <tr>
                 <th>Endpoint</th>
                 <th className="number">Attempts</th>
-                <th>Errors</th>
+                <th title="Failed attempts, and calls that the endpoint refused with a 4xx">Errors and 4xx</th>
                 <th className="number" title="Half of the attempts took no longer">
                   Latency p50
                 </th>
@@ -40,7 +40,7 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
                 <th className="number" title="95 % of the attempts waited no longer on our side before they were sent">
                   Queued p95
                 </th>
-                <th>Last failure</th>
+                <th>Last of them</th>
               </tr>
             </thead>
             <tbody>
@@ -58,16 +58,7 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
                   <td className="number nowrap">{milliseconds(one.latency_p95_ms)}</td>
                   <td className="number nowrap muted">{milliseconds(one.queued_p95_ms)}</td>
                   <td className="nowrap">
-                    {one.last_failure ? (
-                      <>
-                        <Link href={hrefOf(one.last_failure)} className="bad">
-                          {answer(one.last_failure)}
-                        </Link>
-                        <span className="muted small"> {ago(one.last_failure.at, now)}</span>
-                      </>
-                    ) : (
-                      <span className="muted">none</span>
-                    )}
+                    <LastTrouble endpoint={one} now={now} hrefOf={hrefOf} />
                   </td>
                 </tr>
               ))}
@@ -76,6 +67,35 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
         </div>
       )}
     </section>
+  );
+}
+
+function LastTrouble({ endpoint, now, hrefOf }: { endpoint: EndpointHealth } & Pick<Props, "now" | "hrefOf">) {
+  const attempt = lastTrouble(endpoint);
+  if (attempt === null) return <span className="muted">none</span>;
+  return (
+    <>
+      <Link href={hrefOf(attempt)} className={toneOf(attempt)}>
+        {answer(attempt)}
+      </Link>
+      <span className="muted small"> {ago(attempt.at, now)}</span>
+    </>
+  );
+}
+
+/** Endpoints that refuse nearly every call, in words: nothing good is learned while they do. */
+export function Refusals({ endpoints }: Pick<Props, "endpoints">) {
+  const said = endpoints.map((one) => ({ id: one.id, text: refusal(one) })).filter((one) => one.text !== null);
+  if (said.length === 0) return null;
+  return (
+    <div className="banner" role="alert">
+      <strong>Calls refused</strong>
+      <div>
+        {said.map((one) => (
+          <p key={one.id}>{one.text}</p>
+        ))}
+      </div>
+    </div>
   );
 }
 
@@ -89,7 +109,7 @@ function Errors({ endpoint }: { endpoint: EndpointHealth }) {
   const parts = errorParts(endpoint);
   return (
     <div className="errors" title={parts.map((part) => part.label).join(", ")}>
-      <span className={endpoint.errors ? "" : "muted"}>{percent(endpoint.error_share)}</span>
+      <span className={parts.length ? "" : "muted"}>{percent(endpoint.error_share + endpoint.client_error_share)}</span>
       <span className="track" aria-hidden="true">
         {parts.map((part) => (
           <span key={part.code} style={{ width: `${part.share * 100}%`, background: `var(${part.color})` }} />

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { Action } from "../api/types";
+import { Confirmation } from "./Confirmation";
 
 interface Props {
   /** What the job's state allows. */
@@ -13,23 +14,6 @@ const LABELS: Record<Action, string> = { pause: "Pause", resume: "Resume", cance
 /** What can be asked of a job. Cancelling is for good, so it is asked twice. */
 export function JobActions({ actions, isBusy, onAct }: Props) {
   const [isAsking, setAsking] = useState(false);
-  if (isAsking && actions.includes("cancel")) {
-    const cancel = () => {
-      setAsking(false);
-      onAct("cancel");
-    };
-    return (
-      <div className="actions" role="group" aria-label="Cancel the job">
-        <span className="muted">Cancel the job for good?</span>
-        <button type="button" className="danger" autoFocus onClick={cancel}>
-          Yes, cancel
-        </button>
-        <button type="button" onClick={() => setAsking(false)}>
-          Keep it
-        </button>
-      </div>
-    );
-  }
   return (
     <div className="actions" role="group" aria-label="Actions">
       {actions.map((action) => (
@@ -43,6 +27,16 @@ export function JobActions({ actions, isBusy, onAct }: Props) {
           {LABELS[action]}
         </button>
       ))}
+      {isAsking && actions.includes("cancel") && (
+        <Confirmation
+          title="Cancel the job for good?"
+          consequence="It stops in the middle of its step and cannot be resumed. Its checkpoints stay."
+          label="Yes, cancel"
+          otherwise="Keep it"
+          onConfirm={() => onAct("cancel")}
+          onClose={() => setAsking(false)}
+        />
+      )}
     </div>
   );
 }

@@ -65,7 +65,7 @@ export function JobProblem({ job }: { job: Job }) {
   return (
     <div className="banner" role="alert">
       <strong>{job.error.code}</strong>
-      <span>
+      <span className="lines">
         {job.error.message}
         {job.error.param && <code className="param">{job.error.param}</code>}
       </span>

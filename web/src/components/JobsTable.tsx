@@ -16,16 +16,16 @@ export function JobsTable({ children }: { children: ReactNode }) {
           <tr>
             <th>Job</th>
             <th>Status</th>
-            <th>Model</th>
+            <th className="spare">Model</th>
             <th>Progress</th>
-            <th>
+            <th className="spare">
               <span className="visually-hidden">Reward so far</span>
             </th>
-            <th className="number">Train reward</th>
+            <th className="number spare">Train reward</th>
             <th className="number">Validation reward</th>
-            <th className="number">Excluded</th>
-            <th className="number">Duration</th>
-            <th className="number">Created</th>
+            <th className="number spare">Excluded</th>
+            <th className="number spare">Duration</th>
+            <th className="number spare">Created</th>
           </tr>
         </thead>
         <tbody>{children}</tbody>
@@ -39,11 +39,10 @@ interface Props {
   curves: JobCurves;
   /** Unix seconds. */
   now: number;
-  onOpen(): void;
 }
 
 /** One job of the list. */
-export function JobRow({ job, curves, now, onOpen }: Props) {
+export function JobRow({ job, curves, now }: Props) {
   const done = progress(job);
   const sums = figures(curves);
   const sparkline = {
@@ -51,9 +50,9 @@ export function JobRow({ job, curves, now, onOpen }: Props) {
     valid: curves.data.map((step) => step.record.valid?.reward_mean ?? null),
   };
   return (
-    <tr className="clickable" onClick={onOpen}>
+    <tr className="clickable">
       <td>
-        <Link href={`/jobs/${job.id}`} className="mono" onClick={(event) => event.stopPropagation()}>
+        <Link href={`/jobs/${job.id}`} className="mono row-link">
           {job.id}
         </Link>
         {job.user_provided_suffix && <div className="muted small">{job.user_provided_suffix}</div>}
@@ -66,22 +65,22 @@ export function JobRow({ job, curves, now, onOpen }: Props) {
           </div>
         )}
       </td>
-      <td className="model">{job.model}</td>
+      <td className="model spare">{job.model}</td>
       <td className="progress-cell">
         <span className="nowrap">{done ? `${done.step} / ${done.total}` : isTerminal(job) ? "–" : "not started"}</span>
         <ProgressBar progress={done} status={job.status} />
       </td>
-      <td>
+      <td className="spare">
         <Sparkline {...sparkline} />
       </td>
-      <td className="number">{reward(sums.latestTrain)}</td>
+      <td className="number spare">{reward(sums.latestTrain)}</td>
       <td className="number">
         <strong>{reward(sums.latestValid)}</strong>
         <Gain value={sums.bestStep === null ? null : difference(sums.latestValid, sums.baseline?.reward_mean)} />
       </td>
-      <td className="number">{sums.rollouts ? percent(sums.excluded / sums.rollouts) : "–"}</td>
-      <td className="number nowrap">{job.started_at === null ? "–" : span(elapsed(job, now))}</td>
-      <td className="number nowrap muted" title={dateTime(job.created_at)}>
+      <td className="number spare">{sums.rollouts ? percent(sums.excluded / sums.rollouts) : "–"}</td>
+      <td className="number nowrap spare">{job.started_at === null ? "–" : span(elapsed(job, now))}</td>
+      <td className="number nowrap muted spare" title={dateTime(job.created_at)}>
         {ago(job.created_at, now)}
       </td>
     </tr>

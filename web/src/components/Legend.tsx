@@ -1,25 +1,26 @@
 import { NONE } from "../lib/format";
-import { type Chart, held, latest, type Series, type Values } from "../lib/series";
+import { type Chart, held, indexOf, latest, type Series, type Values } from "../lib/series";
 
 interface Props {
   title: string;
   unit?: string | undefined;
   chart: Chart;
-  /** Index of the step under the cursor; null: the latest values are shown. */
-  index: number | null;
+  /** The step under the cursor; null: the latest values are shown. */
+  step: number | null;
   format(value: number): string;
 }
 
 /** Title and values of a chart. */
-export function Legend({ title, unit, chart, index, format }: Props) {
-  const step = index === null ? null : chart.steps[index];
+export function Legend({ title, unit, chart, step, format }: Props) {
+  const index = step === null ? null : indexOf(chart.steps, step);
+  const shown = index === null ? null : chart.steps[index];
   return (
     <figcaption className="legend">
       <span className="legend-title">
         <h3>{title}</h3>
         {unit && <span className="muted">{unit}</span>}
         {chart.series.length > 0 && (
-          <span className="legend-step muted">{step == null ? "latest" : `step ${step}`}</span>
+          <span className="legend-step muted">{shown == null ? "latest" : `step ${shown}`}</span>
         )}
       </span>
       <ul>

@@ -2,13 +2,13 @@ import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { movedIndex, plotData, type PlotStyle, plotOptions, zoomOf } from "../lib/plot";
-import type { Chart } from "../lib/series";
+import { type Chart, indexOf } from "../lib/series";
 
 interface Props {
   label: string;
   chart: Chart;
-  /** Index of the step under the cursor. */
-  index: number | null;
+  /** The step under the cursor. */
+  step: number | null;
   height: number;
   axis: PlotStyle["axis"];
   range: PlotStyle["range"];
@@ -26,18 +26,20 @@ function moveCursors(step: number | null): void {
   }
 }
 
-/** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. */
-function feed(plot: uPlot | null, chart: Chart): void {
+/** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. The crosshair stays on its
+ * step, wherever that is drawn now. */
+function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
   if (plot === null) return;
   const { min, max } = plot.scales["x"] ?? {};
   const isZoomed = zoomOf(plot.data[0], plot.scales["x"]) !== null;
   plot.setData(plotData(chart), !isZoomed);
   if (isZoomed && min !== undefined && max !== undefined) plot.setScale("x", { min, max });
+  if (step !== null) plot.setCursor({ left: plot.valToPos(step, "x"), top: 1 });
 }
 
 /** The one place that draws with uPlot. Arrow keys move the crosshair; a double click zooms out again. */
 export function Plot(props: Props) {
-  const { label, chart, index, height } = props;
+  const { label, chart, step, height, zoom } = props;
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const [first] = useState(props);
@@ -66,10 +68,22 @@ export function Plot(props: Props) {
     };
   }, [first]);
 
-  useEffect(() => feed(plot.current, chart), [chart]);
+  const cursor = useRef(step);
+  useEffect(() => {
+    cursor.current = step;
+  }, [step]);
+  useEffect(() => feed(plot.current, chart, cursor.current), [chart]);
+
+  // Zoomed out by a button, not by a double click on a chart.
+  useEffect(() => {
+    const [from, to] = [chart.steps[0], chart.steps.at(-1)];
+    if (zoom !== null || plot.current === null || from === undefined || to === undefined) return;
+    if (zoomOf(plot.current.data[0], plot.current.scales["x"]) !== null)
+      plot.current.setScale("x", { min: from, max: to });
+  }, [zoom, chart]);
 
   const onKeyDown = (event: KeyboardEvent) => {
-    const at = movedIndex(event.key, index, chart.steps.length);
+    const at = movedIndex(event.key, step === null ? null : indexOf(chart.steps, step), chart.steps.length);
     if (at === null) return;
     event.preventDefault();
     moveCursors(chart.steps[at] ?? null);

@@ -7,11 +7,10 @@ interface Props {
   rollouts: readonly RolloutSummary[];
   /** Where a rollout's trace is. */
   hrefOf(rollout: RolloutSummary): string;
-  onOpen(rollout: RolloutSummary): void;
 }
 
 /** Rollouts, one per line. */
-export function RolloutsTable({ rollouts, hrefOf, onOpen }: Props) {
+export function RolloutsTable({ rollouts, hrefOf }: Props) {
   return (
     <div className="scroll">
       <table className="rollouts">
@@ -31,9 +30,9 @@ export function RolloutsTable({ rollouts, hrefOf, onOpen }: Props) {
         </thead>
         <tbody>
           {rollouts.map((rollout) => (
-            <tr key={rollout.id} className="clickable" onClick={() => onOpen(rollout)}>
+            <tr key={rollout.id} className="clickable">
               <td>
-                <Link href={hrefOf(rollout)} className="mono" onClick={(event) => event.stopPropagation()}>
+                <Link href={hrefOf(rollout)} className="mono row-link">
                   {rollout.id.slice(0, 14)}
                 </Link>
               </td>

@@ -3,6 +3,7 @@ import type { Attempt } from "../api/types";
 import { type CallBlock, excerpt, flatArguments, prettyJson, type TextBlock, type Turn } from "../lib/conversation";
 import { plural } from "../lib/format";
 import { AttemptList } from "./AttemptList";
+import { Preformatted } from "./Preformatted";
 
 interface Props {
   turns: readonly Turn[];
@@ -95,7 +96,13 @@ function Call({ call, color, attempts }: CallProps) {
 
 function Arguments({ text }: { text: string }) {
   const flat = flatArguments(text);
-  if (flat === null) return <pre className="arguments">{prettyJson(text)}</pre>;
+  if (flat === null) {
+    return (
+      <Preformatted label="Arguments" className="arguments">
+        {prettyJson(text)}
+      </Preformatted>
+    );
+  }
   if (flat.length === 0) return <p className="arguments muted small">no arguments</p>;
   return (
     <dl className="arguments mono">
@@ -115,7 +122,9 @@ function Folded({ text, className }: { text: string; className: string }) {
   const { head, hiddenLines } = excerpt(text);
   return (
     <div className="folded">
-      <pre className={className}>{isOpen ? text : head}</pre>
+      <Preformatted label="Text" className={className}>
+        {isOpen ? text : head}
+      </Preformatted>
       {hiddenLines > 0 && (
         <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? "Show less" : `Show ${plural(hiddenLines, "more line")}`}

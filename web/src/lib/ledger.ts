@@ -1,7 +1,7 @@
 /** The failure ledger as people read it: every attempt of every call to a customer's endpoint. */
 import type { Attempt, EndpointHealth } from "../api/types";
 import { count, humanize, percent } from "./format";
-import { codeColor } from "./palette";
+import { codeColor, REFUSED } from "./palette";
 
 export interface Call {
   id: string;
@@ -43,6 +43,17 @@ export function sorted(
   return { ofModel, others: all.filter((call) => !toolCallIds.has(call.id)) };
 }
 
+/** Whether the customer's server refused the call; the model reads why. */
+function isRefused(attempt: Pick<Attempt, "status" | "code">): boolean {
+  return attempt.code === null && attempt.status !== null && attempt.status >= 400;
+}
+
+/** Class of an attempt's colour: a call that was refused is no success, and no failure either. */
+export function toneOf(attempt: Pick<Attempt, "status" | "code">): "good" | "refused" | "bad" {
+  if (attempt.code !== null) return "bad";
+  return isRefused(attempt) ? "refused" : "good";
+}
+
 /** What an attempt came to: `200`, `503 server error`, `timeout`. */
 export function answer(attempt: Pick<Attempt, "status" | "code">): string {
   const parts = [attempt.status, attempt.code && humanize(attempt.code)];
@@ -71,15 +82,50 @@ export interface ErrorPart {
   color: string;
 }
 
-/** How attempts at an endpoint failed, the most frequent first. */
-export function errorParts(health: Pick<EndpointHealth, "errors_by_code">): ErrorPart[] {
-  const parts = Object.entries(health.errors_by_code).map(([code, { share, count: times }]) => ({
-    code,
-    label: `${humanize(code)} ${percent(share)} (${count(times)})`,
-    share,
+type Refusing = Pick<EndpointHealth, "client_error_share" | "client_errors_by_status">;
+
+/** How attempts at an endpoint failed or were refused, the most frequent first. */
+export function errorParts(health: Pick<EndpointHealth, "errors_by_code"> & Refusing): ErrorPart[] {
+  const failed = Object.entries(health.errors_by_code).map(([code, times]) => ({
+    ...shared(code, humanize(code), times),
     color: codeColor(code),
   }));
-  return parts.toSorted((a, b) => b.share - a.share);
+  const refused = Object.entries(health.client_errors_by_status).map(([status, times]) => ({
+    ...shared(status, `answered ${status}`, times),
+    color: REFUSED,
+  }));
+  return [...failed, ...refused].toSorted((a, b) => b.share - a.share);
+}
+
+function shared(code: string, label: string, times: { share: number; count: number }): Omit<ErrorPart, "color"> {
+  return { code, label: `${label} ${percent(times.share)} (${count(times.count)})`, share: times.share };
+}
+
+/** Above this share of 4xx an endpoint does not do what it was called for. */
+const NEARLY_ALL = 0.9;
+const WHAT_TO_CHECK: Record<string, string> = {
+  "401": "check the header with its key",
+  "403": "check the header with its key",
+  "404": "check its URL",
+  "405": "check its URL and that it takes POST",
+  "413": "it takes no bodies of that size",
+};
+
+/** What to say of an endpoint that refuses nearly every call; null of the others. */
+export function refusal(health: Refusing & Pick<EndpointHealth, "endpoint">): string | null {
+  if (health.client_error_share <= NEARLY_ALL) return null;
+  const [status] =
+    Object.entries(health.client_errors_by_status).toSorted(([, a], [, b]) => b.share - a.share)[0] ?? [];
+  if (status === undefined) return null;
+  const advice = WHAT_TO_CHECK[status] ?? "its log says why";
+  return `${health.endpoint} answered ${status} to nearly every call: ${advice}.`;
+}
+
+/** The newest attempt that gave no result: failed, or refused. */
+export function lastTrouble(health: Pick<EndpointHealth, "last_failure" | "last_client_error">): Attempt | null {
+  const [failure, refused] = [health.last_failure, health.last_client_error];
+  if (failure === null || refused === null) return failure ?? refused;
+  return failure.at >= refused.at ? failure : refused;
 }
 
 /** The steps the summary covers, in words. */

@@ -13,6 +13,9 @@ export const PARTS = {
   eval: "--c-part-eval",
 } as const;
 
+/** Calls that an endpoint answered with a 4xx: the model reads it, so it is no failure. */
+export const REFUSED = "--c-refused";
+
 const TOOL_COLORS = 8;
 /** What goes wrong most often has a colour of its own; all else shares one. */
 const CODES: readonly string[] = [

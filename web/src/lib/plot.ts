@@ -2,7 +2,7 @@
 import uPlot, { type AlignedData, type Options, type Series as PlotSeries } from "uplot";
 import { fixed } from "./format";
 import { edges, edgeValues, intervalBands } from "./plot_intervals";
-import { type Chart, held, type Series, stacked } from "./series";
+import { type Chart, held, type Series, stacked, stepAt } from "./series";
 
 /** Steps that are looked at more closely, both ends counted. */
 export interface Zoom {
@@ -25,7 +25,7 @@ export interface PlotStyle {
   /** Steps to begin with; null: all. */
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
-  onCursor(index: number | null): void;
+  onCursor(step: number | null): void;
 }
 
 /** Steps are whole: the axis never shows halves. */
@@ -61,7 +61,8 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
   return {
     width: style.width,
     height: style.height,
-    padding: [8, 12, 0, 0],
+    // Half of the last label stands right of its tick.
+    padding: [8, 20, 0, 0],
     legend: { show: false },
     cursor: {
       sync: { key: style.syncKey, setSeries: false, scales: ["x", null] },
@@ -80,7 +81,7 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
     series: [{}, ...shown, ...measured, ...edges(chart)],
     bands: [...bands(chart), ...intervalBands(chart, style.color)],
     hooks: {
-      setCursor: [(plot: uPlot) => style.onCursor(plot.cursor.idx ?? null)],
+      setCursor: [(plot: uPlot) => style.onCursor(stepAt(plot.data[0], plot.cursor.idx))],
       setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(plot.data[0], plot.scales.x))],
     },
   };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { stats, step, tool } from "../testing/records";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "./charts";
-import { held, latest, rewardRange, stacked } from "./series";
+import { fittedRange, held, indexOf, latest, rewardRange, stacked, stepAt } from "./series";
 
 const STEPS = [
   step(0, null, stats({ reward_mean: 0.25 })),
@@ -106,4 +106,24 @@ test("latest and range", () => {
   const [low, high] = rewardRange(-2, 6);
   expect(low).toBeLessThan(-2);
   expect(high).toBeGreaterThan(6);
+});
+
+test("the crosshair is on a step, whichever steps are drawn", () => {
+  expect([0, 1, 2, null, undefined].map((index) => stepAt([0, 5], index))).toEqual([0, 5, null, null, null]);
+  const [coarse, fine] = [
+    [0, 100, 200],
+    [0, 50, 100, 150, 200],
+  ];
+  expect([indexOf(coarse, 100), indexOf(fine, 100)]).toEqual([1, 2]);
+  expect([indexOf(coarse, 150), indexOf(coarse, -1)]).toEqual([1, null]);
+});
+
+test("a fitted axis shows small differences", () => {
+  expect(fittedRange(null, null)).toEqual([0, 1]);
+  const [low, high] = fittedRange(0.9, 0.95);
+  expect(low).toBeGreaterThan(0.89);
+  expect(low).toBeLessThan(0.9);
+  expect(high).toBeGreaterThan(0.95);
+  const flat = fittedRange(0.5, 0.5);
+  expect(flat[1]).toBeGreaterThan(flat[0]);
 });

@@ -46,11 +46,29 @@ export function latest(values: Values): number | null {
   return values.findLast((value) => value !== null) ?? null;
 }
 
+/** The step at an index of what is drawn; null where there is none. */
+export function stepAt(steps: ArrayLike<number>, index: number | null | undefined): number | null {
+  return index == null ? null : (steps[index] ?? null);
+}
+
+/** Where a step is drawn, or the nearest one before it; null where all are behind it. */
+export function indexOf(steps: readonly number[], step: number): number | null {
+  const at = steps.findLastIndex((one) => one <= step);
+  return at < 0 ? null : at;
+}
+
 /** Axis range of rewards: [0, 1] when they lie within it, else around them. */
 export function rewardRange(min: number | null, max: number | null): [number, number] {
   if (min === null || max === null || (min >= 0 && max <= 1)) return [0, 1];
   const margin = Math.max((max - min) * 0.08, 1e-6);
   return [Math.min(0, min < 0 ? min - margin : 0), Math.max(1, max + margin)];
+}
+
+/** Axis range that shows all differences: a little more than the values take. */
+export function fittedRange(min: number | null, max: number | null): [number, number] {
+  if (min === null || max === null) return [0, 1];
+  const margin = Math.max((max - min) * 0.08, 1e-3);
+  return [min - margin, max + margin];
 }
 
 /** A series drawn as a line. */

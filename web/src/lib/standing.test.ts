@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Job } from "../api/types";
 import { job } from "../testing/records";
-import { actions, holdNotice, mark } from "./standing";
+import { actions, holdNotice, mark, waiting } from "./standing";
 
 const HOLD = {
   endpoint: "tool 'search'",
@@ -76,5 +76,26 @@ test("a job that the platform paused says why", () => {
     reason: "8 of 8 rollouts were lost.",
     outlook: "Its machine is free. Resume it to go on from the checkpoint of step 3.",
     isHeld: false,
+  });
+});
+
+describe("before the first step", () => {
+  test("every status has its own words", () => {
+    const statuses = ["validating_files", "queued", "paused", "running", "failed"] as const;
+    const texts = statuses.map((status) => waiting(job({ status })).text);
+    expect(new Set(texts).size).toBe(statuses.length);
+    expect(waiting(job({ status: "failed" })).text).toBe("The job ended before its first step was done.");
+    expect(waiting(job({ status: "running" })).text).toMatch(/baseline comes first/);
+  });
+
+  test("a queued job says who has the slot", () => {
+    const [free, held] = [
+      { job: "ftjob-2", hold: null },
+      { job: "ftjob-3", hold: "tool 'search'" },
+    ];
+    const queued = (waits_for: Job["waits_for"]) => waiting(job({ status: "queued", waits_for })).text;
+    expect(queued(null)).toBe("A worker starts it next.");
+    expect(queued([free])).toBe("The training slot is taken by ftjob-2.");
+    expect(queued([free, held])).toBe("The training slots are taken by ftjob-2, ftjob-3 (held by tool 'search').");
   });
 });

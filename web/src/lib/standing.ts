@@ -32,6 +32,38 @@ export function actions(job: Job): Action[] {
   return [job.status === "paused" && job.hold === null ? "resume" : "pause", "cancel"];
 }
 
+export interface Waiting {
+  title: string;
+  text: string;
+}
+
+/** What to say in place of curves while there are none. */
+export function waiting(job: Job): Waiting {
+  switch (job.status) {
+    case "validating_files":
+      return { title: "The files are being checked", text: "Every line is read before the job is queued." };
+    case "queued":
+      return { title: "Waiting for its turn", text: queueText(job.waits_for) };
+    case "paused":
+      return { title: "No step is complete yet", text: "The job stopped before its first step was done." };
+    case "running":
+      return {
+        title: "No step is complete yet",
+        text: "The baseline comes first: the untrained model is evaluated on the validation file. The curves start there.",
+      };
+    case "succeeded":
+    case "failed":
+    case "cancelled":
+      return { title: "No curves", text: "The job ended before its first step was done." };
+  }
+}
+
+function queueText(holders: Job["waits_for"]): string {
+  if (holders === null || holders.length === 0) return "A worker starts it next.";
+  const names = holders.map((one) => (one.hold === null ? one.job : `${one.job} (held by ${one.hold})`));
+  return `${holders.length === 1 ? "The training slot is" : "The training slots are"} taken by ${names.join(", ")}.`;
+}
+
 export interface HoldNotice {
   title: string;
   /** What is wrong; null where nothing is. */

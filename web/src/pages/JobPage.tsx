@@ -1,7 +1,7 @@
 import { useCallback, useMemo, useState } from "react";
 import { Checkpoints } from "../components/Checkpoints";
 import { Curves } from "../components/Curves";
-import { Endpoints } from "../components/Endpoints";
+import { Endpoints, Refusals } from "../components/Endpoints";
 import { EventLog, type EventView } from "../components/EventLog";
 import { JobActions, RefusedAction } from "../components/JobActions";
 import { JobHeader, JobProblem } from "../components/JobHeader";
@@ -73,8 +73,9 @@ export function JobPage({ jobId }: { jobId: string }) {
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
           <HoldBanner job={job.data} now={now} />
+          {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
           <Tiles curves={known} final={job.data.final_figures} />
-          <Curves curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
+          <Curves job={job.data} curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}
           {endpoints.data && (

@@ -1,6 +1,6 @@
-import { useLocation } from "wouter";
 import type { Job } from "../api/types";
 import { JobRow, JobsTable } from "../components/JobsTable";
+import { Preformatted } from "../components/Preformatted";
 import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { useNow } from "../data/clock";
@@ -41,8 +41,7 @@ export function JobsPage() {
 
 function LiveRow({ job, now }: { job: Job; now: number }) {
   const curves = useCurvesOf(job);
-  const [, navigate] = useLocation();
-  return <JobRow job={job} curves={curves.data ?? NO_CURVES} now={now} onOpen={() => navigate(`/jobs/${job.id}`)} />;
+  return <JobRow job={job} curves={curves.data ?? NO_CURVES} now={now} />;
 }
 
 const EXAMPLE = `client = OpenAI(base_url="${location.origin}/v1", api_key="...")
@@ -55,7 +54,7 @@ function NoJobs() {
   return (
     <Empty title="No jobs yet">
       <span>Launch one with the official SDK; it shows up here at once.</span>
-      <pre>{EXAMPLE}</pre>
+      <Preformatted label="Example">{EXAMPLE}</Preformatted>
     </Empty>
   );
 }

@@ -29,9 +29,7 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
           {search && "Take a filter away to see more."}
         </Empty>
       )}
-      {list.length > 0 && (
-        <RolloutsTable rollouts={list} hrefOf={hrefOf} onOpen={(rollout) => navigate(hrefOf(rollout))} />
-      )}
+      {list.length > 0 && <RolloutsTable rollouts={list} hrefOf={hrefOf} />}
       {rollouts.hasNextPage && (
         <footer className="more">
           <button type="button" disabled={rollouts.isFetchingNextPage} onClick={() => void rollouts.fetchNextPage()}>

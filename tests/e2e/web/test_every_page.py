@@ -1,0 +1,223 @@
+"""Every page can be read and used: by assistive technology, on a phone, in the dark, in every state of a button."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Locator, Page, expect
+
+from rft.core.events import RolloutDone, RunEnded
+from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import PageProblems, sign_in
+
+SCREENS = Path(__file__).parents[3] / "var" / "screens"
+SERIOUS = ("serious", "critical")
+VIEWPORTS = {"wide": (1280, 800), "phone": (390, 844)}
+
+
+async def empty_list(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.get_by_text("No jobs yet")).to_be_visible()
+
+
+async def jobs_list(platform: Platform, page: Page) -> None:
+    for number, suffix in enumerate(("first", "second")):
+        job = await platform.new_job(suffix=suffix, seed=number)
+        await job.start()
+        await job.write(events(job.shape, until_step=4, is_ended=False))
+    await platform.new_job(suffix="waits")
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("tbody tr")).to_have_count(3)
+
+
+async def running_job(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="running", failing_share=0.2)
+    await job.start()
+    await job.write(events(job.shape, until_step=4, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".chart-canvas canvas").first).to_be_visible()
+    await expect(page.locator("table.rollouts tbody tr").first).to_be_visible()
+
+
+async def failed_job(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="failed")
+    await job.start()
+    message = "Line 3: no messages.\nLine 8: the reference is missing."
+    await job.write([RunEnded(outcome="failed", best_step=None, error_code="invalid_file", error_message=message)])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.get_by_text("The job ended before its first step was done.")).to_be_visible()
+    lines = await page.get_by_role("alert").locator(".lines").inner_text()
+    assert lines.splitlines()[:2] == message.splitlines()
+
+
+async def trace(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="traced")
+    await job.start()
+    history = events(job.shape, until_step=2, is_ended=False)
+    await job.write(history)
+    done = next(event for event in history if isinstance(event, RolloutDone))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
+
+
+async def sign_in_form(platform: Platform, page: Page) -> None:
+    await page.goto(platform.url)
+    await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+async def no_such_page(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key, "/nowhere")
+
+
+async def question(platform: Platform, page: Page) -> None:
+    await running_job(platform, page)
+    await page.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_role("alertdialog")).to_be_visible()
+
+
+PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
+    each.__name__: each
+    for each in (
+        sign_in_form, empty_list, jobs_list, running_job, failed_job, trace, no_such_page, question,
+    )
+}  # fmt: skip
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def plain_page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
+    """A page whose scheme and size the test chooses."""
+    async with await browser.new_context() as context:
+        page = await context.new_page()
+        page_problems.attach(page)
+        yield page
+    assert page_problems.unexpected() == []
+
+
+@pytest.mark.parametrize("open_page", PAGES.values(), ids=PAGES)
+async def test_no_serious_finding_and_nothing_off_the_screen(
+    open_page: Callable[[Platform, Page], Awaitable[None]],
+    platform: Platform,
+    plain_page: Page,
+    page_problems: PageProblems,
+) -> None:
+    page = plain_page
+    if open_page is sign_in_form:
+        page_problems.tolerated.append("401")
+    await open_page(platform, page)
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        for name, (width, height) in VIEWPORTS.items():
+            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            await page.set_viewport_size({"width": width, "height": height})
+            await page.screenshot(path=SCREENS / f"{open_page.__name__}-{name}-{scheme}.png", full_page=True)
+            found = (await Axe().run(page)).response["violations"]
+            told = [
+                f"{one['id']}: {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary'][:300]}"
+                for one in found
+                if one["impact"] in SERIOUS
+            ]
+            assert told == [], f"{scheme}, {name}"
+            assert await page.evaluate("document.scrollingElement.scrollWidth") <= width, f"{scheme}, {name}"
+
+
+async def test_a_phone_shows_what_one_watches_for(platform: Platform, page: Page) -> None:
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await running_job(platform, page)
+    for seen in (page.get_by_role("button", name="Cancel"), page.get_by_role("progressbar").first):
+        box = await seen.bounding_box()
+        assert box is not None
+        assert box["width"] > 40
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+
+
+async def test_a_phone_shows_a_job_in_one_line(platform: Platform, page: Page) -> None:
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await jobs_list(platform, page)
+    await expect(page.locator("tbody tr", has_text="first").get_by_text("4 / 8")).to_be_visible()
+    assert await page.locator(".panel > .scroll").evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+RATIO = """
+(element) => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (color) => {
+    const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb(color).map((c) => linear(c / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  let behind = element;
+  while (rgb(getComputedStyle(behind).backgroundColor)[3] < 255 && behind.parentElement) behind = behind.parentElement;
+  const [one, other] = [light(getComputedStyle(element).color), light(getComputedStyle(behind).backgroundColor)];
+  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_button_can_be_read_in_every_state(scheme: str, platform: Platform, page: Page) -> None:
+    await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+    job = await platform.new_job(suffix="paused")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await job.stop()
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    await page.get_by_role("button", name="Cancel").click()
+    await check_states(page.get_by_role("alertdialog"))
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("alertdialog")).to_be_hidden()
+    await check_states(page.locator("main"))
+
+
+async def check_states(within: Locator) -> None:
+    """Contrast of all its buttons: at rest, under the pointer, with the focus."""
+    buttons = await within.get_by_role("button").all()
+    assert len(buttons) >= 2
+    for button in buttons:
+        name = (await button.inner_text()).strip()
+        ratios = {"rest": await button.evaluate(RATIO)}
+        await button.hover()
+        ratios["hover"] = await button.evaluate(RATIO)
+        await button.focus()
+        ratios["focus"] = await button.evaluate(RATIO)
+        low = {state: ratio for state, ratio in ratios.items() if ratio < 4.5}
+        assert low == {}, name
+
+
+async def test_a_question_begins_with_doing_nothing_and_escape_takes_it_back(platform: Platform, page: Page) -> None:
+    await question(platform, page)
+    asked = page.get_by_role("alertdialog")
+    await expect(asked.get_by_role("button", name="Keep it")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(asked).to_be_hidden()
+    await page.get_by_role("button", name="Cancel").click()
+    await page.keyboard.press("Enter")
+    await expect(asked).to_be_hidden()
+    await expect(page.locator(".badge").first).to_have_text("running")
+
+
+async def test_a_row_is_a_link_that_opens_another_tab(platform: Platform, page: Page) -> None:
+    await jobs_list(platform, page)
+    box = await page.locator("tbody tr", has_text="first").locator("td").nth(2).bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    async with page.context.expect_page() as opened:
+        await page.keyboard.down("Control")
+        await page.mouse.click(*middle)
+        await page.keyboard.up("Control")
+    tab = await opened.value
+    await expect(tab).to_have_url(re.compile(r"/jobs/ftjob-"))
+    await expect(page).to_have_url(f"{platform.url}/")
+    await page.mouse.click(*middle)
+    await expect(page).to_have_url(re.compile(r"/jobs/ftjob-"))
