@@ -16,15 +16,16 @@ ENDLESS = "Wait for ever"
 """A question whose answer begins and never ends."""
 SEARCHES = "Search"
 """A question that is answered after two turns of calls: one of them cannot be read, two are parallel."""
+THINKS = "Think"
+"""In a question: there is a thought in front of every turn."""
 _CALLS = tuple(tool_call_text("search", f'{{"query":   "{query}"}}') for query in ("one", "two", "three"))
 _TURNS = (f"I look. {_CALLS[0]}{_CALLS[1]}", f"<tool_call>{{broken</tool_call>{_CALLS[2]}", ANSWER)
 
 
 def script(prompt: str) -> str:
     """The next turn."""
-    if SEARCHES in prompt:
-        return _TURNS[min(prompt.count("<|im_start|>assistant") - 1, 2)]
-    return ANSWER
+    turn = _TURNS[min(prompt.count("<|im_start|>assistant") - 1, 2)] if SEARCHES in prompt else ANSWER
+    return f"<think>So be it.</think>\n{turn}" if THINKS in prompt else turn
 
 
 class ScriptedEngine(ScriptedSampler):

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from openai import AsyncOpenAI
 from psycopg.types.json import Jsonb
 
 from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
+from rft.serving_wire.endpoint_file import read_endpoint
 from tests.shared.emptied_database import EmptiedDatabase
 from tests.shared.running_api import EXACT, Api, ReceivedMessages, Served, upload
 
@@ -69,6 +71,25 @@ def served_platform(
         with Served(settings, messages) as port:
             api = Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
             yield ServedPlatform(api, url, asyncio.run(_finished_job(api, url)))
+
+
+@contextmanager
+def scripted_platform(database: EmptiedDatabase, home: Path, base_model: Path) -> Generator[ServedPlatform]:
+    """One whose models write what `tests.shared.scripted_engine` has them write, one request at a time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(ROOT))
+        engine = "tests.shared.scripted_engine:scripted_engine"
+        changes: Any = {"engine": engine, "serving_requests_at_once": 1, "serving_models": 1}
+        with served_platform(database, home, base_model, **changes) as running:
+            yield running
+
+
+def serving_pid(platform: ServedPlatform) -> int | None:
+    """Of the one serving process; None where none listens."""
+    folders = platform.api.settings.serving_dir.iterdir()
+    found = [endpoint.pid for endpoint in map(read_endpoint, folders) if endpoint is not None]
+    assert len(found) < 2
+    return found[0] if found else None
 
 
 async def _key(url: str) -> str:

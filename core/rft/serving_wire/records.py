@@ -55,8 +55,26 @@ class AdapterRef(Record):
     """What it was trained with."""
 
 
+class SampledTurn(Record):
+    """An assistant's turn with what its text cannot give back; whoever keeps it can have the conversation go on as it
+    was sampled."""
+
+    prompt_sha256: str
+    """Of the ids that it answers (`prompt_digest`): of every message before it, the tools and the chat template."""
+    token_ids: tuple[int, ...]
+    """From the end of the prompt on; includes what answered calls that could not be read."""
+    said_sha256: str
+    """Of its message as the client got it, without thoughts."""
+    reasoning: str
+    """Its thoughts as the client got them."""
+    shown_calls: tuple[ToolCall, ...] = ()
+    """As the chat template gets them, in order; those that cannot be read have no name."""
+    wire_ids: tuple[str | None, ...] = ()
+    """The id of each call as the client got it; None where it got none: the call cannot be read."""
+
+
 class CompletionRequest(Record):
-    """One `POST /v1/chat/completions`, checked."""
+    """A request for answers, checked: of `POST /v1/chat/completions` or `POST /v1/responses`."""
 
     token: str
     model: str
@@ -79,6 +97,19 @@ class CompletionRequest(Record):
     """Tell text as it comes."""
     has_logprobs: bool = False
     """Tell every sampled token."""
+    sampled_turns: dict[int, SampledTurn] = Field(default_factory=dict[int, SampledTurn])
+    """By the index of their message: assistant's turns that the client has kept."""
+    keeps_turns: bool = False
+    """Tell of each choice what keeps its turn."""
+
+
+class WithheldTurn(Record):
+    """A kept turn that the policy does not see as it was sampled."""
+
+    message: int
+    """Index of its message."""
+    reason: Literal["prefix_mismatch", "turn_boundary"]
+    """The conversation was changed; or a user has spoken since, and templates render what was before."""
 
 
 class Prompt(Record):
@@ -91,6 +122,7 @@ class Prompt(Record):
     is_rendered_again: bool
     """An assistant's turn in the conversation was encoded anew from its text."""
     token_ids: tuple[int, ...]
+    withheld: tuple[WithheldTurn, ...] = ()
 
 
 class Text(Record):
@@ -99,6 +131,8 @@ class Text(Record):
     event: Literal["text"] = "text"
     index: int
     text: str
+    has_thought: bool = False
+    """A thought stands in front of it; the choice will have it."""
 
 
 class SampledToken(Record):
@@ -125,6 +159,8 @@ class Choice(Record):
     """From the end of the prompt on; includes what answered calls that could not be read."""
     tokens: tuple[SampledToken, ...] = ()
     """Those that were sampled, where they were asked for."""
+    turn: SampledTurn | None = None
+    """Where it was asked for; None, too, where the client does not get all of the turn."""
 
 
 class Refused(Record):

@@ -45,6 +45,7 @@ from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.serving.endpoints import router as chat_router
 from rft.platform.serving.processes import ServingProcesses
+from rft.platform.serving.responses.endpoints import router as responses_router
 from rft.platform.settings import Settings, settings
 from rft.platform.signing.endpoints import router as signing_router
 from rft.platform.signing.service import ensure_signing_secret
@@ -139,6 +140,7 @@ def _include_v1(app: FastAPI) -> None:
         evals_router,
         links_router,
         chat_router,
+        responses_router,
     ):
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
 

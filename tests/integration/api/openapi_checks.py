@@ -29,6 +29,7 @@ _GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
 _CHAT = r"POST /v1/chat/completions"
+_ANSWERED = r"POST /v1/(chat/completions|responses)"
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
 RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_LISTS, "invalid_cursor"): "whether `after` names an object is no matter of form",
@@ -82,7 +83,7 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_CALLED, "headers"): "HTTP's rules for names and values",
     (r"POST /v1/fine_tuning/alpha/tool/run", "arguments"): "JSON within JSON",
     (r"POST /v1/fine_tuning/alpha/tool/run", "http_404"): "the tool's own answer",
-    (_CHAT, "model"): "whether a model is there is no matter of form",
+    (_ANSWERED, "model"): "whether a model is there is no matter of form",
     (_CHAT, "messages"): "each answers what was before it",
     **{(_CHAT, field): "depends on who speaks" for field in ("role", "content", "tool_calls", "tool_call_id")},
     (_CHAT, "tools"): "no two tools have one name",

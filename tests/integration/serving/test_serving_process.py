@@ -33,29 +33,23 @@ from rft.testing.samplers_gateways import FunctionTools
 from tests.shared.customer_loop import converse, own_rollout
 from tests.shared.emptied_database import EmptiedDatabase
 from tests.shared.scripted_engine import ANSWER, ENDLESS, SEARCHES, ScriptedEngine, script
-from tests.shared.served_models import ROOT, ServedPlatform, served_platform
+from tests.shared.served_models import ServedPlatform, scripted_platform, serving_pid
 from tests.shared.waiting import until
-
-ENGINE = "tests.shared.scripted_engine:scripted_engine"
 
 
 @pytest.fixture(scope="module")
 def platform(
     emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
 ) -> Iterator[ServedPlatform]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", str(ROOT))
-        home = tmp_path_factory.mktemp("home")
-        with served_platform(
-            emptied_database, home, base_model, engine=ENGINE, serving_requests_at_once=1, serving_models=1
-        ) as running:
-            yield running
+    with scripted_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
+        yield running
 
 
 def pid(platform: ServedPlatform) -> int:
     """Of the one serving process."""
-    (endpoint,) = filter(None, map(read_endpoint, platform.api.settings.serving_dir.iterdir()))
-    return endpoint.pid
+    found = serving_pid(platform)
+    assert found is not None
+    return found
 
 
 async def ask(client: AsyncOpenAI, text: str = "How much?", *, model: str = "tiny") -> str:

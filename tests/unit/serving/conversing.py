@@ -9,7 +9,17 @@ from rft.engines.base import Engine
 from rft.serving.completions import Completions
 from rft.serving.policies import ServedPolicies
 from rft.serving.remembered import RememberedConversations
-from rft.serving_wire.records import AdapterRef, Choice, CompletionRequest, Done, Event, Prompt, Refused, Text
+from rft.serving_wire.records import (
+    AdapterRef,
+    Choice,
+    CompletionRequest,
+    Done,
+    Event,
+    Prompt,
+    Refused,
+    SampledTurn,
+    Text,
+)
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
@@ -39,8 +49,9 @@ def request(
     max_tokens: int | None = None,
     is_streamed: bool = False,
     has_parallel_calls: bool = True,
+    sampled_turns: dict[int, SampledTurn] | None = None,
 ) -> CompletionRequest:
-    """A greedy one."""
+    """A greedy one. `sampled_turns`: what the client has kept; None for one that keeps nothing."""
     return CompletionRequest(
         token="",
         model="m",
@@ -53,6 +64,8 @@ def request(
         max_tokens=max_tokens,
         is_streamed=is_streamed,
         has_parallel_calls=has_parallel_calls,
+        keeps_turns=sampled_turns is not None,
+        sampled_turns=sampled_turns or {},
     )
 
 
@@ -89,15 +102,24 @@ def said(choice: Choice) -> Message:
 
 
 async def converse(
-    served: Completions, prompt: Sequence[Message], tools: Sequence[ToolSchema], answer: Callable[[ToolCall], str]
+    served: Completions,
+    prompt: Sequence[Message],
+    tools: Sequence[ToolSchema],
+    answer: Callable[[ToolCall], str],
+    *,
+    keeps_turns: bool = False,
 ) -> list[tuple[Prompt, Choice]]:
     """Until the policy calls nothing more."""
     messages, seen = list(prompt), list[tuple[Prompt, Choice]]()
+    kept = dict[int, SampledTurn]()
     while True:
-        read, (choice,) = prompt_and_choices(await events_of(served, request(messages, tools)))
+        wanted = request(messages, tools, sampled_turns=kept if keeps_turns else None)
+        read, (choice,) = prompt_and_choices(await events_of(served, wanted))
         seen.append((read, choice))
         if not choice.tool_calls:
             return seen
+        if choice.turn is not None:
+            kept[len(messages)] = choice.turn
         messages.append(said(choice))
         # In any order: each names the call that it answers.
         messages += reversed(

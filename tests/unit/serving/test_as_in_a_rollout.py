@@ -75,12 +75,16 @@ def rollout(turns: list[str], answer: Callable[[ToolCall], str]) -> Rollout:
 
 
 def conversation(
-    turns: list[str], answer: Callable[[ToolCall], str], remembered_tokens: int = 1_000_000
+    turns: list[str],
+    answer: Callable[[ToolCall], str],
+    remembered_tokens: int = 1_000_000,
+    *,
+    keeps_turns: bool = False,
 ) -> list[tuple[Prompt, Choice]]:
     """The customer's."""
     asked = row()
     served = completions(policy(turns), remembered_tokens=remembered_tokens)
-    return run_in_virtual_time(converse(served, asked.messages, asked.tools, answer))
+    return run_in_virtual_time(converse(served, asked.messages, asked.tools, answer, keeps_turns=keeps_turns))
 
 
 def echo(call: ToolCall) -> str:
@@ -88,10 +92,11 @@ def echo(call: ToolCall) -> str:
 
 
 @settings(max_examples=150)
-@given(turns=st.lists(tool_turns, max_size=4), last=answers)
-def test_token_ids_are_those_of_the_rollout(turns: list[str], last: str) -> None:
+@given(turns=st.lists(tool_turns, max_size=4), last=answers, is_remembered=st.booleans())
+def test_token_ids_are_those_of_the_rollout(turns: list[str], last: str, is_remembered: bool) -> None:
+    """Remembered by the process, or kept by a client of one that remembers nothing."""
     own = rollout([*turns, last], echo)
-    seen = conversation([*turns, last], echo)
+    seen = conversation([*turns, last], echo, 1_000_000 if is_remembered else 0, keeps_turns=not is_remembered)
     assert own.stop_reason is StopReason.COMPLETED
     prompt, choice = seen[-1]
     assert [*prompt.token_ids, *choice.token_ids] == own.trace.token_ids

@@ -14,9 +14,9 @@ from rft.core.ids import public_id, seed_63
 from rft.core.messages import Message, Role, ToolCall
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, Sampler, SampleRequest, check_sample
 from rft.serving.prompts import Conversation, ReadPrompt, result_of
-from rft.serving.remembered import RememberedConversations, RememberedTurn
+from rft.serving.remembered import RememberedConversations, RememberedTurn, prompt_digest, said_digest
 from rft.serving.turn_text import IncrementalText, TurnText
-from rft.serving_wire.records import Choice, CompletionRequest, SampledToken, Text
+from rft.serving_wire.records import Choice, CompletionRequest, SampledToken, SampledTurn, Text
 
 _MOST_TURNS = 8
 """A policy that cannot write a readable call is answered so often."""
@@ -95,7 +95,8 @@ class ChoiceRun:
         def on_tokens(token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
             heard.extend(zip(token_ids, logprobs, strict=True))
             readable = [token for token in token_ids if token not in request.stop_token_ids]
-            self._tell(text.add(decoder.add(readable)))
+            told = text.add(decoder.add(readable))
+            self._tell(told, has_thought=text.has_thought)
             if text.is_stopped:
                 task.cancel()
 
@@ -122,15 +123,15 @@ class ChoiceRun:
     def _take(self, sample: Sample, parsed: ParsedTurn, text: TurnText) -> None:
         self._ids += sample.token_ids
         self._sampled += zip(sample.token_ids, sample.logprobs, strict=True)
+        self._reasoning.append(parsed.reasoning)
+        self._reasoning_tokens += parsed.reasoning_tokens
         self._tell(text.end(parsed.content))
         is_told = self.request.is_streamed or text.is_stopped
         self._content.append(text.told if is_told else parsed.content)
-        self._reasoning.append(parsed.reasoning)
-        self._reasoning_tokens += parsed.reasoning_tokens
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, *, has_thought: bool = False) -> None:
         if text and self.request.is_streamed:
-            self.tell(Text(index=self.index, text=text))
+            self.tell(Text(index=self.index, text=text, has_thought=has_thought or any(self._reasoning)))
 
     def _with_calls(self, shown: Sequence[ToolCall]) -> Choice:
         """The calls that the client can make; with what it will answer, the conversation goes on as a rollout does."""
@@ -141,17 +142,31 @@ class ChoiceRun:
             if wire_id is not None
         )
         if not self.request.has_parallel_calls and len(calls) > 1:
-            return self._choice("tool_calls", calls[:1])
+            return self._choice("tool_calls", calls[:1]).model_copy(update={"turn": None})
         choice = self._choice("tool_calls" if calls else "stop", calls)
-        said = Message(role=Role.ASSISTANT, content=choice.content, tool_calls=calls)
         if calls:
             token_ids = (*self.prompt.token_ids, *self._ids)
-            self.remembered.put(
-                self.conversation.fingerprint(said), RememberedTurn(token_ids, tuple(shown), tuple(wire_ids))
-            )
-        return choice
+            thoughts = (*self.conversation.thoughts, choice.reasoning)
+            turn = RememberedTurn(token_ids, tuple(shown), tuple(wire_ids), thoughts, self.prompt.sampled_since)
+            self.remembered.put(self.conversation.fingerprint(_said(choice)), turn)
+        if choice.turn is None:
+            return choice
+        kept = choice.turn.model_copy(update={"shown_calls": tuple(shown), "wire_ids": tuple(wire_ids)})
+        return choice.model_copy(update={"turn": kept})
 
     def _choice(self, reason: Literal["stop", "length", "tool_calls"], calls: tuple[ToolCall, ...]) -> Choice:
+        choice = self._told_choice(reason, calls)
+        if not self.request.keeps_turns:
+            return choice
+        turn = SampledTurn(
+            prompt_sha256=prompt_digest(self.prompt.token_ids),
+            token_ids=choice.token_ids,
+            said_sha256=said_digest(_said(choice)),
+            reasoning=choice.reasoning,
+        )
+        return choice.model_copy(update={"turn": turn})
+
+    def _told_choice(self, reason: Literal["stop", "length", "tool_calls"], calls: tuple[ToolCall, ...]) -> Choice:
         return Choice(
             index=self.index,
             finish_reason=reason,
@@ -168,3 +183,8 @@ class ChoiceRun:
         text = self.chat_format.tokenizer.decode([token_id])
         is_whole = "\ufffd" not in text
         return SampledToken(text=text, logprob=logprob, utf8=tuple(text.encode()) if is_whole else None)
+
+
+def _said(choice: Choice) -> Message:
+    """As the client has it."""
+    return Message(role=Role.ASSISTANT, content=choice.content, tool_calls=choice.tool_calls)

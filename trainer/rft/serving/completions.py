@@ -58,7 +58,7 @@ class Completions:
             message = f"The model '{request.model}' cannot chat: {error}"
             raise bad_request(message, code="unusable_model", param="model") from error
         policy = f"{request.model} {adapter} {request.reasoning_effort}"
-        conversation = Conversation(policy, request.tools, request.messages)
+        conversation = Conversation(policy, request.tools, request.messages, request.sampled_turns)
         prompt = read_prompt(conversation, chat_format, self.remembered)
         self._refuse_too_long(len(prompt.token_ids))
         tell(
@@ -67,6 +67,7 @@ class Completions:
                 remembered_tokens=prompt.remembered_tokens,
                 is_rendered_again=prompt.is_rendered_again,
                 token_ids=prompt.token_ids,
+                withheld=prompt.withheld,
             )
         )
 

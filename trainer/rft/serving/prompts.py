@@ -1,13 +1,22 @@
-"""From messages to the ids that a policy is asked with: those it was asked with before, where they are remembered."""
+"""From messages to the ids that a policy is asked with: those that it has seen and sampled before, where they are
+remembered here or were kept by the client."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rft.chat.chat_format import ChatFormat
 from rft.chat.errors import ChatTemplateError
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.serving.refusals import bad_request
-from rft.serving.remembered import RememberedConversations, RememberedTurn, fingerprint
+from rft.serving.remembered import (
+    RememberedConversations,
+    RememberedTurn,
+    fingerprint,
+    has_these_thoughts,
+    prompt_digest,
+    said_digest,
+)
+from rft.serving_wire.records import SampledTurn, WithheldTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,10 @@ class ReadPrompt:
     remembered_tokens: int
     is_rendered_again: bool
     """An assistant's turn was encoded anew from its text."""
+    sampled_since: int = 0
+    """Index of the first message behind which no turn was encoded anew."""
+    withheld: tuple[WithheldTurn, ...] = ()
+    """Turns that the client has kept, and that are not there as they were sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +41,105 @@ class Conversation:
     """What the ids depend on beside tools and messages: model, adapter, effort."""
     tools: tuple[ToolSchema, ...]
     messages: tuple[Message, ...]
+    sampled_turns: Mapping[int, SampledTurn] = field(default_factory=dict[int, SampledTurn])
+    """By the index of their message: what the client has kept."""
 
     def fingerprint(self, *more: Message) -> bytes:
         """Of the conversation with further messages."""
         return fingerprint(self.policy, self.tools, (*self.messages, *more))
 
+    @property
+    def thoughts(self) -> tuple[str, ...]:
+        """Of each assistant's turn, as the client has sent them."""
+        return tuple(message.reasoning_content for message in self.messages if message.role is Role.ASSISTANT)
+
 
 def read_prompt(conversation: Conversation, chat_format: ChatFormat, remembered: RememberedConversations) -> ReadPrompt:
-    """The ids of the rollout that went the same way, where its last turn is remembered. Raises RequestRefused."""
-    messages = conversation.messages
-    last = max((i for i, message in enumerate(messages) if message.role is Role.ASSISTANT), default=None)
+    """The ids of the rollout that went the same way, where its last turn is known. Raises RequestRefused."""
     try:
-        if last is not None and last + 1 < len(messages) and all(m.role is Role.TOOL for m in messages[last + 1 :]):
-            known = remembered.get(fingerprint(conversation.policy, conversation.tools, messages[: last + 1]))
-            if known is not None:
-                suffix = chat_format.suffix_ids(_results(known, messages[last + 1 :], chat_format))
-                return ReadPrompt((*known.token_ids, *suffix), len(known.token_ids), is_rendered_again=False)
-        token_ids = tuple(chat_format.prompt_ids(messages, conversation.tools))
+        return _read(conversation, chat_format, remembered)
     except ChatTemplateError as error:
         message = f"The model's chat template refuses these messages: {error}"
         raise bad_request(message, code="invalid_value", param="messages") from error
-    return ReadPrompt(token_ids, 0, is_rendered_again=last is not None)
 
 
-def _results(known: RememberedTurn, answers: Sequence[Message], chat_format: ChatFormat) -> list[ToolResult]:
-    """In the order of the calls, as in a rollout; calls that cannot be read are answered as there."""
+def _read(conversation: Conversation, chat_format: ChatFormat, remembered: RememberedConversations) -> ReadPrompt:
+    messages = conversation.messages
+    turns = [index for index, message in enumerate(messages) if message.role is Role.ASSISTANT]
+    first = _first_since_a_user(messages)
+    known: RememberedTurn | None = None
+    if turns and _is_answered_by_tools(messages[turns[-1] + 1 :]):
+        known = _remembered(conversation, turns[-1], remembered)
+        if known is None:
+            known = _rebuilt(conversation, [turn for turn in turns if turn >= first], chat_format)
+    if known is None:
+        token_ids, since = tuple(chat_format.prompt_ids(messages, conversation.tools)), len(messages)
+    else:
+        token_ids, since = _answered(known, messages[turns[-1] + 1 :], chat_format), known.sampled_since
+    return ReadPrompt(
+        token_ids,
+        remembered_tokens=0 if known is None else len(known.token_ids),
+        is_rendered_again=bool(turns) and known is None,
+        sampled_since=since,
+        withheld=tuple(
+            WithheldTurn(message=turn, reason="turn_boundary" if turn < first else "prefix_mismatch")
+            for turn in sorted(conversation.sampled_turns)
+            if turn < since
+        ),
+    )
+
+
+def _first_since_a_user(messages: Sequence[Message]) -> int:
+    """Where the messages begin that only the policy and its tools have written."""
+    others = (Role.ASSISTANT, Role.TOOL)
+    return 1 + max((index for index, message in enumerate(messages) if message.role not in others), default=-1)
+
+
+def _is_answered_by_tools(behind: Sequence[Message]) -> bool:
+    return bool(behind) and all(message.role is Role.TOOL for message in behind)
+
+
+def _remembered(conversation: Conversation, turn: int, remembered: RememberedConversations) -> RememberedTurn | None:
+    begun = conversation.messages[: turn + 1]
+    known = remembered.get(fingerprint(conversation.policy, conversation.tools, begun))
+    return known if known is not None and has_these_thoughts(begun, known.thoughts) else None
+
+
+def _rebuilt(conversation: Conversation, turns: Sequence[int], chat_format: ChatFormat) -> RememberedTurn | None:
+    """The conversation up to the end of the last of these turns, from what the client has kept.
+
+    A turn fits where the ids in front of it are those that it answered: one that does not would show the policy
+    something else than the messages say.
+    """
+    messages, known, last = conversation.messages, None, -1
+    for turn in turns:
+        kept, before, behind = conversation.sampled_turns.get(turn), known, messages[last + 1 : turn]
+        known, last = None, turn
+        if kept is None:
+            continue
+        if before is not None and _is_answered_by_tools(behind):
+            prompt_ids, since = _answered(before, behind, chat_format), before.sampled_since
+        else:
+            prompt_ids, since = tuple(chat_format.prompt_ids(messages[:turn], conversation.tools)), turn
+        if prompt_digest(prompt_ids) == kept.prompt_sha256 and _is_unchanged(messages[turn], kept):
+            token_ids = (*prompt_ids, *kept.token_ids)
+            known = RememberedTurn(token_ids, kept.shown_calls, kept.wire_ids, sampled_since=since)
+    return known
+
+
+def _is_unchanged(message: Message, kept: SampledTurn) -> bool:
+    return said_digest(message) == kept.said_sha256 and message.reasoning_content in ("", kept.reasoning)
+
+
+def _answered(known: RememberedTurn, answers: Sequence[Message], chat_format: ChatFormat) -> tuple[int, ...]:
+    """With the answers to its calls, in their order; those that cannot be read are answered as in a rollout."""
     outputs = {answer.tool_call_id: answer.content for answer in answers}
     unreadable = chat_format.unreadable_call_output
-    return [
+    results = [
         result_of(call, unreadable if wire_id is None else outputs[wire_id])
         for call, wire_id in zip(known.shown_calls, known.wire_ids, strict=True)
     ]
+    return (*known.token_ids, *chat_format.suffix_ids(results))
 
 
 def result_of(call: ToolCall, output: str) -> ToolResult:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ class RememberedTurn:
     """As the chat template gets them, in order; those that cannot be read have no name."""
     wire_ids: tuple[str | None, ...]
     """The id of each call as the client got it; None where it got none: the call cannot be read."""
+    thoughts: tuple[str, ...] = ()
+    """Of each assistant's turn up to this one, as clients know them."""
+    sampled_since: int = 0
+    """Index of the first message behind which no turn was encoded anew."""
 
 
 class RememberedConversations:
@@ -59,6 +64,22 @@ def fingerprint(policy: str, tools: Sequence[ToolSchema], messages: Sequence[Mes
     """
     parts = [policy, *(tool.model_dump_json() for tool in tools), *(_canonical(message) for message in messages)]
     return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+def has_these_thoughts(messages: Sequence[Message], thoughts: Sequence[str]) -> bool:
+    """Whether the thoughts that a client has sent back are these: it may leave them out, but not change them."""
+    sent = [message.reasoning_content for message in messages if message.role is Role.ASSISTANT]
+    return all(own in ("", known) for own, known in zip(sent, thoughts, strict=True))
+
+
+def prompt_digest(token_ids: Sequence[int]) -> str:
+    """Of the ids that a turn answers."""
+    return hashlib.sha256(array("q", token_ids).tobytes()).hexdigest()
+
+
+def said_digest(message: Message) -> str:
+    """Of an assistant's message, without its thoughts."""
+    return hashlib.sha256(_canonical(message).encode()).hexdigest()
 
 
 def _canonical(message: Message) -> str:

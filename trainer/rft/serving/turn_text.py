@@ -52,6 +52,12 @@ class TurnText:
         """All that was told."""
         return self._told
 
+    @property
+    def has_thought(self) -> bool:
+        """Something stands in the thought in front of what may be told."""
+        thought = self._text[: self._start].removesuffix(THINK_CLOSE)
+        return bool(thought.lstrip().removeprefix(THINK_OPEN).strip())
+
     def add(self, text: str) -> str:
         """More of the turn; returns what can be told on account of it."""
         self._text += text

@@ -4,34 +4,26 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from rft.core.ids import public_id
-from rft.platform.api.dependencies import AppServices, KeyId, Services
+from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError, ErrorEnvelope
 from rft.platform.api.hang_up import each_while_connected, while_connected
+from rft.platform.serving.answering import Processes, counted, drain, first_of
 from rft.platform.serving.order import to_completion_request
-from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.replies import Reply
 from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk
 from rft.platform.serving.served_model import find_served
-from rft.platform.serving.service import count, events
+from rft.platform.serving.service import events
 from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
 
 router = APIRouter(tags=["chat"])
 _LAST = b"data: [DONE]\n\n"
-
-
-async def get_processes(request: Request) -> ServingProcesses:
-    """Those that the app keeps."""
-    return request.app.state.serving
-
-
-Processes = Annotated[ServingProcesses, Depends(get_processes)]
 
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
@@ -57,39 +49,16 @@ async def create_chat_completion(
         has_token_ids=bool(body.return_token_ids),
         has_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
-    told = _counted(events(processes, model, wanted), services, key_id, reply)
+    told = counted(events(processes, model, wanted), services, key_id, reply)
     if not body.stream:
-        await while_connected(request, _drain(told))
+        await while_connected(request, drain(told))
         return reply.completion()
-    # The first event decides between a refusal with its status and a stream.
-    first = await while_connected(request, _first(told))
+    first = await while_connected(request, first_of(told))
     return StreamingResponse(  # pyright: ignore[reportReturnType]
         _stream(reply, first, each_while_connected(request, told)),
         media_type="text/event-stream",
         headers={"cache-control": "no-cache"},
     )
-
-
-async def _counted(told: AsyncGenerator[Event], services: Services, key_id: str, reply: Reply) -> AsyncGenerator[Event]:
-    """The same; whatever comes of the request, its tokens are counted."""
-    try:
-        async with aclosing(told):
-            async for event in told:
-                reply.take(event)
-                yield event
-    finally:
-        if reply.prompt is not None:
-            services.background.start(count(services, key_id, reply), name="counting tokens")
-
-
-async def _drain(told: AsyncGenerator[Event]) -> None:
-    async with aclosing(told):
-        async for _ in told:
-            pass
-
-
-async def _first(told: AsyncGenerator[Event]) -> Event:
-    return await anext(told)
 
 
 async def _stream(reply: Reply, first: Event, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:

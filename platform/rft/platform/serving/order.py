@@ -15,7 +15,7 @@ from rft.serving_wire.records import AdapterRef, CompletionRequest
 
 EFFORTS = {"none": "minimal", "xhigh": "high", "max": "high"}
 """Those that training does not know, as what comes nearest."""
-_NO_CONSTRAINED_DECODING = "no engine here has constrained decoding"
+NO_CONSTRAINED_DECODING = "no engine here has constrained decoding"
 _REFUSED = {
     "functions": "is long replaced; describe functions in 'tools'",
     "function_call": "is long replaced; use 'tool_choice'",
@@ -55,22 +55,22 @@ def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
     extra = body.model_extra or {}
     for name, why in _REFUSED.items():
         if extra.get(name) is not None:
-            raise _refused(name, why)
+            raise refused(name, why)
     for name in _PENALTIES:
         if extra.get(name):
-            raise _refused(name, "must be 0: log-probabilities would be those of another distribution")
+            raise refused(name, "must be 0: log-probabilities would be those of another distribution")
     if extra.get("logit_bias"):
-        raise _refused("logit_bias", "is not supported")
+        raise refused("logit_bias", "is not supported")
     if extra.get("modalities") not in (None, ["text"]):
-        raise _refused("modalities", 'can only be ["text"]')
+        raise refused("modalities", 'can only be ["text"]')
     _refuse_unfit_options(body)
 
 
 def _refuse_unfit_options(body: ChatCompletionBody) -> None:
     if body.response_format is not None and body.response_format.get("type") != "text":
-        raise _refused("response_format", f"can only be {{'type': 'text'}}: {_NO_CONSTRAINED_DECODING}")
+        raise refused("response_format", f"can only be {{'type': 'text'}}: {NO_CONSTRAINED_DECODING}")
     if body.stream_options is not None and not body.stream:
-        raise _refused("stream_options", "is only allowed with 'stream'")
+        raise refused("stream_options", "is only allowed with 'stream'")
 
 
 def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
@@ -78,7 +78,7 @@ def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
     try:
         tools = read_tools({"tools": body.tools})
     except RowError as error:
-        raise _refused(error.path, error.reason) from error
+        raise refused(error.path, error.reason) from error
     match body.tool_choice:
         case None | "auto":
             return tools
@@ -87,17 +87,21 @@ def _tools(body: ChatCompletionBody) -> tuple[ToolSchema, ...]:
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": list(allowed)}}:
             return _allowed(tools, allowed)
         case "required" | {"type": _}:
-            raise _refused("tool_choice", f"can be 'auto' or 'none': {_NO_CONSTRAINED_DECODING} to force a call")
+            raise refused("tool_choice", f"can be 'auto' or 'none': {NO_CONSTRAINED_DECODING} to force a call")
         case _:
-            raise _refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")
+            raise refused("tool_choice", "must be 'auto', 'none' or a list of allowed tools")
 
 
 def _allowed(tools: Sequence[ToolSchema], allowed: Sequence[JsonValue]) -> tuple[ToolSchema, ...]:
-    names = [_name_of(entry) for entry in allowed]
+    return allowed_tools(tools, [_name_of(entry) for entry in allowed])
+
+
+def allowed_tools(tools: Sequence[ToolSchema], names: Sequence[JsonValue]) -> tuple[ToolSchema, ...]:
+    """Those of these names. Raises BadRequest."""
     known = {tool.name for tool in tools}
     for name in names:
         if name not in known:
-            raise _refused("tool_choice", f"allows a tool that 'tools' does not describe: {name!r}")
+            raise refused("tool_choice", f"allows a tool that 'tools' does not describe: {name!r}")
     return tuple(tool for tool in tools if tool.name in names)
 
 
@@ -112,7 +116,7 @@ def _messages(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
             read_message(_as_dataset_has_it(value), f"messages[{i}]", allows_system=True) for i, value in enumerate(raw)
         )
     except RowError as error:
-        raise _refused(error.path, error.reason) from error
+        raise refused(error.path, error.reason) from error
     _refuse_unanswered(messages)
     return messages
 
@@ -132,10 +136,10 @@ def _refuse_unanswered(messages: Sequence[Message]) -> None:
         path = f"messages[{index}]"
         if message.role is Role.TOOL:
             if message.tool_call_id is None:
-                raise _refused(f"{path}.tool_call_id", "is missing; a tool message names the call it answers")
+                raise refused(f"{path}.tool_call_id", "is missing; a tool message names the call it answers")
             if message.tool_call_id not in open_calls:
                 why = "answers no open call of the assistant's message before it"
-                raise _refused(f"{path}.tool_call_id", f"{message.tool_call_id!r} {why}")
+                raise refused(f"{path}.tool_call_id", f"{message.tool_call_id!r} {why}")
             del open_calls[message.tool_call_id]
             continue
         _refuse_open(open_calls, path)
@@ -145,12 +149,13 @@ def _refuse_unanswered(messages: Sequence[Message]) -> None:
 
 def _refuse_open(open_calls: dict[str, None], path: str) -> None:
     if open_calls:
-        raise _refused(
+        raise refused(
             path,
             "an assistant message with 'tool_calls' must be followed by tool messages that answer each of them;"
             f" without an answer: {', '.join(open_calls)}",
         )
 
 
-def _refused(param: str, why: str) -> BadRequest:
-    return BadRequest(f"Invalid '{param}': {why}.", param=param, code="invalid_value")
+def refused(param: str, why: str, *, code: str = "invalid_value") -> BadRequest:
+    """A request that cannot be answered on account of this field."""
+    return BadRequest(f"Invalid '{param}': {why}.", param=param, code=code)

@@ -1,9 +1,8 @@
 """From what a serving process tells to replies and chunks, as the official SDK reads them. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from rft.platform.serving.repository import ServedTokens
 from rft.platform.serving.schemas import (
     AssistantMessage,
     ChatCompletion,
@@ -21,45 +20,21 @@ from rft.platform.serving.schemas import (
     PromptTokensDetails,
     TokenLogprob,
 )
+from rft.platform.serving.told import ToldSoFar
 from rft.serving_wire.records import Choice, Done, Event, Prompt, Refused, Text
 
 
-@dataclass(slots=True)
-class Reply:
-    """Takes events in their order, and has what was told so far."""
+@dataclass(slots=True, kw_only=True)
+class Reply(ToldSoFar):
+    """A chat completion."""
 
     id: str
     created: int
-    model: str
     n: int
     has_logprobs: bool = False
     has_token_ids: bool = False
     has_usage: bool = False
     """In the last chunk of a stream."""
-    prompt: Prompt | None = None
-    choices: list[Choice] = field(default_factory=list[Choice])
-
-    def take(self, event: Event) -> None:
-        """Remember what is needed at the end."""
-        match event:
-            case Prompt():
-                self.prompt = event
-            case Choice():
-                self.choices.append(event)
-            case Text() | Done() | Refused():
-                pass
-
-    @property
-    def tokens(self) -> ServedTokens:
-        """As far as it came."""
-        if self.prompt is None:
-            return ServedTokens()
-        return ServedTokens(
-            prompt_tokens=self.prompt.prompt_tokens,
-            remembered_tokens=self.prompt.remembered_tokens,
-            completion_tokens=sum(choice.completion_tokens for choice in self.choices),
-            rendered_again=int(self.prompt.is_rendered_again),
-        )
 
     def completion(self) -> ChatCompletion:
         """The whole reply, once all choices are there."""

@@ -1,6 +1,6 @@
 """Chat completions on the wire, as the official SDK types them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -11,6 +11,14 @@ MAX_CHOICES = 16
 MAX_STOPS = 4
 _TEXT_ALONE: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
 _Number = Annotated[float, Field(allow_inf_nan=False)]
+
+Seed: TypeAlias = Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63)] | None, must_be("an integer of 64 bits")]
+Temperature: TypeAlias = Annotated[Annotated[_Number, Field(ge=0, le=2)] | None, must_be("a number from 0 to 2")]
+TopP: TypeAlias = Annotated[Annotated[_Number, Field(gt=0, le=1)] | None, must_be("a number above 0, 1 at most")]
+ReasoningEffort: TypeAlias = Annotated[
+    Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
+    must_be("one of none, minimal, low, medium, high, xhigh, max"),
+]
 
 
 class StreamOptions(TextBody):
@@ -30,9 +38,9 @@ class ChatCompletionBody(TextBody):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None, must_be(f"1 to {MAX_CHOICES}")] = None
-    seed: Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63)] | None, must_be("an integer of 64 bits")] = None
-    temperature: Annotated[Annotated[_Number, Field(ge=0, le=2)] | None, must_be("a number from 0 to 2")] = None
-    top_p: Annotated[Annotated[_Number, Field(gt=0, le=1)] | None, must_be("a number above 0, 1 at most")] = None
+    seed: Seed = None
+    temperature: Temperature = None
+    top_p: TopP = None
     stop: Annotated[
         Annotated[str, Field(min_length=1)]
         | Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=MAX_STOPS)]
@@ -47,10 +55,7 @@ class ChatCompletionBody(TextBody):
         Annotated[int, Field(ge=0, le=0)] | None,
         must_be("0: engines here tell the log-probability of sampled tokens alone"),
     ] = None
-    reasoning_effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
-        must_be("one of none, minimal, low, medium, high, xhigh, max"),
-    ] = None
+    reasoning_effort: ReasoningEffort = None
     response_format: Annotated[JsonObject | None, Field(json_schema_extra=_TEXT_ALONE)] = None
     return_token_ids: bool | None = None
     """Ours, as vLLM has it: add `prompt_token_ids` and each choice's `token_ids`."""

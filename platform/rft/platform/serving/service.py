@@ -7,9 +7,9 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import ApiError, BadRequest, NotFound, Unavailable
 from rft.platform.serving.asking import ProcessLost, ask
 from rft.platform.serving.processes import ServingProcesses
-from rft.platform.serving.replies import Reply
 from rft.platform.serving.repository import ServingRepository
 from rft.platform.serving.served_model import ServedModel
+from rft.platform.serving.told import ToldSoFar
 from rft.serving_wire.records import CompletionRequest, Event, Refused
 
 _TRIES = 3
@@ -48,7 +48,7 @@ def to_api_error(refused: Refused) -> ApiError:
             return ApiError(refused.message, code=refused.code)
 
 
-async def count(services: Services, api_key_id: str, reply: Reply) -> None:
+async def count(services: Services, api_key_id: str, told: ToldSoFar) -> None:
     """Add a request to its key's day, as far as it came."""
     async with services.database.transaction() as connection:
-        await ServingRepository(connection).count(api_key_id, reply.model, reply.tokens)
+        await ServingRepository(connection).count(api_key_id, told.model, told.tokens)
