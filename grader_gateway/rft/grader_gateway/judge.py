@@ -12,6 +12,7 @@ from typing import Generic, TypeVar, cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.chat_completion import as_object, completions_url, first_choice, parse_completion, read_usage, text_of
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
@@ -76,7 +77,7 @@ class Judge:
         self._endpoint = Endpoint(
             name=name,
             stage=Stage.GRADER,
-            url=server.base_url.rstrip("/") + "/chat/completions",
+            url=completions_url(server.base_url),
             headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             timeout_s=server.timeout_s,
             max_concurrency=server.max_concurrency,
@@ -135,7 +136,7 @@ class _Reader(Generic[T]):
             failure = self.client.http.status_failure(reply)
             assert failure is not None
             return failure
-        completion = _as_object(reply.body)
+        completion = parse_completion(reply.body)
         if completion is None:
             message = "answered something that is no chat completion"
             return AttemptFailure(FailureCode.INVALID_REPLY, message, status=reply.status)
@@ -173,38 +174,19 @@ def with_instruction(messages: Sequence[JudgeMessage], instruction: str) -> tupl
     return (JudgeMessage(role="system", content=instruction), *messages)
 
 
-def read_usage(completion: Mapping[str, JsonValue]) -> TokenUsage:
-    """The tokens a completion cost; zero where the server does not tell."""
-    usage = _object(completion.get("usage"))
-    details = _object(usage.get("prompt_tokens_details"))
-    return TokenUsage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_count(details.get("cached_tokens")),
-    )
-
-
 def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
     """What the judge wrote, or why that is no answer."""
-    choices = completion.get("choices")
-    choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
-    message = _object(choice.get("message"))
+    choice = first_choice(completion)
+    message = as_object(choice.get("message"))
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         return Unreadable(f"refused to judge: {show(refusal)}", REFUSED)
     if choice.get("finish_reason") == "content_filter":
         return Unreadable("refused to judge: its content filter stopped it", REFUSED)
-    text = _text_of(message.get("content"))
+    text = text_of(message.get("content"))
     if choice.get("finish_reason") == "length":
         return Unreadable("ran out of tokens before its verdict; raise max_completions_tokens", CUT_OFF)
     return text if text.strip() else Unreadable("gave an empty answer")
-
-
-def _text_of(content: JsonValue) -> str:
-    if isinstance(content, list):
-        parts = (_object(part).get("text") for part in content)
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
 
 
 def objects_in(text: str) -> Iterator[JsonObject]:
@@ -248,19 +230,3 @@ def show(value: JsonValue) -> str:
     """A value for a message, cut."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
-
-
-def _as_object(body: bytes) -> JsonObject | None:
-    try:
-        parsed = cast("JsonValue", json.loads(body))
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) and isinstance(parsed.get("choices"), list) else None
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: JsonValue) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

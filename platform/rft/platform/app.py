@@ -36,6 +36,7 @@ from rft.platform.files.uploading import MAX_FILE_BYTES
 from rft.platform.jobs.endpoints import router as jobs_router
 from rft.platform.models.endpoints import permissions_router
 from rft.platform.models.endpoints import router as models_router
+from rft.platform.providers.endpoints import router as providers_router
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.registry.endpoints import graders_router as registered_graders_router
 from rft.platform.registry.endpoints import tools_router
@@ -141,6 +142,7 @@ def _include_v1(app: FastAPI) -> None:
         links_router,
         chat_router,
         responses_router,
+        providers_router,
     ):
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
 

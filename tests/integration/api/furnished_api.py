@@ -103,6 +103,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
         spare_models = await _models(sdk, dropped)
         tools = [await _tool(sdk, customer, number) for number in range(1 + SPARES)]
         graders = [await _post(sdk, "/graders", {"grader": EXACT}) for _ in range(1 + SPARES)]
+        providers = [await _provider(sdk, number) for number in range(1 + SPARES)]
         projects = [f"proj_{number}" for number in range(1 + SPARES)]
         permissions = await _post(
             sdk, f"/fine_tuning/checkpoints/{models[1]}/permissions", {"project_ids": projects}, "data"
@@ -134,6 +135,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "eval_id": (evals[0],),
                 "tool_id": (tools[0],),
                 "grader_id": (graders[0],),
+                "provider_id": (providers[0],),
                 "signing_secret_id": (secret,),
             },
             spare={
@@ -144,6 +146,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "eval_id": tuple(evals[1:]),
                 "tool_id": tuple(tools[1:]),
                 "grader_id": tuple(graders[1:]),
+                "provider_id": tuple(providers[1:]),
                 "signing_secret_id": (secret,),
             },
         )
@@ -170,6 +173,10 @@ async def _models(sdk: AsyncOpenAI, job_id: str) -> list[str]:
 
 async def _tool(sdk: AsyncOpenAI, customer: LoopbackEndpoint, number: int) -> str:
     return await _post(sdk, "/tools", {"name": f"search_{number}", "server_url": customer.tool_url})
+
+
+async def _provider(sdk: AsyncOpenAI, number: int) -> str:
+    return await _post(sdk, "/providers", {"name": f"acme-{number}", "base_url": "http://127.0.0.1:9/v1"})
 
 
 async def _post(sdk: AsyncOpenAI, path: str, body: object, key: str = "id") -> Any:

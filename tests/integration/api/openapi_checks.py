@@ -28,6 +28,7 @@ _ORDERS = r"POST /v1/(fine_tuning/jobs|rehearsals)"
 _GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
+_PROVIDERS = r"POST /v1/providers.*"
 _CHAT = r"POST /v1/chat/completions"
 _ANSWERED = r"POST /v1/(chat/completions|responses)"
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
@@ -83,6 +84,10 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_CALLED, "headers"): "HTTP's rules for names and values",
     (r"POST /v1/fine_tuning/alpha/tool/run", "arguments"): "JSON within JSON",
     (r"POST /v1/fine_tuning/alpha/tool/run", "http_404"): "the tool's own answer",
+    (_PROVIDERS, "provider_exists"): "no two have one name",
+    (_PROVIDERS, "base_url"): "an address, which may not be there",
+    (_PROVIDERS, "headers"): "HTTP's rules for names and values",
+    (_PROVIDERS, "api_key"): "HTTP's rules for values",
     (_ANSWERED, "model"): "whether a model is there is no matter of form",
     (_CHAT, "messages"): "each answers what was before it",
     **{(_CHAT, field): "depends on who speaks" for field in ("role", "content", "tool_calls", "tool_call_id")},

@@ -147,6 +147,7 @@ def test_good_requests_get_what_is_announced(
     config = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
     trained = {"fine_tuning_job_id": furnished.known["fine_tuning_job_id"][0]}
     tool_id, grader_id = furnished.known["tool_id"][0], furnished.known["grader_id"][0]
+    provider_id = furnished.known["provider_id"][0]
     good: list[tuple[str, dict[str, str], dict[str, Any]]] = [
         ("/v1/fine_tuning/jobs", {}, {**order, "metadata": {"team": "a"}, "suffix": "x", "mine": 1}),
         ("/v1/rehearsals", {}, {**order, "calls_per_rollout": 2}),
@@ -161,6 +162,8 @@ def test_good_requests_get_what_is_announced(
         ("/v1/graders/{grader_id}", {"grader_id": grader_id}, {"grader": endpoint}),
         ("/v1/graders/{grader_id}/test", {"grader_id": grader_id}, {"model_sample": "7", "item": {"answer": "7"}}),
         ("/v1/evals", {}, {"name": "all", "data_source_config": config, "testing_criteria": [multi, EXACT, code]}),
+        ("/v1/providers", {}, {"name": "new", "base_url": "http://127.0.0.1:9/v1", "api_key": "hush-hush"}),
+        ("/v1/providers/{provider_id}", {"provider_id": provider_id}, {"requests_per_minute": 60.0}),
         ("/v1/fine_tuning/jobs/{fine_tuning_job_id}/regrade", trained, {"grader": EXACT, "steps": [1, 2]}),
     ]
     for path, ids, body in good:

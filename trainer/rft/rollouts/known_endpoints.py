@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from rft.core.chat_completion import completions_url
 from rft.core.errors import RunFailed
 from rft.core.failure import Stage
 from rft.core.graders import endpoint_graders
@@ -48,7 +49,7 @@ def _called(spec: RunSpec, secrets: RunSecrets) -> Iterator[tuple[Stage, str, st
         yield Stage.GRADER, f"grader {grader.name!r}", grader.url, headers
     if spec.judge is not None:
         key = {"Authorization": secrets.judge_api_key} if secrets.judge_api_key else {}
-        yield Stage.GRADER, "the judge server", spec.judge.base_url.rstrip("/") + "/chat/completions", key
+        yield Stage.GRADER, "the judge server", completions_url(spec.judge.base_url), key
 
 
 def refuse_redacted_urls(spec: RunSpec, stage: Stage) -> None:

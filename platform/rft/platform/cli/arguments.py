@@ -68,6 +68,9 @@ ToolId = Annotated[
 GraderId = Annotated[
     str, typer.Argument(metavar="GRADER", help="The registered grader's id.", autocompletion=ids("/graders", "name"))
 ]
+ProviderId = Annotated[
+    str, typer.Argument(metavar="PROVIDER", help="provider_...", autocompletion=ids("/providers", "name"))
+]
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="ft:... or ft:...:ckpt-step-N")]
 RehearsalId = Annotated[
     str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=ids("/rehearsals", "status"))
@@ -79,6 +82,7 @@ IN_PATHS: dict[str, Any] = {
     "tool_id": ToolId,
     "grader_id": GraderId,
     "rehearsal_id": RehearsalId,
+    "provider_id": ProviderId,
     "checkpoint": Checkpoint,
     "permission": Annotated[str, typer.Argument(metavar="PERMISSION", help="cp_...")],
     # Names of models are not offered: shells break words at their colons.

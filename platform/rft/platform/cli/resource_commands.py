@@ -1,4 +1,4 @@
-"""The commands of files, tools, graders, models, permissions, rehearsals and signing secrets, and the dashboard's."""
+"""The commands of files, tools, graders, providers, models, permissions, rehearsals, signing secrets, dashboard."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -214,6 +214,16 @@ rehearsals_app.add_post(
     "/rehearsals/{rehearsal_id}/cancel",
     lambda rehearsal: f"{rehearsal.need('id', str)}: {resources.rehearsal_state(rehearsal)}",
 )
+
+providers_app = Group("Providers: OpenAI-compatible endpoints, whose models are named PROVIDER/MODEL.")
+_PROVIDER = "/providers/{provider_id}"
+_CREATE_PROVIDER = "Register a provider: name, base_url, api_key; with `probe`, its address and key are tried first."
+_UPDATE_PROVIDER = "Change the fields that BODY.json names; null takes one away."
+providers_app.add_list("list", "Registered providers, newest first.", "/providers", resources.PROVIDER)
+providers_app.add_get("get", "One registered provider.", _PROVIDER, resources.PROVIDER)
+providers_app.add_post("create", _CREATE_PROVIDER, "/providers", resources.PROVIDER, body=BODY)
+providers_app.add_post("update", _UPDATE_PROVIDER, _PROVIDER, resources.PROVIDER, body=BODY)
+providers_app.add_delete("delete", "Forget a registered provider and its key.", _PROVIDER)
 
 signing_app = Group("Secrets that calls to tools and graders are signed with.")
 _SECRETS = "/signing_secrets"

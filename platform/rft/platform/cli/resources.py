@@ -95,6 +95,20 @@ GRADER = Resource(
     spare="failed; type",
     special={"health": _health},
 )
+PROVIDER = Resource(
+    fields="provider=id; name; URL=base_url; key=api_key; headers; timeout=timeout_s;"
+    " requests at once={max_concurrency} at most; requests per minute={requests_per_minute:g} at most;"
+    " not sent; prompt tokens={price_per_million.prompt:g} a million;"
+    " completion tokens={price_per_million.completion:g} a million; models; created=created_at",
+    none="no registered providers",
+    columns="provider; name; URL; created",
+    spare="created; URL",
+    special={
+        "headers": lambda provider: ", ".join(provider.named("headers", str)) or None,
+        "not sent": lambda provider: ", ".join(provider.listed("omit_fields", str)) or None,
+        "models": lambda provider: ", ".join(provider.listed("models", str)) or None,
+    },
+)
 
 
 def _works(tried: Answer) -> Styled:

@@ -40,6 +40,7 @@ SEALED_COLUMNS: tuple[SealedColumn, ...] = (
     SealedColumn("registrations", "sealed"),
     SealedColumn("rehearsals", "secrets"),
     SealedColumn("evals", "sealed"),
+    SealedColumn("providers", "sealed"),
 )
 """Every one there is: a new sealed column is added here, or its rows are lost with the next rotation."""
 

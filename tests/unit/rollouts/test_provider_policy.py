@@ -1,0 +1,417 @@
+"""A provider's model in rollouts of messages, over real sockets: what is sent, what is a turn, and who is blamed."""
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow
+from rft.core.egress_settings import EgressSettings
+from rft.core.failure import Failure, FailureCode, Fault, Stage
+from rft.core.finished_trace import FinishedTrace
+from rft.core.grade import Grade
+from rft.core.messages import Message, Role, ToolCall, ToolSchema
+from rft.core.response_format import ResponseFormat
+from rft.core.rollout import StopReason
+from rft.core.spec import Budgets, RetryBudget
+from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatFinish, ChatRequest, ChatSampling, ChatTurn, ChatUsage
+from rft.rollouts.message_rollout import MessageSetup, run_message_rollout
+from rft.rollouts.provider_policy import ProviderEndpoint, ProviderPolicy, open_provider_client
+from rft.rollouts.provider_wire import CONTENT_FILTER
+from rft.testing.chat_policies import chat_call
+from rft.testing.faults import Fault as EndpointFault
+from rft.testing.faults import FaultKind, FaultPlan, FaultSequence, HttpAnswer
+from rft.testing.loopback import LoopbackEndpoint
+from rft.testing.provider import Said, Script, ScriptedProvider, completion, provider_error
+from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
+
+KEY = "sk-live-0123456789abcdef"
+SEARCH = [chat_call("search", '{"q": 1}')]
+QUESTION = Message(role=Role.USER, content="How much?")
+TOOL = ToolSchema(name="search", description="Looks up.", parameters={"type": "object"})
+
+
+async def _no_wait(_wait_s: float) -> None:
+    return None
+
+
+@asynccontextmanager
+async def policy_of(
+    script: Script | Sequence[Said],
+    *,
+    model: str = "small",
+    api_key: str | None = KEY,
+    retries: int = 2,
+    faults: FaultPlan | None = None,
+    **changes: Any,
+) -> AsyncGenerator[tuple[ProviderPolicy, ScriptedProvider]]:
+    provider = ScriptedProvider(script, api_key=KEY, faults=faults)
+    retry = RetryBudget(max_retries=retries)
+    async with (
+        LoopbackEndpoint(provider) as loopback,
+        open_provider_client(EgressSettings(), retry=retry) as client,
+    ):
+        client.sleep = _no_wait
+        endpoint = ProviderEndpoint(name="acme", base_url=f"{loopback.base_url}/v1", api_key=api_key, timeout_s=60)
+        yield ProviderPolicy(client, replace(endpoint, **changes), model), provider
+
+
+def asked(*messages: Message, trace_id: str = "trace_1", **sampling: Any) -> ChatRequest:
+    return ChatRequest(
+        messages=messages or (QUESTION,), tools=(TOOL,), sampling=ChatSampling(**sampling), trace_id=trace_id
+    )
+
+
+async def said_to(script: Script | Sequence[Said], **more: Any) -> ChatTurn | Failure:
+    async with policy_of(script, **more) as (policy, _):
+        return await policy.complete(asked())
+
+
+async def turn_of(choice: JsonObject) -> ChatTurn:
+    said = await said_to([choice])
+    assert isinstance(said, ChatTurn), said
+    return said
+
+
+def sent(provider: ScriptedProvider) -> dict[str, Any]:
+    return cast("dict[str, Any]", provider.requests[-1])
+
+
+async def test_a_whole_conversation_with_tools_is_graded(row: DatasetRow) -> None:
+    async def look_up(call: ToolCall, trace_id: str) -> str:
+        return f"found {call.arguments}"
+
+    async def one(trace: FinishedTrace, trace_id: str) -> float:
+        return 1.0
+
+    async with policy_of([SEARCH * 2, "Four."]) as (policy, provider):
+        setup = MessageSetup(
+            policy=policy,
+            tools=FunctionTools(look_up),
+            grader=FunctionGrader(one),
+            grader_name="grader",
+            budgets=Budgets(),
+            model_name="acme/small",
+        )
+        rollout = await run_message_rollout(row, setup)
+    assert isinstance(rollout.outcome, Grade)
+    assert (rollout.stop_reason, rollout.messages[-1].content) == (StopReason.COMPLETED, "Four.")
+    assert rollout.usage == ChatUsage(prompt_tokens=200, cached_tokens=80, completion_tokens=40, reasoning_tokens=10)
+    assert rollout.models == ("small-2026",)
+    system, user, called, *answers = sent(provider)["messages"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert [call["id"] for call in called["tool_calls"]] == ["toolu_0", "toolu_1"]
+    assert [call["function"]["arguments"] for call in called["tool_calls"]] == ['{"q": 1}'] * 2
+    assert [(answer["tool_call_id"], answer["content"]) for answer in answers] == [
+        ("toolu_0", 'found {"q": 1}'),
+        ("toolu_1", 'found {"q": 1}'),
+    ]
+
+
+async def test_every_sampling_field_is_sent_and_the_key_in_its_header() -> None:
+    schema: JsonObject = {"type": "object"}
+    async with policy_of(["Four."], headers={"X-Team": "evals"}) as (policy, provider):
+        await policy.complete(
+            asked(
+                temperature=0.5,
+                top_p=0.9,
+                seed=3,
+                max_tokens=77,
+                reasoning_effort="low",
+                response_format=ResponseFormat(type="json_schema", json_schema=schema),
+            )
+        )
+    body = sent(provider)
+    assert (body["temperature"], body["top_p"], body["seed"], body["max_completion_tokens"]) == (0.5, 0.9, 3, 77)
+    assert (body["model"], body["reasoning_effort"]) == ("small", "low")
+    assert body["response_format"] == {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    assert body["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "search", "description": "Looks up.", "parameters": {"type": "object"}},
+        }
+    ]
+    headers = provider.calls[-1].headers
+    assert (headers["authorization"], headers["x-team"]) == (f"Bearer {KEY}", "evals")
+
+
+async def test_fields_that_a_model_refuses_can_be_left_out() -> None:
+    omitted = ("top_p", "seed")
+    async with policy_of(["Four."], omit_fields=omitted, max_tokens_field="max_tokens") as (policy, provider):
+        await policy.complete(asked(seed=3, max_tokens=5))
+    body = sent(provider)
+    assert (body["max_tokens"], body["temperature"]) == (5, 1.0)
+    assert set(body).isdisjoint({*omitted, "max_completion_tokens"})
+
+
+async def test_a_refused_field_is_named_with_what_to_do() -> None:
+    refusal = provider_error(400, "Unsupported parameter: 'top_p'", code="unsupported_parameter", param="top_p")
+    said = await said_to(lambda body: refusal)
+    assert isinstance(said, Failure)
+    assert "Unsupported parameter: 'top_p'" in said.message
+    assert "`top_p` in the provider's `omit_fields`" in said.message
+
+
+async def test_a_base_url_with_a_query_keeps_it() -> None:
+    async with policy_of(["Four."]) as (policy, provider):
+        settings = cast("Any", policy)._settings
+        client = cast("Any", policy)._client
+        versioned = replace(settings, base_url=f"{settings.base_url}/?api-version=preview")
+        assert isinstance(await ProviderPolicy(client, versioned, "small").complete(asked()), ChatTurn)
+    assert (provider.calls[-1].path, provider.calls[-1].query) == ("/v1/chat/completions", "api-version=preview")
+
+
+def message(content: object = "x", **more: object) -> JsonObject:
+    return cast("JsonObject", {"role": "assistant", "content": content, **more})
+
+
+def choice(said: JsonObject, reason: str | None = "stop") -> JsonObject:
+    return {"index": 0, "finish_reason": reason, "message": said}
+
+
+async def test_thoughts_refusals_and_parts_are_read() -> None:
+    parts = [{"type": "text", "text": "Fo"}, {"type": "text", "text": "ur."}]
+    said = await turn_of(choice(message(parts, reasoning_content="two and two")))
+    assert (said.content, said.reasoning, said.finish_reason) == ("Four.", "two and two", ChatFinish.STOP)
+    refused = await turn_of(choice(message(None, refusal="I cannot.")))
+    assert refused.content == "I cannot."
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens"])
+async def test_a_turn_cut_in_the_middle_of_a_call_is_cut(reason: str) -> None:
+    half = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": '}}
+    said = await turn_of(choice(message(None, tool_calls=[half]), reason))
+    assert said.finish_reason is ChatFinish.LENGTH
+    assert said.tool_calls[0].arguments == '{"q": '
+
+
+async def test_calls_in_any_shape_are_read_or_have_no_name() -> None:
+    raw: list[object] = [
+        {"id": "a", "function": {"name": "search", "arguments": "{no json"}},
+        {"id": "a", "function": {"name": "search", "arguments": {"q": 1}}},
+        {"function": {"name": "search"}},
+        {"id": "", "function": {"name": 7, "arguments": "{}"}},
+        "nonsense",
+    ]
+    said = await turn_of(choice(message(None, tool_calls=raw), "tool_calls"))
+    assert [call.name for call in said.tool_calls] == ["search", "search", "search", "", ""]
+    assert [call.arguments for call in said.tool_calls[:3]] == ["{no json", '{"q": 1}', "{}"]
+    assert len({call.call_id for call in said.tool_calls}) == 5
+    assert said.tool_calls[0].call_id == "a"
+
+
+async def test_calls_that_are_no_json_are_sent_back_wrapped() -> None:
+    """Servers that read arguments would refuse the conversation, and the model's mistake would become a failure."""
+    called = Message(role=Role.ASSISTANT, content="", tool_calls=(chat_call("search", "{no json", "a"),))
+    answered = Message(role=Role.TOOL, content="Error", tool_call_id="a")
+    async with policy_of(lambda body: "Four.") as (policy, provider):
+        await policy.complete(asked(QUESTION, called, answered))
+    (function,) = [call["function"] for call in sent(provider)["messages"][1]["tool_calls"]]
+    assert json.loads(function["arguments"]) == {"unreadable_arguments": "{no json"}
+
+
+def body_of(said: JsonObject) -> HttpAnswer:
+    return HttpAnswer(200, json.dumps(said).encode())
+
+
+def changed(**fields: object) -> HttpAnswer:
+    return body_of(cast("JsonObject", {**completion({"model": "small"}, "Four."), **fields}))
+
+
+NO_TOKENS = {"prompt_tokens": 9, "completion_tokens": 0}
+NO_TURNS: dict[str, HttpAnswer] = {
+    "prose": HttpAnswer(200, b"The service is being updated."),
+    "html": HttpAnswer(200, b"<html></html>", {"content-type": "text/html"}),
+    "an empty body": HttpAnswer(200, b""),
+    "a list": HttpAnswer(200, b"[]"),
+    "an error with status 200": body_of({"error": {"message": "upstream down", "code": 502}}),
+    "no choices": changed(choices=[]),
+    "choices that are null": changed(choices=None),
+    "a choice without a message": changed(choices=[{"finish_reason": "stop"}]),
+    "a message that is null": changed(choices=[{"finish_reason": "stop", "message": None}]),
+    "no finish reason": changed(choices=[choice(message(), None)]),
+    "an unknown finish reason": changed(choices=[choice(message(), "error")]),
+    "calls that are not there": changed(choices=[choice(message(None), "tool_calls")]),
+    "not a single token": changed(choices=[choice(message(""))], usage=NO_TOKENS),
+}
+
+
+@pytest.mark.parametrize("what", NO_TURNS)
+async def test_what_is_no_turn_is_asked_for_again_and_then_a_failure(what: str) -> None:
+    async with policy_of(lambda body: NO_TURNS[what]) as (policy, provider):
+        said = await policy.complete(asked())
+    assert isinstance(said, Failure)
+    assert (said.stage, said.code, said.fault) == (Stage.SAMPLER, FailureCode.INVALID_REPLY, Fault.ENDPOINT)
+    assert (said.endpoint, said.attempts, len(provider.requests), said.detail) == ("acme", 3, 3, None)
+
+
+async def test_what_is_no_turn_once_is_answered_at_the_next_attempt() -> None:
+    answers = [NO_TURNS["prose"], "Four."]
+    said = await said_to(lambda body: answers.pop(0))
+    assert isinstance(said, ChatTurn)
+    assert (said.content, said.attempts) == ("Four.", 2)
+
+
+@pytest.mark.parametrize("usage", [None, {}, "many", {"completion_tokens": "7"}])
+async def test_missing_usage_is_told_as_missing_and_not_as_zero(usage: object) -> None:
+    said = await said_to(lambda body: changed(usage=usage))
+    assert isinstance(said, ChatTurn)
+    assert (said.content, said.usage) == ("Four.", None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        changed(choices=[choice(message("Fo"), "content_filter")]),
+        provider_error(400, "The response was filtered", code="content_filter"),
+    ],
+)
+async def test_a_content_filter_is_a_failure_of_its_own_and_not_repeated(answer: HttpAnswer) -> None:
+    async with policy_of(lambda body: answer) as (policy, provider):
+        said = await policy.complete(asked())
+    assert isinstance(said, Failure)
+    assert (said.code, said.detail, len(provider.requests)) == (FailureCode.REJECTED, CONTENT_FILTER, 1)
+
+
+CONTEXT_REFUSALS = [
+    provider_error(400, "too long", code="context_length_exceeded"),
+    provider_error(400, "This model's maximum context length is 8192 tokens."),
+    provider_error(413, "Request too large: the prompt is too long"),
+]
+
+
+@pytest.mark.parametrize("refusal", CONTEXT_REFUSALS)
+async def test_a_full_context_is_a_stop_reason_once_nothing_else_can_be_meant(refusal: HttpAnswer) -> None:
+    async with policy_of(lambda body: refusal) as (policy, provider):
+        said = await policy.complete(asked(max_tokens=4096))
+    assert isinstance(said, ChatTurn)
+    assert said.finish_reason is ChatFinish.CONTEXT_FULL
+    assert ["max_completion_tokens" in body for body in provider.requests] == [True, False]
+
+
+async def test_room_for_tokens_that_the_context_lacks_does_not_end_the_conversation() -> None:
+    """vLLM for one counts `max_tokens` to the conversation's length: a short row would be graded 0 for our budget."""
+
+    def small_context(body: JsonObject) -> Said:
+        return CONTEXT_REFUSALS[1] if "max_completion_tokens" in body else "Four."
+
+    async with policy_of(small_context) as (policy, _):
+        said = await policy.complete(asked(max_tokens=100_000))
+    assert isinstance(said, ChatTurn)
+    assert said.content == "Four."
+
+
+CODES = {
+    401: FailureCode.UNAUTHORIZED,
+    403: FailureCode.UNAUTHORIZED,
+    407: FailureCode.UNAUTHORIZED,
+    408: FailureCode.SERVER_ERROR,
+    421: FailureCode.SERVER_ERROR,
+    425: FailureCode.SERVER_ERROR,
+    429: FailureCode.RATE_LIMITED,
+}
+
+
+def code_of(status: int) -> FailureCode:
+    if status < 400:
+        return FailureCode.UNEXPECTED_STATUS
+    return CODES.get(status, FailureCode.SERVER_ERROR if status >= 500 else FailureCode.REJECTED)
+
+
+async def test_no_status_is_ever_a_turn() -> None:
+    statuses = [300, 302, *range(400, 600)]
+    status = 0
+    async with policy_of(lambda body: HttpAnswer(status, b"no"), retries=0) as (policy, _):
+        outcomes: dict[int, object] = {}
+        for status in statuses:
+            outcomes[status] = await policy.complete(asked(trace_id=f"trace_{status}"))
+    for asked_status, said in outcomes.items():
+        assert isinstance(said, Failure), asked_status
+        assert (said.stage, said.code, said.status) == (Stage.SAMPLER, code_of(asked_status), asked_status)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FaultKind if "score" not in kind and kind is not FaultKind.STATUS])
+async def test_no_broken_answer_is_ever_a_turn(kind: FaultKind) -> None:
+    faults = FaultSequence([EndpointFault(kind)], last_stays=True)
+    async with policy_of(["never"], faults=faults, retries=0, timeout_s=0.3) as (policy, _):
+        said = await policy.complete(asked())
+    assert isinstance(said, Failure)
+    assert (said.stage, said.fault, said.endpoint) == (Stage.SAMPLER, Fault.ENDPOINT, "acme")
+
+
+async def test_a_wrong_key_is_told_once_and_ends_the_run_and_no_message_has_the_key() -> None:
+    wrong = "sk-wrong-9876543210fedcba"
+    said = await said_to(["never"], api_key=wrong)
+    assert isinstance(said, Failure)
+    assert (said.code, said.status, said.detail, said.attempts) == (FailureCode.UNAUTHORIZED, 401, UNUSABLE_MODEL, 1)
+    assert said.message.startswith("Provider 'acme' at http://127.0.0.1")
+    assert "Incorrect API key provided" in said.message
+    assert wrong not in repr(said)
+
+
+async def test_a_model_wrong_by_a_letter_ends_the_run() -> None:
+    said = await said_to(["never"], model="smal")
+    assert isinstance(said, Failure)
+    assert (said.code, said.detail) == (FailureCode.REJECTED, UNUSABLE_MODEL)
+    assert "The model `smal` does not exist" in said.message
+
+
+async def test_one_refused_row_ends_no_run_and_three_do() -> None:
+    refusal = provider_error(400, "messages[1]: images are not supported")
+    async with policy_of(lambda body: refusal) as (policy, _):
+        details = [await policy.complete(asked(trace_id=f"trace_{row}")) for row in (1, 1, 2, 3)]
+    assert [cast("Failure", said).detail for said in details] == [None, None, None, UNUSABLE_MODEL]
+
+
+async def test_refusals_after_an_answer_are_the_rows_own() -> None:
+    answers: list[Said] = ["Four.", *[provider_error(status, "no") for status in (400, 403, 404, 422)]]
+    async with policy_of(lambda body: answers.pop(0)) as (policy, _):
+        assert isinstance(await policy.complete(asked()), ChatTurn)
+        said = [await policy.complete(asked(trace_id=f"trace_{row}")) for row in range(4)]
+    assert [cast("Failure", one).detail for one in said] == [None] * 4
+
+
+@pytest.mark.parametrize("status", [401, 402])
+async def test_a_key_that_was_taken_back_ends_the_run_at_any_time(status: int) -> None:
+    answers: list[Said] = ["Four.", provider_error(status, "no")]
+    async with policy_of(lambda body: answers.pop(0)) as (policy, _):
+        await policy.complete(asked())
+        said = await policy.complete(asked())
+    assert cast("Failure", said).detail == UNUSABLE_MODEL
+
+
+async def test_a_busy_provider_is_asked_again_when_it_says() -> None:
+    waits: list[float] = []
+
+    async def note(wait_s: float) -> None:
+        waits.append(wait_s)
+
+    faults = FaultSequence([EndpointFault(FaultKind.STATUS, status=429, retry_after="7")])
+    async with policy_of(["Four."], faults=faults) as (policy, _):
+        client = cast("Any", policy)._client
+        client.sleep = note
+        said = await policy.complete(asked())
+    assert isinstance(said, ChatTurn)
+    assert said.attempts == 2
+    assert waits
+    assert waits[0] >= 7.0
+
+
+async def test_an_address_that_may_not_be_called_is_not_called() -> None:
+    async with open_provider_client(EgressSettings(allow_loopback=False)) as client:
+        endpoint = ProviderEndpoint(name="acme", base_url="http://127.0.0.1:9/v1", api_key=KEY)
+        said = await ProviderPolicy(client, endpoint, "small").complete(asked())
+    assert isinstance(said, Failure)
+    assert (said.code, said.detail) == (FailureCode.BLOCKED_ADDRESS, UNUSABLE_MODEL)
+
+
+def test_no_key_stands_in_what_is_printed() -> None:
+    endpoint = ProviderEndpoint(
+        name="acme", base_url="https://a/v1?key=hush-hush-hush", api_key=KEY, headers={"X": "secret-header"}
+    )
+    shown = repr(endpoint)
+    assert not [secret for secret in (KEY, "hush-hush-hush", "secret-header") if secret in shown]
