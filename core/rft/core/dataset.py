@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -10,6 +11,7 @@ from rft.core.base import JsonObject, Record
 from rft.core.dataset_fields import RowError, kind_of, read_messages, read_tools
 from rft.core.messages import Message, ToolSchema
 
+T = TypeVar("T")
 MAX_TRAIN_ROWS = 50_000
 MAX_VALID_ROWS = 1_000
 MAX_ROW_BYTES = 960 << 10
@@ -57,9 +59,22 @@ def parse_rows(lines: Iterable[bytes | str]) -> Iterator[DatasetRow | RowProblem
 
 def parse_row(line: bytes | str, *, line_number: int, index: int) -> DatasetRow | RowProblem:
     """One JSONL line as a row or a problem."""
-    try:
+
+    def read() -> DatasetRow:
         item = _item(line, is_first=line_number == 1)
         return DatasetRow(index=index, messages=read_messages(item), tools=read_tools(item), item=item)
+
+    return _or_problem(read, line_number)
+
+
+def parse_object(line: bytes | str, *, line_number: int) -> JsonObject | RowProblem:
+    """One JSONL line as an object, whatever it holds, or the problem that keeps it from being one."""
+    return _or_problem(lambda: _item(line, is_first=line_number == 1), line_number)
+
+
+def _or_problem(read: Callable[[], T], line_number: int) -> T | RowProblem:
+    try:
+        return read()
     except UnicodeDecodeError as error:
         return RowProblem(line=line_number, path="", reason=f"not UTF-8 ({error.reason} at byte {error.start})")
     except json.JSONDecodeError as error:

@@ -1,8 +1,11 @@
 """A finished conversation as every grader sees it: in a trainer, behind a gateway service, graded again or tried."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Message, ToolSchema
 from rft.core.rollout import StopReason
@@ -24,6 +27,8 @@ class FinishedTrace:
     """Name of the model that answered."""
     tools: tuple[ToolSchema, ...] = ()
     """What it was told of its tools."""
+    given: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Fields of the sample that graders see in place of what follows from the messages: of a sample from elsewhere."""
 
     @classmethod
     def of(

@@ -43,7 +43,7 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
     `output_text` is what the model said last, empty when it ended on a tool call. `output_tools` holds all tool calls
     of the rollout; `choices[0].message.tool_calls` stays empty, as with the original. What the model thought stands as
     `reasoning_content` in its messages, wherever it did. Nobody speaks and no reasoning is summed up here:
-    `output_audio` and `output_reasoning_summary` are null.
+    `output_audio` and `output_reasoning_summary` are null. What of a sample from elsewhere is given counts as it is.
     """
     produced, text = trace.messages[trace.prompt_messages :], answer_of(trace)
     message: JsonObject = {"role": "assistant", "content": text, "tool_calls": []}
@@ -69,6 +69,7 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
             "prompt_messages": trace.prompt_messages,
             "messages": [_to_message(message) for message in trace.messages],
         },
+        **trace.given,
     }
 
 

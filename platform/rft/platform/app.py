@@ -30,6 +30,7 @@ from rft.platform.dry_runs.endpoints import registered_graders_router as grader_
 from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
 from rft.platform.dry_runs.endpoints import router as dry_runs_router
 from rft.platform.evals.endpoints import router as evals_router
+from rft.platform.evals.run_endpoints import router as eval_runs_router
 from rft.platform.files.endpoints import router as files_router
 from rft.platform.files.sweeping import sweep_forever
 from rft.platform.files.uploading import MAX_FILE_BYTES
@@ -139,6 +140,7 @@ def _include_v1(app: FastAPI) -> None:
         regrades_router,
         rehearsals_router,
         evals_router,
+        eval_runs_router,
         links_router,
         chat_router,
         responses_router,

@@ -68,6 +68,10 @@ class Settings(BaseSettings):
     """What must be free on the disk of the runs before a trainer is started; until then its job is held."""
     train_slots: int = Field(default=1, ge=1)
     """Trainers running at once on one host."""
+    eval_slots: int = Field(default=2, ge=1)
+    """Runs of evals at once on one host."""
+    eval_samples_at_once: int = Field(default=16, ge=1)
+    """Samples of one run of an eval that are graded at once; a model may take fewer."""
     max_launches_without_progress: int = Field(default=4, ge=1)
     """A job whose trainer died this often without finishing a step has failed."""
     trainer_grace_s: float = 10.0

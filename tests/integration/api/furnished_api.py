@@ -19,6 +19,7 @@ from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
+from rft.platform.worker.run_eval import run_eval
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.workbench import Workbench
@@ -116,6 +117,8 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
         config = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
         definition = {"data_source_config": config, "testing_criteria": [EXACT]}
         evals = [await _post(sdk, "/evals", definition) for _ in range(1 + SPARES)]
+        runs = [await _finished_run(bench, sdk, eval_id) for eval_id in evals]
+        items: Any = await sdk.get(f"/evals/{evals[0]}/runs/{runs[0]}/output_items", cast_to=object)
         secret = await _post(sdk, "/signing_secrets/rotate", {})
         return FurnishedApi(
             url=url,
@@ -133,6 +136,8 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "regrade_id": (regrade,),
                 "rehearsal_id": (rehearsal,),
                 "eval_id": (evals[0],),
+                "run_id": (runs[0],),
+                "output_item_id": (items["data"][0]["id"],),
                 "tool_id": (tools[0],),
                 "grader_id": (graders[0],),
                 "provider_id": (providers[0],),
@@ -144,6 +149,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "permission_id": tuple(permission["id"] for permission in permissions[1:]),
                 "model": tuple(spare_models),
                 "eval_id": tuple(evals[1:]),
+                "run_id": tuple(runs[1:]),
                 "tool_id": tuple(tools[1:]),
                 "grader_id": tuple(graders[1:]),
                 "provider_id": tuple(providers[1:]),
@@ -169,6 +175,15 @@ async def _trained_job(bench: Workbench) -> tuple[str, tuple[str, ...]]:
 async def _models(sdk: AsyncOpenAI, job_id: str) -> list[str]:
     """The job's model and its checkpoints."""
     return [model.id async for model in sdk.models.list() if getattr(model, "fine_tuning_job_id", None) == job_id]
+
+
+async def _finished_run(bench: Workbench, sdk: AsyncOpenAI, eval_id: str) -> str:
+    """A run of an eval, with one output item."""
+    content = [{"item": {"answer": "7"}, "sample": {"output_text": "7"}}]
+    source = {"type": "jsonl", "source": {"type": "file_content", "content": content}}
+    run_id = await _post(sdk, f"/evals/{eval_id}/runs", {"data_source": source})
+    assert await run_eval(run_id, bench.context()) == "completed"
+    return run_id
 
 
 async def _tool(sdk: AsyncOpenAI, customer: LoopbackEndpoint, number: int) -> str:

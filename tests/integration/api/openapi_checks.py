@@ -29,6 +29,7 @@ _GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
 _PROVIDERS = r"POST /v1/providers.*"
+_EVAL_RUNS = r"POST /v1/evals/[^/]+/runs"
 _CHAT = r"POST /v1/chat/completions"
 _ANSWERED = r"POST /v1/(chat/completions|responses)"
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
@@ -78,6 +79,16 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_GRADED, "name"): "no two parts have one name",
     (r"POST /v1/evals", "pass_threshold"): "the contract wants one of a similarity",
     (r"POST /v1/evals", "item_schema"): "a JSON Schema within JSON",
+    (_EVAL_RUNS, "file_not_found"): "whether a file exists is no matter of form",
+    (_EVAL_RUNS, "item_schema_mismatch"): "items fit the eval's own schema",
+    (_EVAL_RUNS, "content"): "templates: a language of their own",
+    (_EVAL_RUNS, "item_reference"): "a name within an item: a language of its own",
+    (_EVAL_RUNS, "samples_per_row"): "depends on whether anything is sampled",
+    (_EVAL_RUNS, "missing_required_parameter"): "a model and its messages come together",
+    (_EVAL_RUNS, "tools"): "functions, in either of their shapes",
+    (_EVAL_RUNS, "schema"): "a JSON Schema within JSON",
+    (rf"{_EVAL_RUNS}/.*", "invalid_state"): "not in the state that this run is in",
+    (r"GET /v1/evals/.*/compare", "run_not_found"): "whether the eval has such a run is no matter of form",
     (_CALLED, "url"): "an address, and the same one under both of its names",
     (_CALLED, "server_url"): "an address",
     (_CALLED, "callback_url"): "an address",

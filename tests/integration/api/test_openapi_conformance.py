@@ -145,6 +145,8 @@ def test_good_requests_get_what_is_announced(
     order: dict[str, Any] = {"model": "tiny", "training_file": furnished.known["file_id"][0], "method": method}
     code = {"type": "python", "source": "def grade(sample, item):\n    return 1.0\n"}
     config = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
+    content = [{"item": {"answer": 7}, "sample": {"output_text": "7"}}, {"item": {}}]
+    items = {"type": "jsonl", "source": {"type": "file_content", "content": content}}
     trained = {"fine_tuning_job_id": furnished.known["fine_tuning_job_id"][0]}
     tool_id, grader_id = furnished.known["tool_id"][0], furnished.known["grader_id"][0]
     provider_id = furnished.known["provider_id"][0]
@@ -164,6 +166,7 @@ def test_good_requests_get_what_is_announced(
         ("/v1/evals", {}, {"name": "all", "data_source_config": config, "testing_criteria": [multi, EXACT, code]}),
         ("/v1/providers", {}, {"name": "new", "base_url": "http://127.0.0.1:9/v1", "api_key": "hush-hush"}),
         ("/v1/providers/{provider_id}", {"provider_id": provider_id}, {"requests_per_minute": 60.0}),
+        ("/v1/evals/{eval_id}/runs", {"eval_id": furnished.known["eval_id"][0]}, {"data_source": items}),
         ("/v1/fine_tuning/jobs/{fine_tuning_job_id}/regrade", trained, {"grader": EXACT, "steps": [1, 2]}),
     ]
     for path, ids, body in good:

@@ -1,6 +1,7 @@
 """The API on a real socket with a real database, and a worker's context beside it."""
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -52,3 +53,11 @@ async def customer() -> AsyncIterator[LoopbackEndpoint]:
     """The customer's tools and grader."""
     async with LoopbackEndpoint(ScriptedEndpoint()) as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def refused_url() -> Iterator[str]:
+    """A port of this machine where nobody listens, and nobody can as long as the test runs."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/"

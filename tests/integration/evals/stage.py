@@ -7,7 +7,9 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
+from rft.platform.queue.messages import RUN_EVAL, TaskMessage
 from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.run_eval import run_eval
 from tests.shared.running_api import ReceivedMessages
 
 ITEM_SCHEMA: dict[str, Any] = {
@@ -23,6 +25,17 @@ EXACT: Any = {
     "reference": "{{item.answer}}",
     "operation": "eq",
 }
+
+
+def row(answer: str, said: str | None) -> dict[str, Any]:
+    """An item that brings a sample, or none."""
+    sample = {} if said is None else {"sample": {"output_text": said}}
+    return {"item": {"question": f"{answer} + 0?", "answer": answer}, **sample}
+
+
+def inline(*rows: Any) -> Any:
+    """The data source of these items."""
+    return {"type": "jsonl", "source": {"type": "file_content", "content": list(rows)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,26 @@ class Stage:
         """With the SDK that calls it."""
         async with AsyncOpenAI(base_url=url, api_key=key, max_retries=0) as client:
             yield cls(url, key, client, context, messages)
+
+    async def upload(self, lines: str) -> Any:
+        """The data source of a file of such lines."""
+        made = await self.client.files.create(file=("items.jsonl", lines.encode()), purpose="evals")
+        return {"type": "jsonl", "source": {"type": "file_id", "id": made.id}}
+
+    async def work(self, run_id: str) -> str:
+        """What a worker does with its message."""
+        return await run_eval(run_id, self.context)
+
+    async def run(self, eval_id: str, source: Any, **more: Any) -> Any:
+        """A run, worked on and read again."""
+        made = await self.client.evals.runs.create(eval_id, data_source=source, extra_body=more)
+        assert self.messages.received[-1] == TaskMessage(RUN_EVAL, made.id)
+        await self.work(made.id)
+        return await self.client.evals.runs.retrieve(made.id, eval_id=eval_id)
+
+    def items(self, eval_id: str, run_id: str, **query: Any) -> Any:
+        """Pages of output items."""
+        return self.client.evals.runs.output_items.list(run_id, eval_id=eval_id, **query)
 
     async def make(self, *criteria: Any, config: Any = CUSTOM) -> str:
         """The id of a new eval."""

@@ -48,16 +48,16 @@ CriterionGrader: TypeAlias = Annotated[
         refused={"ruler": _NO_RULER},
     ),
 ]
-_GRADER = TypeAdapter[Any](CriterionGrader)
+CRITERION_GRADER = TypeAdapter[Grader](CriterionGrader)
 
 
 def _criterion(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
     if not isinstance(value, dict):
-        return _GRADER.validate_python(value)
+        return CRITERION_GRADER.validate_python(value)
     if "type" not in value and "id" in value:
         return GraderReference.model_validate(value)
     # Of a criterion that was read from another eval; the new one gets its own.
-    return _GRADER.validate_python({key: entry for key, entry in value.items() if key != "id"})
+    return CRITERION_GRADER.validate_python({key: entry for key, entry in value.items() if key != "id"})
 
 
 Criterion: TypeAlias = Annotated[CriterionGrader | GraderReference, WrapValidator(_criterion)]

@@ -1,4 +1,5 @@
-"""Rows of `files`. A file past its expiry is gone for all but the unfinished jobs and rehearsals made with it."""
+"""Rows of `files`. A file past its expiry is gone for all but the unfinished jobs, rehearsals
+and runs of evals made with it."""
 
 from datetime import datetime
 from typing import Literal
@@ -15,6 +16,7 @@ _COLUMNS = "id, filename, purpose, bytes, status, status_details, storage_key, c
 _ALIVE = "(expires_at is null or expires_at > now())"
 _UNFINISHED_JOB = "status in ('validating_files', 'queued', 'running', 'paused')"
 _UNFINISHED_REHEARSAL = "status in ('queued', 'running')"
+_UNFINISHED_EVAL_RUN = "status in ('queued', 'in_progress')"
 _LIST = "files"
 
 
@@ -87,6 +89,9 @@ class FileRepository:
                 " and not exists (select 1 from rehearsals where "
                 + _UNFINISHED_REHEARSAL
                 + " and files.id = training_file)"
+                " and not exists (select 1 from eval_runs where "
+                + _UNFINISHED_EVAL_RUN
+                + " and files.id = eval_runs.file_id)"
                 " order by expires_at limit %s for update skip locked",
                 (limit,),
             )
@@ -145,7 +150,7 @@ class FileRepository:
         return await cursor.fetchone() is not None
 
     async def unfinished_user(self, file_id: str) -> str | None:
-        """A job or a rehearsal that still needs this file."""
+        """A job, a rehearsal or a run of an eval that still needs this file."""
         cursor = await self._connection.execute(_UNFINISHED_USER, {"id": file_id})
         row = await cursor.fetchone()
         return None if row is None else str(row[0])
@@ -157,6 +162,8 @@ _UNFINISHED_USER = (
     + " and %(id)s in (training_file, validation_file, test_file) limit 1)"
     " union all"
     " (select id from rehearsals where " + _UNFINISHED_REHEARSAL + " and training_file = %(id)s limit 1)"
+    " union all"
+    " (select id from eval_runs where " + _UNFINISHED_EVAL_RUN + " and file_id = %(id)s limit 1)"
 )
 _PAGE = (
     "select " + _COLUMNS + " from files where " + _ALIVE + " and (%(purpose)s::text is null or purpose = %(purpose)s)"

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 VALIDATE_JOB = "rft.validate_job"
 RUN_JOB = "rft.run_job"
 REHEARSE = "rft.rehearse"
-QUEUES = {VALIDATE_JOB: "control", REHEARSE: "control", RUN_JOB: "train"}
+RUN_EVAL = "rft.run_eval"
+QUEUES = {VALIDATE_JOB: "control", REHEARSE: "control", RUN_EVAL: "control", RUN_JOB: "train"}
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage:
-    """One task to publish for one job or rehearsal."""
+    """One task to publish for one job, rehearsal or run of an eval."""
 
     task_name: str
     job_id: str

@@ -94,6 +94,15 @@ class RegistrationRepository:
         query: LiteralString = "select " + _COLUMNS + " from registrations where id = any(%(ids)s)"
         return {row.id: row for row in await self._fetch(query, {"ids": list(ids)})}
 
+    async def newest_named(self, kind: Kind, names: Sequence[str]) -> dict[str, Registration]:
+        """The newest registration of each of these names, where there is one."""
+        query: LiteralString = (
+            "select " + _COLUMNS + " from registrations where kind = %(kind)s and body->>'name' = any(%(names)s)"
+            " order by created_at, id"
+        )
+        rows = await self._fetch(query, {"kind": kind, "names": list(names)})
+        return {str(row.body["name"]): row for row in rows}
+
     async def page(self, kind: Kind, *, after: str | None, limit: int) -> list[Registration]:
         """Up to `limit`, newest first."""
         return await self._fetch(_PAGE, {"kind": kind, "after": after, "limit": limit})

@@ -41,6 +41,7 @@ SEALED_COLUMNS: tuple[SealedColumn, ...] = (
     SealedColumn("rehearsals", "secrets"),
     SealedColumn("evals", "sealed"),
     SealedColumn("providers", "sealed"),
+    SealedColumn("eval_runs", "sealed"),
 )
 """Every one there is: a new sealed column is added here, or its rows are lost with the next rotation."""
 

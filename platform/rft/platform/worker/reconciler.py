@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.job import JobStatus
+from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.lifecycle.ending import cancel_unleased, pause_unleased
 from rft.platform.lifecycle.events import add_event, notify
 from rft.platform.lifecycle.lease import end_dead_leases
@@ -51,6 +52,7 @@ async def reconcile_once(
             return []
         messages = await _reconcile_jobs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         messages += await reconcile_rehearsals(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
+        messages += await reconcile_eval_runs(connection, unheard_s=reconcile_s * _UNHEARD_ROUNDS)
         await end_dead_leases(connection, REGRADES)
         await RegradeRepository(connection).fail_expired()
     await enqueue_all(messages, enqueuer)

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 
 from rft.platform.queue.celery_app import NoServer, app
-from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_JOB, VALIDATE_JOB
+from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_EVAL, RUN_JOB, VALIDATE_JOB
 from rft.platform.settings import Settings, settings
 from rft.platform.store.database import Database
 from rft.platform.store.file_store import default_store
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.per_process_limits import limits_warning
+from rft.platform.worker.run_eval import run_eval
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.run_rehearsal import run_rehearsal
 from rft.platform.worker.validate_job import validate_job
@@ -31,8 +32,8 @@ def worker_arguments(wanted: Settings) -> list[str]:
     return [
         *("--app", "rft.platform.worker.tasks", "worker"),
         *("--queues", ",".join(sorted(set(QUEUES.values())))),
-        # A message for a job that cannot run now must not wait behind one that trains for hours.
-        *("--concurrency", str(wanted.train_slots + _CONTROL_SLOTS)),
+        # A message for a job that cannot run now must not wait behind one that trains, or an eval that runs, for hours.
+        *("--concurrency", str(wanted.train_slots + wanted.eval_slots + _CONTROL_SLOTS)),
         *("--loglevel", wanted.log_level, "--without-gossip", "--without-mingle"),
     ]
 
@@ -70,6 +71,12 @@ def run(job_id: str) -> str:
 def rehearse(rehearsal_id: str) -> str:
     """Rehearse a step's burst."""
     return asyncio.run(_at_work(lambda context: run_rehearsal(rehearsal_id, context)))
+
+
+@app.task(name=RUN_EVAL)  # pyright: ignore[reportUntypedFunctionDecorator]
+def evaluate(run_id: str) -> str:
+    """Run an eval for as long as it takes."""
+    return asyncio.run(_at_work(lambda context: run_eval(run_id, context)))
 
 
 async def _at_work(task: Callable[[WorkerContext], Awaitable[str]]) -> str:

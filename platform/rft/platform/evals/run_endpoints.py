@@ -1,0 +1,99 @@
+"""`/v1/evals/{eval_id}/runs` and their output items."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from rft.platform.api.dependencies import AppServices, Uow
+from rft.platform.api.pagination import After, ListPage, Order
+from rft.platform.evals import run_service
+from rft.platform.evals.output_item_repository import ItemStatus
+from rft.platform.evals.run_objects import ComparisonObject, EvalRunDeleted, EvalRunObject, OutputItemObject
+from rft.platform.evals.run_repository import RunStatus
+from rft.platform.evals.run_schemas import RunCreate
+
+router = APIRouter(prefix="/evals/{eval_id}/runs", tags=["evals"])
+Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+@router.post("")
+async def create_eval_run(request: Request, services: AppServices, eval_id: str, order: RunCreate) -> EvalRunObject:
+    """Hold items against an eval's criteria, in the background: with the samples they bring, or a model's."""
+    return await run_service.create_run(services, eval_id, order, root=_root(request))
+
+
+@router.get("")
+async def list_eval_runs(
+    request: Request,
+    uow: Uow,
+    eval_id: str,
+    after: After = None,
+    limit: Limit = 20,
+    order: Order = "asc",
+    status: RunStatus | None = None,
+) -> ListPage[EvalRunObject]:
+    """An eval's runs, by age."""
+    return await run_service.list_runs(
+        uow, eval_id, after=after, limit=limit, order=order, status=status, root=_root(request)
+    )
+
+
+@router.get("/{run_id}")
+async def retrieve_eval_run(request: Request, uow: Uow, eval_id: str, run_id: str) -> EvalRunObject:
+    """One run with what became of its items so far."""
+    return await run_service.retrieve_run(uow, eval_id, run_id, root=_root(request))
+
+
+@router.delete("/{run_id}")
+async def delete_eval_run(uow: Uow, eval_id: str, run_id: str) -> EvalRunDeleted:
+    """Forget a run with its output items; one that is under way ends."""
+    return await run_service.delete_run(uow, eval_id, run_id)
+
+
+@router.post("/{run_id}/cancel")
+async def cancel_eval_run(request: Request, uow: Uow, eval_id: str, run_id: str) -> EvalRunObject:
+    """Break a run off. One that is under way ends within seconds and keeps the items that are finished."""
+    return await run_service.cancel_run(uow, eval_id, run_id, root=_root(request))
+
+
+@router.post("/{run_id}")
+async def cancel_eval_run_by_its_path(request: Request, uow: Uow, eval_id: str, run_id: str) -> EvalRunObject:
+    """The same, where the hosted service's published specification has it."""
+    return await run_service.cancel_run(uow, eval_id, run_id, root=_root(request))
+
+
+@router.get("/{run_id}/compare")
+async def compare_eval_runs(
+    uow: Uow,
+    eval_id: str,
+    run_id: str,
+    other: Annotated[str, Query(alias="with", description="The other run, of the same eval.")],
+) -> ComparisonObject:
+    """A run against another one, item by item, with the paired interval at 95%."""
+    return await run_service.compare_runs(uow, eval_id, run_id, other)
+
+
+@router.get("/{run_id}/output_items")
+async def list_eval_output_items(
+    uow: Uow,
+    eval_id: str,
+    run_id: str,
+    after: After = None,
+    limit: Limit = 20,
+    order: Order = "asc",
+    status: ItemStatus | None = None,
+) -> ListPage[OutputItemObject]:
+    """What became of a run's items, in their order."""
+    return await run_service.list_output_items(
+        uow, eval_id, run_id, after=after, limit=limit, order=order, status=status
+    )
+
+
+@router.get("/{run_id}/output_items/{output_item_id}")
+async def retrieve_eval_output_item(uow: Uow, eval_id: str, run_id: str, output_item_id: str) -> OutputItemObject:
+    """One output item."""
+    return await run_service.find_output_item(uow, eval_id, run_id, output_item_id)
+
+
+def _root(request: Request) -> str:
+    return str(request.base_url)

@@ -1,0 +1,162 @@
+"""What can be done with runs of evals."""
+
+import secrets
+import uuid
+
+from rft.core.base import JsonObject
+from rft.platform.api.dependencies import Services
+from rft.platform.api.errors import BadRequest, NotFound
+from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
+from rft.platform.evals.figures import compare
+from rft.platform.evals.output_item_repository import ItemStatus, OutputItemRepository
+from rft.platform.evals.repository import EvalRepository, EvalRow
+from rft.platform.evals.run_checks import CheckedRun, check_run
+from rft.platform.evals.run_objects import (
+    ComparisonObject,
+    EvalRunDeleted,
+    EvalRunObject,
+    OutputItemObject,
+    to_output_item_object,
+    to_run_object,
+)
+from rft.platform.evals.run_repository import NewRun, RunRepository, RunRow, RunStatus
+from rft.platform.evals.run_schemas import FileId, RunCreate
+from rft.platform.evals.service import find_eval, no_eval
+from rft.platform.files.repository import FileRepository
+from rft.platform.queue.messages import RUN_EVAL
+from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
+
+_SEEDS = 2**31
+_FILE = "data_source.source.id"
+
+
+async def create_run(services: Services, eval_id: str, order: RunCreate, *, root: str) -> EvalRunObject:
+    """Check the order, write the row, enqueue a message. Raises NotFound, BadRequest."""
+    async with unit_of_work(services.database, services.enqueuer) as uow:
+        eval_ = await find_eval(uow, eval_id)
+        checked = await check_run(uow, services, eval_, order)
+    run = _new_run(services, eval_id, order, checked)
+    async with unit_of_work(services.database, services.enqueuer) as uow:
+        if await EvalRepository(uow.connection).keep(eval_id) is None:
+            raise no_eval(eval_id)
+        if run.file_id is not None and await FileRepository(uow.connection).get(run.file_id) is None:
+            raise BadRequest(f"No such file: {run.file_id}", param=_FILE, code="file_not_found")
+        row = await RunRepository(uow.connection).insert(run)
+        uow.enqueue(RUN_EVAL, run.id)
+    return to_run_object(row, eval_, None, root=root)
+
+
+def _new_run(services: Services, eval_id: str, order: RunCreate, checked: CheckedRun) -> NewRun:
+    run_id = f"evalrun_{uuid.uuid4().hex}"
+    source = order.data_source.source
+    return NewRun(
+        id=run_id,
+        eval_id=eval_id,
+        name=order.name or run_id,
+        metadata=order.metadata,
+        model=checked.model,
+        data_source=checked.shown,
+        file_id=source.id if isinstance(source, FileId) else None,
+        sealed=None if checked.tools is None else services.secret_box.seal_text(checked.tools),
+        samples_per_row=checked.samples_per_row,
+        seed=secrets.randbelow(_SEEDS) if checked.seed is None else checked.seed,
+    )
+
+
+async def find_run(uow: UnitOfWork, eval_id: str, run_id: str) -> tuple[RunRow, EvalRow]:
+    """One. Raises NotFound."""
+    eval_ = await find_eval(uow, eval_id)
+    row = await RunRepository(uow.connection).get(eval_id, run_id)
+    if row is None:
+        raise _no_run(run_id)
+    return row, eval_
+
+
+async def retrieve_run(uow: UnitOfWork, eval_id: str, run_id: str, *, root: str) -> EvalRunObject:
+    """One with its counts. Raises NotFound."""
+    row, eval_ = await find_run(uow, eval_id, run_id)
+    counts = await OutputItemRepository(uow.connection).counts([run_id])
+    return to_run_object(row, eval_, counts.get(run_id), root=root)
+
+
+async def list_runs(
+    uow: UnitOfWork,
+    eval_id: str,
+    *,
+    after: str | None,
+    limit: int,
+    order: Order,
+    status: RunStatus | None,
+    root: str,
+) -> ListPage[EvalRunObject]:
+    """One page. Raises NotFound, BadRequest."""
+    eval_ = await find_eval(uow, eval_id)
+    runs = RunRepository(uow.connection)
+    if after is not None and not await runs.has_place(eval_id, after):
+        raise unknown_cursor(after)
+    rows = await runs.page(eval_id, after=after, limit=limit + 1, order=order, status=status)
+    counts = await OutputItemRepository(uow.connection).counts([row.id for row in rows])
+    return to_page([to_run_object(row, eval_, counts.get(row.id), root=root) for row in rows], limit=limit)
+
+
+async def cancel_run(uow: UnitOfWork, eval_id: str, run_id: str, *, root: str) -> EvalRunObject:
+    """Cancel it, or ask its worker to. Raises NotFound, and BadRequest when it is over."""
+    await find_run(uow, eval_id, run_id)
+    has_moved = await RunRepository(uow.connection).cancel(run_id)
+    run = await retrieve_run(uow, eval_id, run_id, root=root)
+    if not has_moved:
+        message = f"The run {run_id} is {run.status} and can no longer be cancelled."
+        raise BadRequest(message, code="invalid_state")
+    return run
+
+
+async def delete_run(uow: UnitOfWork, eval_id: str, run_id: str) -> EvalRunDeleted:
+    """Forget it with its output items. Raises NotFound."""
+    await find_eval(uow, eval_id)
+    if not await RunRepository(uow.connection).delete(eval_id, run_id):
+        raise _no_run(run_id)
+    return EvalRunDeleted(run_id=run_id)
+
+
+async def list_output_items(
+    uow: UnitOfWork,
+    eval_id: str,
+    run_id: str,
+    *,
+    after: str | None,
+    limit: int,
+    order: Order,
+    status: ItemStatus | None,
+) -> ListPage[OutputItemObject]:
+    """One page, in the order of the items. Raises NotFound, BadRequest."""
+    await find_run(uow, eval_id, run_id)
+    items = OutputItemRepository(uow.connection)
+    if after is not None and await items.get(run_id, after) is None:
+        raise unknown_cursor(after)
+    rows = await items.page(run_id, after=after, limit=limit + 1, order=order, status=status)
+    return to_page([to_output_item_object(row, eval_id=eval_id) for row in rows], limit=limit)
+
+
+async def find_output_item(uow: UnitOfWork, eval_id: str, run_id: str, item_id: str) -> OutputItemObject:
+    """One. Raises NotFound."""
+    await find_run(uow, eval_id, run_id)
+    row = await OutputItemRepository(uow.connection).get(run_id, item_id)
+    if row is None:
+        raise NotFound(f"No such output item: {item_id}", param="output_item_id", code="output_item_not_found")
+    return to_output_item_object(row, eval_id=eval_id)
+
+
+async def compare_runs(uow: UnitOfWork, eval_id: str, run_id: str, other_id: str) -> ComparisonObject:
+    """A run less another one, item by item. Raises NotFound, BadRequest."""
+    _, eval_ = await find_run(uow, eval_id, run_id)
+    if await RunRepository(uow.connection).get(eval_id, other_id) is None:
+        raise BadRequest(f"The eval has no run '{other_id}'.", param="with", code="run_not_found")
+    items = OutputItemRepository(uow.connection)
+    criteria = [str(criterion["id"]) for criterion in eval_.testing_criteria]
+    comparison = compare(await items.measured(run_id), await items.measured(other_id), criteria)
+    told: JsonObject = {"eval_id": eval_id, "run_id": run_id, "with_run_id": other_id}
+    return ComparisonObject.model_validate(comparison.model_dump() | told)
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"No such run: {run_id}", param="run_id", code="run_not_found")
