@@ -24,7 +24,11 @@ from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import find_served
 from rft.platform.serving.served_policy import ServedPolicy
 from rft.platform.store.database import Database
+from rft.platform.store.file_store import LocalFileStore
+from rft.platform.store.secret_box import SecretBox
 from rft.platform.store.unit_of_work import unit_of_work
+from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.run_eval import run_eval
 from rft.rollouts.chat_policy import ChatSampling
 from rft.rollouts.message_rollout import MessageSetup, run_message_rollout
 from rft.serving_wire.endpoint_file import read_endpoint
@@ -271,3 +275,41 @@ async def test_without_parallel_calls_the_first_one_is_handed_out(client: AsyncO
     none = await client.chat.completions.create(model="tiny", messages=question, tools=[tool], tool_choice="none")
     assert (none.choices[0].message.content, none.choices[0].message.tool_calls) == ("I look.", None)
     assert none.choices[0].finish_reason == "stop"
+
+
+async def test_a_run_of_an_eval_asks_the_process_that_answers_chat_completions(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    assert await ask(client) == ANSWER
+    before = pid(platform)
+    exact: Any = {
+        "type": "string_check",
+        "name": "exact",
+        "input": "{{sample.output_text}}",
+        "reference": "{{item.answer}}",
+        "operation": "eq",
+    }
+    config: Any = {"type": "custom", "item_schema": {"type": "object"}, "include_sample_schema": True}
+    made = await client.evals.create(data_source_config=config, testing_criteria=[exact])
+    source: Any = {
+        "type": "completions",
+        "model": "tiny",
+        "source": {"type": "file_content", "content": [{"item": {"answer": ANSWER}}, {"item": {"answer": "8"}}]},
+        "input_messages": {"type": "template", "template": [{"role": "user", "content": "How much?"}]},
+    }
+    run = await client.evals.runs.create(made.id, data_source=source)
+    settings = platform.api.settings
+    async with Database(platform.database_url, max_connections=4) as database:
+        context = WorkerContext(
+            settings=settings,
+            database=database,
+            file_store=LocalFileStore(settings.files_dir),
+            secret_box=SecretBox.at(settings.home),
+            enqueuer=platform.api.messages,
+        )
+        assert await run_eval(run.id, context) == "completed"
+    done = await client.evals.runs.retrieve(run.id, eval_id=made.id)
+    assert (done.result_counts.passed, done.result_counts.failed, done.result_counts.errored) == (1, 1, 0)
+    assert done.per_model_usage[0].run_model_name == "tiny"
+    assert done.per_model_usage[0].completion_tokens > 0
+    assert pid(platform) == before

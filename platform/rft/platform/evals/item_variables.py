@@ -2,6 +2,8 @@
 
 from difflib import get_close_matches
 
+from pydantic import JsonValue
+
 from rft.core.base import JsonObject
 from rft.grader_gateway.templates import TemplateError, Variable, parse
 
@@ -20,6 +22,20 @@ def item_path(reference: str) -> tuple[str | int, ...]:
     if len(variables) != 1 or variables[0].namespace != "item":
         raise TemplateError(f"{reference!r} is no name like 'item.messages'")
     return variables[0].steps
+
+
+def value_at(item: JsonObject, path: tuple[str | int, ...]) -> JsonValue:
+    """What lies there; None where nothing does."""
+    here: JsonValue = item
+    for step in path:
+        match here:
+            case dict() if isinstance(step, str):
+                here = here.get(step)
+            case list() if isinstance(step, int) and -len(here) <= step < len(here):
+                here = here[step]
+            case _:
+                return None
+    return here
 
 
 def item_problem(text: str, item_schema: JsonObject) -> str | None:

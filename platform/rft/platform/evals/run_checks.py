@@ -7,7 +7,7 @@ from rft.core.base import JsonObject
 from rft.core.schema_fit import SchemaFit
 from rft.grader_gateway.templates import TemplateError
 from rft.platform.api.dependencies import Services
-from rft.platform.api.errors import BadRequest
+from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.evals.item_variables import item_problem
 from rft.platform.evals.repository import EvalRow
 from rft.platform.evals.run_schemas import (
@@ -24,6 +24,8 @@ from rft.platform.evals.run_tools import RUN_TOOLS, resolve_tools, shown_tool
 from rft.platform.evals.schemas import item_schema_of
 from rft.platform.files.repository import FileRepository
 from rft.platform.orders.judge_fields import text_of
+from rft.platform.providers.chat_models import find_chat_model
+from rft.platform.serving.served_model import ServedModel
 from rft.platform.store.unit_of_work import UnitOfWork
 
 _SOURCE = "data_source"
@@ -53,6 +55,7 @@ async def check_run(uow: UnitOfWork, services: Services, eval_: EvalRow, order: 
         return CheckedRun("", shown, None, 1, None)
     sampling = source.sampling_params or SamplingParams()
     model = _model_of(source)
+    await _check_model(uow, services, model, sampling)
     _check_messages(eval_, source)
     tools = await resolve_tools(uow, services.secret_box, sampling.tools or [])
     if sampling.tools is not None:
@@ -93,6 +96,20 @@ def _model_of(source: SampledSource) -> str:
             raise BadRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
     assert source.model is not None, "it was just looked at"
     return source.model
+
+
+async def _check_model(uow: UnitOfWork, services: Services, name: str, sampling: SamplingParams) -> None:
+    """Raises BadRequest for a model that is none, or that cannot do what is asked."""
+    param = f"{_SOURCE}.model"
+    try:
+        model = await find_chat_model(uow, services.settings, services.secret_box, name)
+    except (NotFound, BadRequest) as error:
+        raise BadRequest(error.message, param=param, code=error.code) from error
+    if isinstance(model, ServedModel) and (sampling.wanted_format or {}).get("type") in ("json_object", "json_schema"):
+        place = "response_format" if sampling.response_format else "text.format"
+        param = f"{_SOURCE}.sampling_params.{place}"
+        message = f"Invalid '{param}': can only be of type 'text': no engine here has constrained decoding."
+        raise BadRequest(message, param=param, code="invalid_value")
 
 
 def _check_messages(eval_: EvalRow, source: SampledSource) -> None:

@@ -120,7 +120,14 @@ class SamplingParams(OpenBody):
     n: Annotated[Annotated[int, Field(ge=1, le=MAX_SAMPLES, strict=True)], must_be(f"1 to {MAX_SAMPLES}")] | None = None
     """Ours: samples of each item."""
     response_format: ResponseFormatWanted | None = None
+    """Of completions."""
     text: TextWanted | None = None
+    """Of responses."""
+
+    @property
+    def wanted_format(self) -> dict[str, JsonValue] | None:
+        """What answers must be, wherever it is said."""
+        return self.response_format or (None if self.text is None else self.text.format)
 
 
 class JsonlSource(OpenBody):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rft.core.schema_fit import SchemaFit
-from rft.core.spec import RetryBudget, RunSecrets
+from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
 from rft.egress.limits import Limits
 from rft.egress.signing import Signer
@@ -29,6 +29,7 @@ from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
+from rft.platform.worker.eval_sampling import UnusableModel, open_sampling, retry_budget
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
@@ -108,6 +109,8 @@ class _Execution:
             return _Left.LEASE_LOST
         except UnusableItems as error:
             return _failed("invalid_items", str(error), "data_source.source")
+        except UnusableModel as error:
+            return _failed("model_unusable", str(error), "data_source.model")
         except SecretsUnreadable as error:
             return _failed("secrets_unreadable", f"The header values cannot be read: {error}")
         except Exception as error:
@@ -119,7 +122,7 @@ class _Execution:
             await asyncio.gather(work, stop, return_exceptions=True)
 
     async def _evaluate(self) -> RunEnd:
-        """Raises LeaseLost, UnusableItems, SecretsUnreadable."""
+        """Raises LeaseLost, UnusableItems, UnusableModel, SecretsUnreadable."""
         context, run = self.context, self.run
         async with context.database.transaction() as connection:
             eval_ = await EvalRepository(connection).get(run.eval_id)
@@ -148,9 +151,14 @@ class _Execution:
             eval_, context.secret_box, context.settings, client=client, secrets=secrets, run_id=self.run.id
         )
         fit = SchemaFit.compiled(item_schema_of(eval_.data_source_config))
-        grading = ItemGrading(self.run.id, fit, criteria, given_answer)
+        rest, most = self._rest(items, finished), context.settings.eval_samples_at_once
         try:
-            await self._grade_all(grading, self._rest(items, finished), context.settings.eval_samples_at_once)
+            if not self.run.model:
+                await self._grade_all(ItemGrading(self.run.id, fit, criteria, given_answer), rest, most)
+                return
+            async with open_sampling(context, self.run, client) as sampling:
+                grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
+                await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
         finally:
             await criteria.aclose()
 
@@ -200,11 +208,7 @@ class _Execution:
 def _open_client(settings: Settings, secrets: RunSecrets) -> EndpointClient:
     return EndpointClient.open(
         settings.egress,
-        retry=RetryBudget(
-            max_retries=settings.max_retries,
-            total_s=settings.retry_total_s,
-            first_wait_s=settings.retry_first_wait_s,
-        ),
+        retry=retry_budget(settings),
         limits=Limits.of(settings.egress),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
     )

@@ -1,0 +1,253 @@
+"""Samples of a run that a model makes: messages out of each item, the model's turns, and the tools that it calls."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pydantic import JsonValue
+
+from rft.core.base import JsonObject
+from rft.core.dataset import DatasetRow
+from rft.core.dataset_fields import RowError, read_message
+from rft.core.errors import RftError
+from rft.core.failure import Failure
+from rft.core.finished_trace import FinishedTrace
+from rft.core.ids import seed_63
+from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.core.spec import Budgets, RetryBudget, ToolServer
+from rft.egress.endpoint_client import EndpointClient
+from rft.grader_gateway.templates import Template, Unresolved, parse, render_all
+from rft.platform.api.errors import ApiError
+from rft.platform.evals.item_variables import item_path, value_at
+from rft.platform.evals.output_item_repository import ModelUsage
+from rft.platform.evals.run_objects import shown_sample
+from rft.platform.evals.run_repository import RunRow
+from rft.platform.evals.run_schemas import DATA_SOURCE, ItemReference, MessageTemplate, SampledSource, SamplingParams
+from rft.platform.evals.run_tools import RUN_TOOLS, RunTool
+from rft.platform.evals.verdicts import NoVerdict
+from rft.platform.jobs.run_spec import to_tool_server
+from rft.platform.orders.judge_fields import text_of
+from rft.platform.orders.response_format import to_response_format
+from rft.platform.providers.chat_models import find_chat_model, policy_for
+from rft.platform.serving.processes import ServingProcesses
+from rft.platform.settings import Settings
+from rft.platform.store.unit_of_work import reading
+from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.eval_items import EvalItem
+from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
+from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatPolicy, ChatSampling
+from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
+from rft.rollouts.provider_policy import open_provider_client
+from rft.tool_gateway.callbacks import RolloutCallbacks
+from rft.tool_gateway.gateway import HttpToolGateway
+
+
+class UnusableModel(RftError):
+    """No item can be answered: the model is not there, or refuses its key."""
+
+
+class UnservedTools:
+    """Implements `ToolGateway` for functions that nobody answers: a sample ends with the model's first calls."""
+
+    async def call(self, call: ToolCall, *, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
+        """Nothing is called."""
+        del tools, item, trace_id
+        return ToolResult(call_id=call.call_id, name=call.name, output="")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMessages:
+    """What the model is asked about an item."""
+
+    source: MessageTemplate | ItemReference
+    templates: tuple[Template, ...]
+
+    @classmethod
+    def of(cls, source: MessageTemplate | ItemReference) -> "ItemMessages":
+        """Templates are parsed once."""
+        messages = source.template if isinstance(source, MessageTemplate) else []
+        return cls(source, tuple(parse(text_of(message.content)) for message in messages))
+
+    def messages(self, item: JsonObject) -> tuple[Message, ...] | NoVerdict:
+        """The messages, or what the item lacks."""
+        if isinstance(self.source, ItemReference):
+            return _referred(item, self.source.item_reference)
+        texts = render_all(self.templates, sample={}, item=item)
+        if isinstance(texts, Unresolved):
+            message = f"The input messages name {texts.variable.source!r}, which the item does not have."
+            return NoVerdict("invalid_template_variable", message)
+        roles = [Role(message.role) for message in self.source.template]
+        return tuple(Message(role=role, content=text) for role, text in zip(roles, texts, strict=True))
+
+
+def _referred(item: JsonObject, reference: str) -> tuple[Message, ...] | NoVerdict:
+    value = value_at(item, item_path(reference))
+    if isinstance(value, str):
+        return (Message(role=Role.USER, content=value),)
+    try:
+        if not isinstance(value, list) or not value:
+            raise RowError("", "is neither a text nor a list of messages")
+        return tuple(read_message(each, f"[{at}]", allows_system=True) for at, each in enumerate(value))
+    except RowError as error:
+        return NoVerdict("invalid_input_messages", f"{reference}{error.path} of the item: {error.reason}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The model of a run, ready to answer items."""
+
+    run: RunRow
+    prompts: ItemMessages
+    tools: tuple[RunTool, ...]
+    setup: MessageSetup
+    shown: JsonObject
+    """Sampling parameters as output items show them."""
+
+    @property
+    def max_concurrency(self) -> int:
+        """As many samples are worth having under way at once."""
+        return self.setup.policy.max_concurrency
+
+    async def answer(self, item: EvalItem, sample_index: int) -> Answer:
+        """A sample. Raises UnusableModel where no item can be answered."""
+        prompt = self.prompts.messages(item.item)
+        if isinstance(prompt, NoVerdict):
+            return unanswered(prompt)
+        told = tuple(tool.told for tool in self.tools)
+        row = DatasetRow(index=item.index, messages=prompt, tools=told, item=item.item)
+        seed = seed_63(self.run.seed, item.index, sample_index)
+        setup = replace(self.setup, sampling=replace(self.setup.sampling, seed=seed))
+        rollout = await run_message_rollout(row, setup)
+        if isinstance(rollout.outcome, Failure) and rollout.outcome.detail == UNUSABLE_MODEL:
+            raise UnusableModel(rollout.outcome.message)
+        return self._answer(row, rollout, seed)
+
+    def _answer(self, row: DatasetRow, rollout: MessageRollout, seed: int) -> Answer:
+        failure = rollout.outcome if isinstance(rollout.outcome, Failure) else None
+        messages = rollout.messages if self._has_servers else _without_results(rollout.messages)
+        trace = FinishedTrace.of(row, messages, rollout.stop_reason, model=self.run.model)
+        usage = rollout.usage
+        shown = shown_sample(
+            model=rollout.models[0] if rollout.models else self.run.model,
+            prompt=[shown_message(message) for message in row.messages],
+            output=[shown_message(message) for message in messages[len(row.messages) :]],
+            finish_reason=_finish_reason(trace),
+            error=None if failure is None else {"code": str(failure.code), "message": failure.message},
+            usage={
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "cached_tokens": usage.cached_tokens,
+                "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+                "reasoning_tokens": usage.reasoning_tokens,
+            },
+            sampling={**self.shown, "seed": seed},
+            trace_id=rollout.trace_id,
+            stop_reason=None if rollout.stop_reason is None else str(rollout.stop_reason),
+            turns_without_usage=rollout.turns_without_usage,
+            latency_s=rollout.duration_s,
+        )
+        return Answer(
+            shown,
+            trace=None if failure is not None else trace,
+            failure=failure,
+            trace_id=rollout.trace_id,
+            model=self.run.model,
+            usage=ModelUsage(
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=usage.cached_tokens,
+                calls=len(rollout.turns),
+            ),
+            tool_calls=rollout.tool_calls,
+            latency_s=rollout.duration_s,
+        )
+
+    @property
+    def _has_servers(self) -> bool:
+        return any(tool.server is not None for tool in self.tools)
+
+
+def _without_results(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Up to the model's last word: what stands behind it answers calls that nobody made."""
+    end = len(messages)
+    while end and messages[end - 1].role is Role.TOOL:
+        end -= 1
+    return tuple(messages[:end])
+
+
+def _finish_reason(trace: FinishedTrace) -> str:
+    last = trace.messages[-1] if trace.messages else None
+    calls = last is not None and last.role is Role.ASSISTANT and last.tool_calls
+    return "tool_calls" if calls and trace.finish_reason == "stop" else trace.finish_reason
+
+
+@asynccontextmanager
+async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointClient) -> AsyncGenerator[Sampling]:
+    """Connections to the model and to the tools that it calls. `client`: for tools. Raises UnusableModel."""
+    source = DATA_SOURCE.validate_python(cast("dict[str, object]", run.data_source))
+    assert isinstance(source, SampledSource), "only these have a model"
+    assert source.input_messages is not None, "checked when the run was ordered"
+    wanted = source.sampling_params or SamplingParams()
+    tools = () if run.sealed is None else RUN_TOOLS.validate_json(context.secret_box.unseal_text(run.sealed))
+    servers = [tool.server for tool in tools if tool.server is not None]
+    called = tuple(to_tool_server(server, context.settings) for server in servers)
+    headers = {server.name: server.headers or {} for server in servers}
+    async with AsyncExitStack() as stack:
+        policy = await _open_policy(context, run, stack)
+        host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
+        stack.push_async_callback(host.aclose)
+        setup = MessageSetup(
+            tools=HttpToolGateway(client, called, headers=headers, job_id=run.id) if called else UnservedTools(),
+            grader=None,
+            grader_name="",
+            budgets=_budgets(context, wanted, called),
+            model_name=run.model,
+            host=host if host.has_hosts else None,
+            policy=policy,
+            sampling=to_chat_sampling(wanted),
+        )
+        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted))
+
+
+async def _open_policy(context: WorkerContext, run: RunRow, stack: AsyncExitStack) -> ChatPolicy:
+    settings = context.settings
+    try:
+        async with reading(context.database) as uow:
+            model = await find_chat_model(uow, settings, context.secret_box, run.model)
+    except ApiError as error:
+        raise UnusableModel(error.message) from error
+    processes = ServingProcesses(settings, context.database)
+    stack.push_async_callback(processes.aclose)
+    client = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
+    return policy_for(run.model, model, settings=settings, processes=processes, client=client, owner=run.id)
+
+
+def retry_budget(settings: Settings) -> RetryBudget:
+    """How long a call of a run is tried."""
+    return RetryBudget(
+        max_retries=settings.max_retries, total_s=settings.retry_total_s, first_wait_s=settings.retry_first_wait_s
+    )
+
+
+def _budgets(context: WorkerContext, wanted: SamplingParams, called: Sequence[ToolServer]) -> Budgets:
+    settings = context.settings
+    budgets = Budgets(
+        max_tokens=wanted.max_completion_tokens or settings.rollout_max_tokens, deadline_s=settings.rollout_deadline_s
+    )
+    return budgets if called else budgets.model_copy(update={"max_turns": 1})
+
+
+def to_chat_sampling(wanted: SamplingParams) -> ChatSampling:
+    """As rollouts take it; what is absent is left to the model."""
+    return ChatSampling(
+        temperature=wanted.temperature,
+        top_p=wanted.top_p,
+        reasoning_effort=wanted.reasoning_effort,
+        response_format=to_response_format(wanted.wanted_format),
+    )
+
+
+def _shown(wanted: SamplingParams) -> JsonObject:
+    names = ("temperature", "top_p", "max_completion_tokens")
+    return {name: cast("JsonValue", getattr(wanted, name)) for name in names}

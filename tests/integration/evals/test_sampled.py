@@ -1,0 +1,287 @@
+"""Items that a model answers: any model that can be chatted with, with tools that are really called."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+
+from rft.core.base import JsonObject
+from rft.core.messages import ToolCall
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
+from rft.testing.loopback import LoopbackEndpoint
+from rft.testing.provider import ScriptedProvider
+from tests.integration.evals.stage import CUSTOM, EXACT, Stage, row
+from tests.shared.running_api import changed, collect
+
+ASK = [{"role": "developer", "content": "Answer."}, {"role": "user", "content": "{{item.question}}"}]
+SEARCH = {"name": "search", "description": "Looks up.", "parameters": {"type": "object", "properties": {"q": {}}}}
+KEY = "sk-hush"
+
+
+def says(body: JsonObject) -> Any:
+    """The answer of an odd question, "8" else; what a tool said, where one was called."""
+    messages: Any = body["messages"]
+    if messages[-1]["role"] == "tool":
+        return messages[-1]["content"]
+    if body.get("tools"):
+        return [ToolCall(call_id="", name="search", arguments='{"q": "x"}')]
+    return "8" if messages[-1]["content"].startswith("7") else messages[-1]["content"].split()[0]
+
+
+@pytest.fixture
+async def provider(stage: Stage) -> AsyncIterator[ScriptedProvider]:
+    """Registered as `lab`."""
+    scripted = ScriptedProvider(says, api_key=KEY)
+    async with LoopbackEndpoint(scripted) as served:
+        body = {"name": "lab", "base_url": f"{served.base_url}/v1", "api_key": KEY}
+        await stage.client.post("/providers", body=body, cast_to=object)
+        yield scripted
+
+
+@pytest.fixture
+async def customer() -> AsyncIterator[LoopbackEndpoint]:
+    """The customer's tool."""
+    tools = ScriptedTools({"search": lambda arguments, item: str(item["answer"])})
+    async with LoopbackEndpoint(ScriptedEndpoint(tools, ScriptedGrader(1.0))) as served:
+        yield served
+
+
+def sampled(*rows: Any, kind: str = "completions", **more: Any) -> Any:
+    """The data source of a run that asks `lab/small`."""
+    template = {"type": "template", "template": ASK}
+    source = {"type": "file_content", "content": list(rows)}
+    return {"type": kind, "source": source, "model": "lab/small", "input_messages": template, **more}
+
+
+@pytest.mark.parametrize("kind", ["completions", "responses"])
+async def test_a_prompted_model_answers_each_item(stage: Stage, provider: ScriptedProvider, kind: str) -> None:
+    eval_id = await stage.make()
+    sampling = {"temperature": 0.5, "max_completion_tokens": 64, "seed": 3}
+    source = sampled(row("6", None), row("7", None), kind=kind, sampling_params=sampling)
+    run = await stage.run(eval_id, source)
+    assert (run.status, run.model, run.error) == ("completed", "lab/small", None)
+    assert run.result_counts.to_dict() == {"total": 2, "passed": 1, "failed": 1, "errored": 0}
+    [usage] = run.per_model_usage
+    assert usage.to_dict() == {
+        "model_name": "lab/small",
+        "invocation_count": 2,
+        "prompt_tokens": 200,
+        "completion_tokens": 40,
+        "cached_tokens": 80,
+        "total_tokens": 240,
+    }
+    [right, wrong] = await collect(stage.items(eval_id, run.id))
+    sample = right.sample
+    assert [(message.role, message.content) for message in sample.input] == [
+        ("developer", "Answer."),
+        ("user", "6 + 0?"),
+    ]
+    assert (sample.output[0].content, wrong.sample.output[0].content) == ("6", "8")
+    assert (sample.finish_reason, sample.temperature, sample.max_completion_tokens) == ("stop", 0.5, 64)
+    assert sample.seed != wrong.sample.seed
+    assert sample.usage.total_tokens == 120
+    assert sample.trace_id.startswith("trace_")
+    assert [request["temperature"] for request in provider.requests] == [0.5, 0.5]
+    figures: Any = run.to_dict()["figures"]
+    assert figures["passed"]["mean"] == 0.5
+    assert figures["latency"]["p50_s"] > 0
+    assert (figures["completion_tokens"], figures["completion_tokens_per_sample"]) == (40, 20.0)
+
+
+async def test_tools_with_an_address_are_really_called(
+    stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint
+) -> None:
+    eval_id = await stage.make()
+    tool = {"type": "function", "function": SEARCH, "server_url": customer.tool_url, "headers": {"X-Key": "hush-hush"}}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    assert run.result_counts.passed == 1
+    [item] = await collect(stage.items(eval_id, run.id))
+    output = item.to_dict()["sample"]["output"]
+    assert [message["role"] for message in output] == ["assistant", "tool", "assistant"]
+    assert output[1]["content"] == "7"
+    endpoint: Any = customer.endpoint
+    [call] = endpoint.calls
+    body = json.loads(call.body)
+    assert (body["name"], body["item"], body["trace_id"]) == ("search", row("7", None)["item"], item.sample.trace_id)
+    assert call.headers["x-key"] == "hush-hush"
+    assert "hush" not in json.dumps(run.to_dict())
+    async with stage.context.database.connection() as connection:
+        cursor = await connection.execute("select data_source::text, sealed from eval_runs")
+        [(shown, sealed)] = await cursor.fetchall()
+    assert "hush" not in shown
+    assert sealed is None, "what is over needs its secrets no more"
+
+
+@pytest.mark.parametrize("tool", [{"type": "function", **SEARCH}, "id"])
+async def test_a_registered_tool_is_called_by_its_name_or_id(
+    stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, tool: Any
+) -> None:
+    body = {**SEARCH, "server_url": customer.tool_url}
+    registered: Any = await stage.client.post("/tools", body=body, cast_to=object)
+    wanted = {"id": registered["id"]} if tool == "id" else tool
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("7", None), kind="responses", sampling_params={"tools": [wanted]}))
+    assert run.result_counts.passed == 1
+    assert run.to_dict()["data_source"]["sampling_params"]["tools"] == [wanted]
+
+
+async def test_a_function_without_an_address_ends_the_sample_and_its_call_is_graded(
+    stage: Stage, provider: ScriptedProvider
+) -> None:
+    called: Any = changed(EXACT, {"input": "{{sample.output_tools[0].function.name}}", "reference": "search"})
+    eval_id = await stage.make(called)
+    tool = {"type": "function", "function": SEARCH}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    assert run.result_counts.passed == 1
+    [item] = await collect(stage.items(eval_id, run.id))
+    assert item.sample.finish_reason == "tool_calls"
+    assert len(item.sample.output) == 1
+    assert len(provider.requests) == 1
+
+
+async def test_several_samples_of_an_item_tell_of_the_best_of_them(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("6", None), row("7", None)), samples_per_row=4)
+    assert run.to_dict()["samples_per_row"] == 4
+    items = await collect(stage.items(eval_id, run.id))
+    assert [(item.datasource_item_id, item.sample_index) for item in items] == [
+        (a, b) for a in (0, 1) for b in range(4)
+    ]
+    assert len({item.sample.seed for item in items}) == 8
+    figures: Any = run.to_dict()["figures"]
+    assert figures["pass_at_k"] == {"1": 0.5, "2": 0.5, "4": 0.5}
+    assert (figures["rows"], figures["samples"], figures["variance_within_rows"]) == (2, 8, 0.0)
+    again = await stage.run(eval_id, sampled(row("6", None), sampling_params={"n": 2}))
+    assert again.result_counts.total == 2
+
+
+async def test_messages_may_come_with_the_item(stage: Stage, provider: ScriptedProvider) -> None:
+    schema = {"type": "object", "properties": {"talk": {}, "answer": {"type": "string"}}}
+    eval_id = await stage.make(config={**CUSTOM, "item_schema": schema})
+    reference = {"type": "item_reference", "item_reference": "item.talk"}
+    rows: list[Any] = [
+        {
+            "item": {
+                "talk": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "6"}],
+                "answer": "6",
+            }
+        },
+        {"item": {"talk": "6", "answer": "6"}},
+        {"item": {"talk": [{"role": "nobody", "content": "6"}], "answer": "6"}},
+        {"item": {"answer": "6"}},
+    ]
+    run = await stage.run(eval_id, sampled(*rows, input_messages=reference))
+    items = await collect(stage.items(eval_id, run.id))
+    assert [item.status for item in items] == ["pass", "pass", "error", "error"]
+    assert items[2].sample.error.code == "invalid_input_messages"
+    assert "talk[0].role" in items[2].sample.error.message
+    assert len(provider.requests) == 2
+
+
+async def test_an_item_that_lacks_what_the_messages_name_is_not_asked(stage: Stage, provider: ScriptedProvider) -> None:
+    schema = {"type": "object", "properties": {"question": {"type": "string"}, "answer": {"type": "string"}}}
+    eval_id = await stage.make(config={**CUSTOM, "item_schema": schema})
+    run = await stage.run(eval_id, sampled({"item": {"answer": "6"}}, row("6", None)))
+    assert run.result_counts.to_dict() == {"total": 2, "passed": 1, "failed": 0, "errored": 1}
+    [item] = await collect(stage.items(eval_id, run.id, status="error"))
+    assert item.sample.error.code == "invalid_template_variable"
+    assert len(provider.requests) == 1
+
+
+async def test_a_tool_that_is_down_is_an_error_with_its_blame(
+    stage: Stage, provider: ScriptedProvider, refused_url: str
+) -> None:
+    eval_id = await stage.make()
+    tool = {"type": "function", "function": SEARCH, "server_url": refused_url}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    assert run.result_counts.to_dict() == {"total": 1, "passed": 0, "failed": 0, "errored": 1}
+    [item] = await collect(stage.items(eval_id, run.id))
+    [result] = item.results
+    assert result.score is None
+    assert (result.error["stage"], result.error["fault"], result.error["code"]) == ("tool", "endpoint", "connect_error")
+    assert item.sample.error.code == "connect_error"
+
+
+async def test_a_key_that_is_not_taken_fails_the_run_in_words(stage: Stage, provider: ScriptedProvider) -> None:
+    found: Any = await stage.client.get("/providers", cast_to=object)
+    path = f"/providers/{found['data'][0]['id']}"
+    await stage.client.post(path, body={"api_key": "sk-wrong"}, cast_to=object)
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("7", None)))
+    assert (run.status, run.error.code) == ("failed", "model_unusable")
+    assert run.result_counts.total == 0
+    assert "sk-wrong" not in json.dumps(run.to_dict())
+
+
+async def test_two_runs_are_compared_item_by_item(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    asked = await stage.run(eval_id, sampled(row("6", None), row("7", None), row("5", None)))
+    source = {"type": "jsonl", "source": {"type": "file_content", "content": [row("7", "7"), row("6", "6")]}}
+    given = await stage.run(eval_id, source)
+    path = f"/evals/{eval_id}/runs/{given.id}/compare"
+    told: Any = await stage.client.get(f"{path}?with={asked.id}", cast_to=object)
+    assert (told["rows"], told["only_here"], told["only_there"], told["without_verdict"]) == (2, [], [2], [])
+    passed = told["passed"]
+    assert (passed["difference"], passed["better"], passed["worse"], passed["same"]) == (0.5, 1, 0, 1)
+    assert passed["low"] < 0.5 < passed["high"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        await stage.client.get(f"{path}?with=evalrun_none", cast_to=object)
+    assert (refused.value.param, refused.value.code) == ("with", "run_not_found")
+
+
+def template(content: str) -> Any:
+    return {"type": "template", "template": [{"role": "user", "content": content}]}
+
+
+IN = "data_source.input_messages"
+PARAMS = "data_source.sampling_params"
+JSON: Any = {"type": "json_object"}
+OTHER = {**SEARCH, "name": "other"}
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"model": "nobody"}, {}, "data_source.model"),
+    ({"model": "nobody/small"}, {}, "data_source.model"),
+    ({"model": "ft:none:local::aaaaaaaa"}, {}, "data_source.model"),
+    ({"model": None}, {}, "data_source.model"),
+    ({"input_messages": None}, {}, IN),
+    ({"input_messages": template("{{item.qestion}}")}, {}, f"{IN}.template[0].content"),
+    ({"input_messages": template("{{sample.output_text}}")}, {}, f"{IN}.template"),
+    ({"input_messages": {"type": "item_reference", "item_reference": "item.x"}}, {}, f"{IN}.item_reference"),
+    ({"input_messages": {"type": "item_reference", "item_reference": "row"}}, {}, f"{IN}.item_reference"),
+    ({"sampling_params": {"temperature": 3}}, {}, f"{PARAMS}.temperature"),
+    ({"sampling_params": {"n": 2}}, {"samples_per_row": 3}, "samples_per_row"),
+    ({}, {"samples_per_row": 0}, "samples_per_row"),
+    ({"sampling_params": {"tools": [{"type": "web_search"}]}}, {}, f"{PARAMS}.tools[0].type"),
+    ({"sampling_params": {"tools": [{"type": "function", "name": "a b"}]}}, {}, f"{PARAMS}.tools[0].name"),
+    ({"sampling_params": {"tools": [{"id": "tool_none"}]}}, {}, f"{PARAMS}.tools[0].id"),
+    (
+        {"sampling_params": {"tools": [{"type": "function", **SEARCH, "server_url": "nowhere"}]}},
+        {},
+        f"{PARAMS}.tools[0].server_url",
+    ),
+    (
+        {
+            "sampling_params": {
+                "tools": [
+                    {"type": "function", **SEARCH, "server_url": "http://127.0.0.1:9/"},
+                    {"type": "function", **OTHER},
+                ]
+            }
+        },
+        {},
+        f"{PARAMS}.tools",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "more", "param"), REFUSED)
+async def test_what_cannot_be_asked_is_refused_by_name(
+    stage: Stage, provider: ScriptedProvider, change: dict[str, Any], more: dict[str, Any], param: str
+) -> None:
+    eval_id = await stage.make()
+    source: Any = {name: value for name, value in sampled(row("7", None), **change).items() if value is not None}
+    with pytest.raises(openai.BadRequestError) as refused:
+        await stage.client.evals.runs.create(eval_id, data_source=source, extra_body=more)
+    assert refused.value.param == param, refused.value.message
+    assert not (await stage.client.evals.runs.list(eval_id)).data
