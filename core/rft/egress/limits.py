@@ -84,6 +84,11 @@ class Limits:
             limiter.tighten(max_concurrency=endpoint.max_concurrency, rate_limit=endpoint.rate_limit, owner=owner)
         return limiter
 
+    def queued_at(self, endpoint: Endpoint) -> int:
+        """Calls that wait for the endpoint now."""
+        limiter = self._limiters.get(endpoint_key(endpoint.url))
+        return 0 if limiter is None else limiter.queued
+
     def let_go(self, owner: str) -> None:
         """Drop the caps that came with an owner's endpoints."""
         for limiter in self._limiters.values():

@@ -9,12 +9,14 @@ from rft.core.base import JsonObject
 from rft.core.events import TrainEvent
 from rft.core.ids import public_id
 from rft.core.job import JobStatus
+from rft.core.progress import RunProgress
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.ending import add_paused_event
 from rft.platform.lifecycle.job_lease import release, take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.database import Database
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.log_line import read_line
@@ -60,6 +62,12 @@ class SeededJob:
         async with self.database.transaction() as connection:
             await release(connection, self.ingest.lease, JobStatus.PAUSED)
             await add_paused_event(connection, self.id, None, key="paused")
+
+    async def tell(self, progress: RunProgress) -> None:
+        """Say what it is doing now, as a worker does."""
+        assert self.ingest is not None, "start the job first"
+        async with self.database.transaction() as connection:
+            await RunRepository(connection, self.ingest.lease).set_progress(progress)
 
     async def write(self, events: Sequence[TrainEvent]) -> None:
         """Store events as the worker does."""

@@ -1,10 +1,13 @@
 """A job's page while it runs."""
 
 import re
+import time
 
 from playwright.async_api import Page, expect
 
 from rft.core.events import PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
+from rft.core.progress import Activity, RoundProgress, RunProgress
+from rft.core.rollout import Split
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, shown, sign_in
@@ -49,6 +52,20 @@ async def test_curves_grow_as_steps_are_ingested(platform: Platform, page: Page)
     await expect(page.locator(".badge").first).to_have_text("succeeded")
     await expect(page.locator(".liveness")).to_have_count(0)
     await expect(page.locator(".events")).to_contain_text("successfully completed")
+
+
+async def test_a_slow_step_shows_where_its_rollouts_are(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="slow")
+    await job.start()
+    await job.tell(RunProgress(activity=Activity.LOADING, since=time.time()))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.get_by_text("Loading the model")).to_be_visible()
+    at = RoundProgress(step=0, split=Split.VALID, rollouts=128, ended=97, calling={"search": 31}, queued={"search": 4})
+    await job.tell(RunProgress(activity=Activity.ROLLING_OUT, since=time.time() - 61, round=at))
+    await expect(
+        page.get_by_text("Validation of step 0: 97 of 128 rollouts ended, 31 in `search` (4 queued)")
+    ).to_be_visible()
+    await expect(page.locator(".now")).to_contain_text("for 1 min")
 
 
 async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Page) -> None:

@@ -60,6 +60,10 @@ class HttpToolGateway:
             )
             return ToolResult(call_id=call.call_id, name=call.name, output=None, failure=failure)
 
+    def queued(self) -> dict[str, int]:
+        """Calls that wait for their endpoint to bear them, by tool; tools behind one endpoint wait in one queue."""
+        return {name: self._client.limits.queued_at(endpoint) for name, endpoint in self._endpoints.items()}
+
     async def _call(self, call: ToolCall, tools: Sequence[ToolSchema], item: JsonObject, trace_id: str) -> ToolResult:
         mistake = self._mistake(call, tools)
         if mistake is not None:

@@ -1,7 +1,7 @@
 """A run's connections to the customer's servers: by calls of its own, or through gateway services."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rft.core.attempt import Attempt
@@ -57,6 +57,10 @@ class CustomerConnections:
     host: RolloutCallbacks | RemoteToolGateway | None
     grader: Grader | None = None
     group_grader: GroupGrader | None = None
+
+    def queued(self) -> Mapping[str, int]:
+        """Tool calls that wait on our side now, by tool; gateway services keep that to themselves."""
+        return self.tools.queued() if isinstance(self.tools, HttpToolGateway) else {}
 
     async def tell_left_open(self, trace_ids: Sequence[str]) -> None:
         """Tell the ends that a process before this one left untold, before others need what they hold."""

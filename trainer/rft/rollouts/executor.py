@@ -147,7 +147,8 @@ async def _roll_out(
     state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:
         async with setup.hold.round(step) if setup.hold is not None else nullcontext():
-            await state.fill()
+            with setup.live.round([slot for group in groups for slot in group.slots]):
+                await state.fill()
     except (HoldExpired, UnrecoverableRound):
         state.settle()  # These are told, although nothing is made of them.
         raise

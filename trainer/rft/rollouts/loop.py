@@ -50,7 +50,8 @@ async def _run(begun: "_Begun", *, is_grading: bool) -> "PendingGrade | Rollout"
     outcome: Grade | Failure | None = None
     is_kept = False
     try:
-        outcome = await conversation.outcome_of(work)
+        with conversation.setup.live.conversation(conversation.trace_id, conversation):
+            outcome = await conversation.outcome_of(work)
         is_kept = outcome is None or begun.may_be_graded_again(outcome)
     finally:
         if not is_kept:

@@ -14,6 +14,7 @@ from rft.grader_gateway.grader import Grader, GroupGrader
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
+from rft.rollouts.live import LiveRollouts
 from rft.rollouts.sampler import Sampler
 
 Clock = Callable[[], float]
@@ -77,6 +78,8 @@ class RolloutSetup(SharedSetup):
     hold: Hold | None = None
     """Lets rounds wait for endpoints that are down; None: they are used as they come out."""
     prompts: Prompts = field(default_factory=Prompts)
+    live: LiveRollouts = field(default_factory=LiveRollouts)
+    """Knows what the rollouts are doing now."""
     on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None
     """Waited for before a conversation's first call to a customer's endpoint. An exception stops the step."""
     platform_failure_share: float = 0.25

@@ -1,6 +1,6 @@
 """The tool calls of one rollout: all calls of a turn at once, within one budget."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from rft.core.dataset import DatasetRow
@@ -33,6 +33,11 @@ class ToolCalls:
     is_budget_overrun: bool = False
     """A call was refused: the model gets one last turn."""
     _unanswered: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def unanswered(self) -> Collection[str]:
+        """Names of the tools of the current turn that have not answered yet, once for each call."""
+        return self._unanswered.values()
 
     @property
     def first_unanswered(self) -> str | None:

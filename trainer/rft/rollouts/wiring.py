@@ -16,6 +16,7 @@ from rft.rollouts.connections import CustomerConnections
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hold import FailingEndpoint, Hold
 from rft.rollouts.known_endpoints import KnownEndpoint, known_endpoints
+from rft.rollouts.live import LiveRollouts
 from rft.rollouts.sampler import Sampler
 from rft.rollouts.setup import RolloutSetup
 
@@ -41,6 +42,7 @@ def rollout_setup(
     deadlines: Deadlines | None = None,
     on_begun: Callable[[RolloutBegan], Awaitable[None]] | None = None,
     on_redo: Callable[[RoundRedone], None] | None = None,
+    live: LiveRollouts | None = None,
 ) -> RolloutSetup:
     """What all rollouts of the run share; a hold needs the deadlines it lets stand still."""
     return RolloutSetup(
@@ -56,6 +58,7 @@ def rollout_setup(
         model_name=spec.model_name,
         hold=hold,
         deadlines=deadlines or Deadlines(),
+        live=live or LiveRollouts(),
         on_begun=on_begun,
         platform_failure_share=spec.platform_failure_share,
         on_redo=on_redo,

@@ -16,6 +16,7 @@ from rft.engines.choose import open_engine
 from rft.engines.tokenizer import load_tokenizer
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.deadlines import Deadlines
+from rft.rollouts.live import LiveRollouts
 from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
 from rft.trainer.beginnings import Beginnings
@@ -27,6 +28,7 @@ from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
 from rft.trainer.losses import ClipRange
 from rft.trainer.open_rollouts import OpenRolloutsFile
+from rft.trainer.progress import ProgressReporter
 from rft.trainer.rounds import StepContext
 from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
@@ -48,6 +50,9 @@ def train(context: RunContext) -> None:
 def _train(context: RunContext) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
+    live = LiveRollouts()
+    progress = ProgressReporter(context.folder, live)
+    loop_thread.call(progress.start())
     tokenizer = load_tokenizer(spec.base_model)
     chat_folder = context.folder / layout.CHAT
     run_chat = open_run_chat(spec, tokenizer, chat_folder if resumed is None else checkpoints.path_of(resumed))
@@ -58,7 +63,7 @@ def _train(context: RunContext) -> None:
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
-    last = [engine.close, ledger.aclose]
+    last = [engine.close, ledger.aclose, progress.aclose]
     try:
         train = _fitting(context.train, "training_file", chat_format, engine, events)
         valid = _fitting(context.valid, "validation_file", chat_format, engine, events)
@@ -69,6 +74,7 @@ def _train(context: RunContext) -> None:
             open_connections(spec, secrets, ConnectionOptions(ledger.add, on_change, events.launches, open_rollouts))
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
+        live.queued = connections.queued
         loop_thread.call(connections.tell_left_open(open_rollouts.left))
 
         def tell_redo(redone: RoundRedone) -> None:
@@ -84,6 +90,7 @@ def _train(context: RunContext) -> None:
             deadlines=deadlines,
             on_begun=Beginnings(events).tell,
             on_redo=tell_redo,
+            live=live,
         )
         probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
         step_context = StepContext(

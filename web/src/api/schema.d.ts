@@ -248,6 +248,8 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @enum {string} */
+        Activity: "building_starter" | "loading" | "rolling_out" | "training";
         AttemptObject: {
             at: number;
             attempt: number;
@@ -442,6 +444,7 @@ export interface components {
             object: "fine_tuning.job";
             organization_id: string;
             pause_reason: components["schemas"]["PauseReasonObject"] | null;
+            progress: components["schemas"]["ProgressObject"] | null;
             resolved_hyperparameters: components["schemas"]["ResolvedObject"] | null;
             result_files: string[];
             seed: number;
@@ -564,6 +567,12 @@ export interface components {
             message: string;
             since: number;
             step: number | null;
+        };
+        ProgressObject: {
+            activity: components["schemas"]["Activity"];
+            message: string;
+            round: components["schemas"]["RoundProgress"] | null;
+            since: number;
         };
         ResolvedObject: {
             batch_size: number;
@@ -702,6 +711,26 @@ export interface components {
             step: number;
             stop_reason: string | null;
             tool_calls: number;
+        };
+        RoundProgress: {
+            calling?: {
+                [key: string]: number;
+            };
+            ended: number;
+            /** @default 0 */
+            grading: number;
+            queued?: {
+                [key: string]: number;
+            };
+            rollouts: number;
+            /** @default 0 */
+            sampling: number;
+            split: components["schemas"]["Split"];
+            step: number;
+            /** @default 0 */
+            ungraded: number;
+            /** @default 0 */
+            waiting_for_engine: number;
         };
         SessionObject: {
             expires_at?: number | null;

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import type { Job } from "../api/types";
-import { dateTime, span, until } from "../lib/format";
+import { capitalized, dateTime, span, until } from "../lib/format";
 import { elapsed, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { Copy } from "./Copy";
@@ -55,6 +55,12 @@ export function JobHeader({ job, now, liveness, actions }: Props) {
           {end !== null && end > now && `, about ${span(end - now)} left, done at ${until(end, now)}`}
         </span>
       </div>
+      {job.progress && (
+        <p className="now muted">
+          <span>{capitalized(job.progress.message)}</span>
+          <span className="nowrap"> for {span(now - job.progress.since)}</span>
+        </p>
+      )}
     </section>
   );
 }

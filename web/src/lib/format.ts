@@ -98,6 +98,11 @@ export function humanize(identifier: string): string {
   return identifier.replaceAll("_", " ");
 }
 
+/** A sentence's first letter. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** A long name without its middle: both ends tell names apart. */
 export function middle(text: string, maxChars: number): string {
   if (text.length <= maxChars) return text;

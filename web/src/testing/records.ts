@@ -94,6 +94,7 @@ export function job(given: Partial<Job> = {}): Job {
     eval_id: null,
     shared_with_openai: false,
     waits_for: null,
+    progress: null,
     pause_reason: null,
     max_importance_gap: 0.2,
     test_file: null,

@@ -203,7 +203,7 @@ def _estimate(job: Answer, policy: str) -> str | None:
 
 
 JOB = Resource(
-    fields="job=id; state; waits because={hold.reason} (step {hold.step}, since {hold.since});"
+    fields="job=id; state; now=progress.message; waits because={hold.reason} (step {hold.step}, since {hold.since});"
     " !paused because=pause_reason.message; waits for; error; base model=model; fine-tuned model=fine_tuned_model;"
     " step; best step; final reward; untrained; better by={final_figures.gain.difference} (row by row, over"
     " {final_figures.gain.rows:row}: {final_figures.gain.better} better, {final_figures.gain.worse} worse);"

@@ -85,6 +85,7 @@ class Watched:
             job_state(job),
             (progress := job_progress(job)) and f"step {progress}",
             f"about {duration(max(0.0, finish_s - now))} to go" if is_running and finish_s is not None else None,
+            job.get("progress.message", str),
             None if self.excluded_share is None else f"excluded {share(self.excluded_share)}",
             job.get("hold.reason", str),
             job.get("pause_reason.message", str),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rft.core.failure import Stage
 from rft.core.job import JobStatus
+from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.spec import ResolvedHyperparameters
 from rft.core.update_spec import Schedule
 from rft.platform.api.pagination import Listed
@@ -92,6 +93,18 @@ class PauseReasonObject(BaseModel):
     """The last step that is done; null when there is none."""
 
 
+class ProgressObject(BaseModel):
+    """Ours: what a running job is doing now, looked at about once a second."""
+
+    activity: Activity
+    message: str
+    """In one line, for people."""
+    since: int
+    """Unix time in seconds when this activity, or this round of rollouts, began."""
+    round: RoundProgress | None
+    """While it rolls out: where the rollouts are."""
+
+
 class SlotHolderObject(BaseModel):
     """Ours: a job that has a slot which a queued job waits for."""
 
@@ -149,6 +162,8 @@ class JobObject(Listed):
     """None for a job that is `paused` and does not go on by itself."""
     pause_reason: PauseReasonObject | None
     """Set for a job that is `paused` because the platform failed it; nothing goes on before it is resumed."""
+    progress: ProgressObject | None
+    """Ours: what it is doing now, while it runs."""
     waits_for: list[SlotHolderObject] | None
     """Whose slot a `queued` job waits for; None when no other job is in its way."""
 
@@ -203,6 +218,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         is_pause_requested=job.is_pause_requested,
         hold=None if job.hold is None else to_hold_object(job.hold),
         pause_reason=None if job.pause_reason is None else to_pause_reason_object(job.pause_reason),
+        progress=None if job.progress is None else to_progress_object(job.progress),
         waits_for=None if job.waits_for is None else [to_slot_holder_object(holder) for holder in job.waits_for],
     )
     echoed = {key: value for key, value in job.request.items() if key not in _KNOWN}
@@ -229,6 +245,13 @@ def to_hold_object(hold: JobHold) -> HoldObject:
 def to_pause_reason_object(reason: PauseReason) -> PauseReasonObject:
     """With its time in whole seconds, as the wire has it."""
     return PauseReasonObject.model_validate(reason.model_dump() | {"since": int(reason.since)})
+
+
+def to_progress_object(progress: RunProgress) -> ProgressObject:
+    """The look on the wire."""
+    return ProgressObject(
+        activity=progress.activity, message=progress.message, since=int(progress.since), round=progress.round
+    )
 
 
 def to_slot_holder_object(holder: SlotHolder) -> SlotHolderObject:

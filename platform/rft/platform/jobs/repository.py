@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow, class_row
 from psycopg.types.json import Jsonb
 
 from rft.core.job import JobStatus
+from rft.core.progress import RunProgress
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.records import FinalFigures, JobError, JobHold, NewJob, PauseReason, SlotHolder
 from rft.platform.lifecycle.repository import SLOT_HOLDERS
@@ -22,6 +23,7 @@ _COLUMNS: LiteralString = (
     " test_file, final_figures,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
+    " case when status = 'running' then progress end as progress,"
     " model_deleted_at, usage_metrics, endpoints_version, max_importance_gap,"
     " (select avg(duration_s) from"
     " (select duration_s from steps where job_id = jobs.id and jobs.status = 'running'"
@@ -53,6 +55,8 @@ class JobRow(NewJob):
     """Its runner has been asked to stop, and has not yet."""
     hold: JobHold | None = None
     """Set exactly while a worker holds a job that is `paused`."""
+    progress: RunProgress | None = None
+    """What its run is doing now; only while it runs."""
     pause_reason: PauseReason | None = None
     """Set while a job is `paused` because the platform failed it."""
     model_deleted_at: datetime | None

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from rft.core.errors import IllegalTransition
 from rft.core.job import TERMINAL, JobStatus
+from rft.core.progress import RunProgress
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.lease import GIVE_BACK, Lease, lock_row
 from rft.platform.lifecycle.machine import Transition, transition, transition_to
@@ -56,6 +57,11 @@ class RunRepository:
     async def run_on(self) -> None:
         """What it waited for is there again."""
         await self._move(RUN_ON, _RUN_ON)
+
+    async def set_progress(self, progress: RunProgress | None) -> None:
+        """What it is doing now."""
+        shown = None if progress is None else Jsonb(progress.model_dump(mode="json"))
+        await self._write("update jobs set progress = %(progress)s" + _FENCED, progress=shown)
 
     async def count_launch(self) -> Launches:
         """A trainer is about to start: it waits for nobody yet, whatever the one before it waited for."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from rft.core.progress import Activity, RunProgress
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint import secrets_of
 from rft.platform.child_process import ChildProcess, exit_message, launch, log_tail
@@ -22,11 +23,14 @@ from rft.platform.worker.ingest import Ingest, Ingested
 from rft.platform.worker.log_line import LogLine
 from rft.run_directory import layout
 from rft.run_directory.files import has_open_rollouts
+from rft.run_directory.progress import forget_progress, read_progress
 from rft.scratch.disk import EXIT_DISK_FULL
 from rft.scratch.folder import ScratchFolder, sweep
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2
+_PROGRESS_S = 1.0
+"""How often the run's progress is looked at."""
 STARTER_LOG = "starter.log"
 _TEMPORARY = "rft-trainer-"
 _STARTER_BUILD = ".starter-build-"
@@ -74,6 +78,9 @@ class TrainerRun:
     """Whether the run waits for an endpoint."""
     child_log: str = layout.LOG
     """Where the last process wrote."""
+    _progress: RunProgress | None = None
+    """As it is stored."""
+    _looked_at: float = 0.0
     _silence_s: float | None = None
     """How long the last process had written nothing when it was killed for that."""
 
@@ -84,6 +91,7 @@ class TrainerRun:
         sweep(_STARTER_BUILD, parent=target.parent)
         scratch = ScratchFolder(_STARTER_BUILD, parent=target.parent)
         unfinished = scratch.path / target.name
+        await self._store_progress(RunProgress(activity=Activity.BUILDING_STARTER, since=time.time()))
         try:
             self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
             ending = await self._starter_built(self.child)
@@ -110,6 +118,8 @@ class TrainerRun:
         """Launch the trainer and stay until it is gone. Raises LeaseLost, Cancelled, CorruptLog, LogGap, OSError."""
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # `RunEnded` was written but not yet stored when the worker before this one died.
+        await asyncio.to_thread(forget_progress, self.folder)
+        await self._store_progress(RunProgress(activity=Activity.LOADING, since=time.time()))
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = layout.LOG, False
         sweep(_TEMPORARY)
@@ -200,6 +210,7 @@ class TrainerRun:
         while True:
             has_exited = child.returncode is not None
             drained = await self.drain()
+            await self._look_at_progress()
             if drained.has_news:
                 heard_at = time.monotonic()
             if drained.highest_step > self.highest_step:
@@ -218,6 +229,19 @@ class TrainerRun:
                 self._silence_s = silence_s
                 return Ending.DIED
             await child.wait(POLL_S)
+
+    async def _look_at_progress(self) -> None:
+        """Store what the trainer says it is doing, where that is something new."""
+        if time.monotonic() < self._looked_at + _PROGRESS_S:
+            return
+        self._looked_at = time.monotonic()
+        progress = await asyncio.to_thread(read_progress, self.folder)
+        if progress is not None and progress != self._progress:
+            await self._store_progress(progress)
+
+    async def _store_progress(self, progress: RunProgress) -> None:
+        await self.beat.write(lambda connection: RunRepository(connection, self.beat.lease).set_progress(progress))
+        self._progress = progress
 
     @property
     def is_outdated(self) -> bool:

@@ -1,0 +1,107 @@
+"""What the rollouts of a round are doing now, for whoever looks. Used from one event loop alone."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rft.core.failure import Stage
+from rft.core.progress import RoundProgress
+from rft.core.rollout import RolloutKey
+
+
+class LiveCalls(Protocol):
+    """The tool calls of a conversation."""
+
+    @property
+    def unanswered(self) -> Collection[str]:
+        """Names of the tools of the current turn that have not answered yet, once for each call."""
+        ...
+
+
+class LiveConversation(Protocol):
+    """A conversation under way."""
+
+    @property
+    def holder(self) -> Stage:
+        """The stage that it is in."""
+        ...
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether its request waits for the engine to let it in."""
+        ...
+
+    @property
+    def calls(self) -> LiveCalls:
+        """The calls that it made."""
+        ...
+
+
+class LiveSlot(Protocol):
+    """A place in a round for one rollout."""
+
+    @property
+    def key(self) -> RolloutKey:
+        """Of the rollout that is to fill it."""
+        ...
+
+    @property
+    def rollout(self) -> object | None:
+        """The one that ended in it."""
+        ...
+
+    @property
+    def pending(self) -> object | None:
+        """A conversation that ended and has no grade yet."""
+        ...
+
+
+@dataclass(slots=True)
+class LiveRollouts:
+    """The round under way, and its conversations."""
+
+    queued: Callable[[], Mapping[str, int]] = dict[str, int]
+    """Calls that wait on our side, by tool."""
+    _slots: Sequence[LiveSlot] = ()
+    _conversations: dict[str, LiveConversation] = field(default_factory=dict[str, LiveConversation])
+
+    @contextmanager
+    def round(self, slots: Sequence[LiveSlot]) -> Generator[None]:
+        """The round lasts as long as this is entered."""
+        self._slots = slots
+        try:
+            yield
+        finally:
+            self._slots = ()
+
+    @contextmanager
+    def conversation(self, trace_id: str, conversation: LiveConversation) -> Generator[None]:
+        """It is under way as long as this is entered."""
+        self._conversations[trace_id] = conversation
+        try:
+            yield
+        finally:
+            del self._conversations[trace_id]
+
+    def progress(self) -> RoundProgress | None:
+        """Where the rollouts are; None between rounds."""
+        if not self._slots:
+            return None
+        key, under_way = self._slots[0].key, list(self._conversations.values())
+        held_by = Counter(one.holder for one in under_way)
+        waiting = sum(one.is_queued for one in under_way if one.holder is Stage.SAMPLER)
+        calling = Counter(name for one in under_way if one.holder is Stage.TOOL for name in one.calls.unanswered)
+        return RoundProgress(
+            step=key.step,
+            split=key.split,
+            rollouts=len(self._slots),
+            ended=sum(slot.rollout is not None for slot in self._slots),
+            sampling=held_by[Stage.SAMPLER] - waiting,
+            waiting_for_engine=waiting,
+            calling=dict(calling),
+            queued={name: count for name, count in self.queued().items() if count},
+            grading=held_by[Stage.GRADER],
+            ungraded=sum(slot.rollout is None and slot.pending is not None for slot in self._slots),
+        )
