@@ -86,6 +86,7 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_EVAL_RUNS, "item_reference"): "a name within an item: a language of its own",
     (_EVAL_RUNS, "samples_per_row"): "depends on whether anything is sampled",
     (_EVAL_RUNS, "missing_required_parameter"): "a model and its messages come together",
+    (_EVAL_RUNS, "model"): "whether a model is there is no matter of form",
     (_EVAL_RUNS, "tools"): "functions, in either of their shapes",
     (_EVAL_RUNS, "schema"): "a JSON Schema within JSON",
     (rf"{_EVAL_RUNS}/.*", "invalid_state"): "not in the state that this run is in",

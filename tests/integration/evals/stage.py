@@ -1,5 +1,7 @@
 """A platform with its API, its worker's context and the official SDK; evals and their items."""
 
+import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,8 +12,11 @@ from openai import AsyncOpenAI
 from rft.platform.queue.messages import RUN_EVAL, TaskMessage
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.run_eval import run_eval
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 from tests.shared.running_api import ReceivedMessages
 
+BLOCKED = "blocked"
 ITEM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
@@ -36,6 +41,32 @@ def row(answer: str, said: str | None) -> dict[str, Any]:
 def inline(*rows: Any) -> Any:
     """The data source of these items."""
     return {"type": "jsonl", "source": {"type": "file_content", "content": list(rows)}}
+
+
+class Gate(ScriptedEndpoint):
+    """A grader that does not answer for some items until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        """1, in time."""
+        if json.loads(call.body)["item"]["answer"] == BLOCKED:
+            await self.opened.wait()
+        return HttpAnswer(200, b'{"score": 1}')
+
+    def asked(self, question: str) -> int:
+        """How often an item with this question was graded."""
+        return sum(json.loads(call.body)["item"]["question"] == question for call in self.calls)
+
+
+def gated_rows() -> list[dict[str, Any]]:
+    """Six items, half of which wait for the gate."""
+    made = [row(BLOCKED if number % 2 else "free", "x") for number in range(6)]
+    for number, each in enumerate(made):
+        each["item"]["question"] = f"q{number}"
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """A run whose worker is gone goes on with what it has not finished; what is finished is neither lost nor made twice."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,32 +11,10 @@ from rft.platform.evals.output_item_repository import NewOutputItem, OutputItemR
 from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.evals.run_repository import RunRepository
 from rft.platform.lifecycle.lease import LeaseLost
-from rft.testing.endpoint import ScriptedEndpoint
-from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.evals.stage import Stage, inline, row
+from tests.integration.evals.stage import Gate, Stage, gated_rows, inline
 from tests.shared.running_api import collect
 from tests.shared.waiting import PATIENCE_S, until
-
-BLOCKED = "blocked"
-
-
-class Gate(ScriptedEndpoint):
-    """A grader that does not answer for some items until it is opened."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened = asyncio.Event()
-
-    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
-        """1, in time."""
-        if json.loads(call.body)["item"]["answer"] == BLOCKED:
-            await self.opened.wait()
-        return HttpAnswer(200, b'{"score": 1}')
-
-    def asked(self, question: str) -> int:
-        """How often an item with this question was graded."""
-        return sum(json.loads(call.body)["item"]["question"] == question for call in self.calls)
 
 
 @pytest.fixture
@@ -49,18 +26,10 @@ async def gate() -> AsyncIterator[tuple[Gate, str]]:
         gate.opened.set()
 
 
-def rows() -> list[dict[str, Any]]:
-    """Six items, half of which wait for the gate."""
-    made = [row(BLOCKED if number % 2 else "free", "x") for number in range(6)]
-    for number, each in enumerate(made):
-        each["item"]["question"] = f"q{number}"
-    return made
-
-
 async def begun(stage: Stage, url: str) -> tuple[str, str, "asyncio.Task[str]"]:
     """A run that has finished all it can: its eval, its id, and its worker."""
     eval_id = await stage.make({"type": "endpoint", "name": "gate", "url": url})
-    made = (await stage.client.evals.runs.create(eval_id, data_source=inline(*rows()))).id
+    made = (await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id
     worker = asyncio.create_task(stage.work(made))
 
     async def is_half_done() -> bool:
@@ -146,7 +115,7 @@ async def taken(stage: Stage, run_id: str) -> Any:
 
 async def test_a_run_that_no_worker_gets_on_with_has_failed(stage: Stage) -> None:
     eval_id = await stage.make()
-    run_id = (await stage.client.evals.runs.create(eval_id, data_source=inline(*rows()))).id
+    run_id = (await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id
     for _ in range(stage.context.settings.max_launches_without_progress):
         await taken(stage, run_id)
         await end_leases(stage)
@@ -182,7 +151,7 @@ async def test_a_run_that_is_deleted_ends(stage: Stage, gate: tuple[Gate, str]) 
 
 async def test_only_so_many_runs_are_under_way_at_once(stage: Stage) -> None:
     eval_id = await stage.make()
-    made = [(await stage.client.evals.runs.create(eval_id, data_source=inline(*rows()))).id for _ in range(3)]
+    made = [(await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id for _ in range(3)]
     async with stage.context.database.transaction() as connection:
         runs = RunRepository(connection)
         got = [await runs.take(run_id, owner="host/1/x-1", ttl_s=60, slots=2) for run_id in made]

@@ -3,6 +3,8 @@
 import json
 from typing import cast
 
+from pydantic import JsonValue
+
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message
 from rft.core.finished_trace import FinishedTrace
@@ -19,13 +21,15 @@ class BadSample(ValueError):
 
 
 def has_answer(sample: JsonObject | None) -> bool:
-    """Whether a sample holds anything that a model said."""
-    return any((sample or {}).get(name) is not None for name in _ANSWERS)
+    """Whether a sample holds anything that a model said, if only an empty text."""
+    return any((sample or {}).get(name) not in (None, []) for name in _ANSWERS)
 
 
 def given_trace(sample: JsonObject | None) -> FinishedTrace:
     """The sample as a finished conversation; its own fields count before what follows from it. Raises BadSample."""
     given: JsonObject = {name: value for name, value in (sample or {}).items() if value is not None}
+    if "error" in given:
+        raise BadSample(f"it tells of an error in place of an answer ({_message_of(given['error'])})")
     if not has_answer(sample):
         return FinishedTrace((), 0, "stop", "", given=given | NOTHING_SAMPLED)
     prompt = _prompt(given)
@@ -39,6 +43,12 @@ def given_trace(sample: JsonObject | None) -> FinishedTrace:
         model=model if isinstance(model, str) else "",
         given={name: value for name, value in given.items() if name not in ("input", "output", "trace")},
     )
+
+
+def _message_of(error: JsonValue) -> str:
+    """What an error says; the hosted service has it as an object with a message."""
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message)[:200]
 
 
 def _text(given: JsonObject) -> str:
