@@ -99,7 +99,6 @@ export function job(given: Partial<Job> = {}): Job {
     max_importance_gap: 0.2,
     test_file: null,
     final_figures: null,
-    baselines: null,
     ...given,
   };
 }

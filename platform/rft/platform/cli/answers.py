@@ -25,8 +25,8 @@ _PLACE = re.compile(r"{([\w.]+)(?::([^}]*))?}")
 _STATES = {
     **dict.fromkeys(("succeeded", "completed", "healthy", "active", "processed"), "green"),
     **dict.fromkeys(("failed", "failing", "error"), "red"),
-    **dict.fromkeys(("cancelled", "retired", "revoked"), "dim"),
-    "running": "cyan",
+    **dict.fromkeys(("cancelled", "canceled", "retired", "revoked"), "dim"),
+    **dict.fromkeys(("running", "in_progress"), "cyan"),
 }
 _UNITS: tuple[tuple[tuple[str, ...], Callable[[Any], str | None]], ...] = (
     (("_at", "created", "last_seen", "estimated_finish", "since"), lambda unix_s: date(unix_s) if unix_s else None),

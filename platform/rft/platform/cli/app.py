@@ -12,6 +12,7 @@ from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
 from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
+from rft.platform.cli.eval_commands import evals_app
 from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 from rft.platform.cli.model_check import check_model
@@ -32,6 +33,7 @@ app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(resources.providers_app, name="providers", rich_help_panel=_WORK)
 app.add_typer(resources.models_app, name="models", rich_help_panel=_WORK)
 resources.models_app.command("check")(check_model)
+app.add_typer(evals_app, name="evals", rich_help_panel=_WORK)
 app.add_typer(resources.permissions_app, name="permissions", rich_help_panel=_WORK)
 app.add_typer(resources.rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
 app.add_typer(resources.signing_app, name="signing-secrets", rich_help_panel=_WORK)

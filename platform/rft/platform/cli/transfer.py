@@ -20,6 +20,7 @@ from rft.platform.cli.session import Session
 
 STANDARD_OUTPUT = Path("-")
 _POLL_S = 0.5
+_UNFINISHED = ("queued", "running", "in_progress")
 
 
 @contextmanager
@@ -34,9 +35,9 @@ def progress_bar(
 
 
 def wait_for_end(here: Session, what: str, raw: JsonObject, path: str) -> JsonObject:
-    """The object at a path once it is neither queued nor running, with a bar meanwhile."""
+    """The object at a path once it is neither queued nor being worked on, with a bar meanwhile."""
     with progress_bar(here.err, what, progress.MofNCompleteColumn(), is_hidden=here.as_json) as move:
-        while (now := Answer(raw)).need("status", str) in ("queued", "running"):
+        while (now := Answer(raw)).need("status", str) in _UNFINISHED:
             move(completed=now.get("done", int) or 0, total=now.get("total", int))
             time.sleep(_POLL_S)
             raw = here.client.get(path)
@@ -58,12 +59,12 @@ def upload(here: Session, path: Path, purpose: str = "fine-tune", expires_after_
 
 
 @contextmanager
-def uploading_for_order(here: Session) -> Generator[Callable[[Path], str]]:
+def uploading_for_order(here: Session, purpose: str = "fine-tune") -> Generator[Callable[[Path], str]]:
     """Sends files for one order, gives their ids; deletes them again where the order is refused."""
     sent: list[str] = []
 
     def send(path: Path) -> str:
-        sent.append(Answer(upload(here, path)).need("id", str))
+        sent.append(Answer(upload(here, path, purpose)).need("id", str))
         return sent[-1]
 
     try:

@@ -1,0 +1,92 @@
+"""What an import tells: each eval and run there and here, and what was left out."""
+
+from rich.console import Console
+
+from rft.core.base import JsonObject
+from rft.platform.cli.answers import Answer, Resource, Styled, state, styled
+from rft.platform.cli.evals_import.importing import CarriedEval, CarriedRun, Import, verdicts
+from rft.platform.cli.evals_import.orders import AS
+from rft.platform.cli.formats import printable
+from rft.platform.cli.pages import table
+
+
+def to_report(done: Import) -> JsonObject:
+    """For programs."""
+    return {
+        "evals": [_eval(carried) for carried in done.evals],
+        "left_out": [{"what": one.what, "why": one.why} for one in done.left_out],
+    }
+
+
+def _eval(carried: CarriedEval) -> JsonObject:
+    there, here = Answer(carried.exported), Answer(carried.here)
+    return {
+        "imported_from": there.need("id", str),
+        "id": here.need("id", str),
+        "name": here.get("name", str),
+        "is_new": carried.is_new,
+        "runs": [_run(run) for run in carried.runs],
+    }
+
+
+def _run(run: CarriedRun) -> JsonObject:
+    there, here = Answer(run.exported), Answer(run.here)
+    now = {name: (passed, graded) for name, passed, graded in verdicts(run.here)}
+    return {
+        "imported_from": there.need("id", str),
+        "id": here.need("id", str),
+        "name": here.get("name", str),
+        "imported_as": here.get(f"metadata.{AS}", str),
+        "is_new": run.is_new,
+        "status": here.need("status", str),
+        "errored": here.get("result_counts.errored", int) or 0,
+        "criteria": [
+            {
+                "name": name,
+                "there": {"passed": passed, "graded": graded},
+                "here": None if name not in now else {"passed": now[name][0], "graded": now[name][1]},
+            }
+            for name, passed, graded in verdicts(run.exported)
+        ],
+    }
+
+
+def _here(criterion: Answer) -> Styled:
+    """Red where the same samples are graded otherwise than there."""
+    now = criterion.part("here")
+    if now is None:
+        return styled("not graded", "dim")
+    text = f"{now.need('passed', int):,} of {now.need('graded', int):,}"
+    differs = criterion.raw["here"] != criterion.raw["there"] and criterion.get("imported_as", str) == "recorded"
+    return styled(text, "red" if differs else "")
+
+
+_CRITERION = Resource(
+    fields="run; sampled by=imported_as; state; criterion=name; passed there={there.passed} of {there.graded};"
+    " passed here; >errored",
+    none="no runs",
+    special={"passed here": _here, "state": lambda it: state(it.need("status", str))},
+)
+
+
+def show(report: JsonObject, out: Console) -> None:
+    """For people."""
+    for evaluation in Answer(report).parts("evals"):
+        how = "" if evaluation.need("is_new", bool) else " (was here)"
+        name = printable(evaluation.get("name", str) or "")
+        out.print(f"{evaluation.need('imported_from', str)} -> {evaluation.need('id', str)}{how}  {name}", markup=False)
+        rows = [row for run in evaluation.parts("runs") for row in _rows(run)]
+        if rows:
+            out.print(table(_CRITERION, rows, out))
+    left_out = Answer(report).parts("left_out")
+    if left_out:
+        out.print("\nNot carried over", style="bold")
+    for one in left_out:
+        out.print(f"  - {printable(one.need('what', str))}: {printable(one.need('why', str))}", markup=False)
+
+
+def _rows(run: Answer) -> list[Answer]:
+    """One per criterion."""
+    about: JsonObject = {name: run.raw.get(name) for name in ("imported_as", "status", "errored")}
+    criteria = run.parts("criteria") or [Answer({"name": None})]
+    return [Answer({**about, **criterion.raw, "run": run.need("id", str)}) for criterion in criteria]
