@@ -74,12 +74,14 @@ def served_platform(
 
 
 @contextmanager
-def scripted_platform(database: EmptiedDatabase, home: Path, base_model: Path) -> Generator[ServedPlatform]:
+def scripted_platform(
+    database: EmptiedDatabase, home: Path, base_model: Path, **more: Any
+) -> Generator[ServedPlatform]:
     """One whose models write what `tests.shared.scripted_engine` has them write, one request at a time."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(ROOT))
         engine = "tests.shared.scripted_engine:scripted_engine"
-        changes: Any = {"engine": engine, "serving_requests_at_once": 1, "serving_models": 1}
+        changes: Any = {"engine": engine, "serving_requests_at_once": 1, "serving_models": 1, **more}
         with served_platform(database, home, base_model, **changes) as running:
             yield running
 

@@ -46,6 +46,7 @@ from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.serving.endpoints import router as chat_router
+from rft.platform.serving.playground.endpoints import router as playground_router
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.responses.endpoints import router as responses_router
 from rft.platform.settings import Settings, settings
@@ -144,6 +145,7 @@ def _include_v1(app: FastAPI) -> None:
         links_router,
         chat_router,
         responses_router,
+        playground_router,
         providers_router,
     ):
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)

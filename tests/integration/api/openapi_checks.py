@@ -31,7 +31,7 @@ _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"
 _PROVIDERS = r"POST /v1/providers.*"
 _EVAL_RUNS = r"POST /v1/evals/[^/]+/runs"
 _CHAT = r"POST /v1/chat/completions"
-_ANSWERED = r"POST /v1/(chat/completions|responses)"
+_ANSWERED = r"POST /v1/(chat/completions|responses|fine_tuning/jobs/.*/playground)"
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
 RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_LISTS, "invalid_cursor"): "whether `after` names an object is no matter of form",

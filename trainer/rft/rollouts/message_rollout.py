@@ -4,13 +4,14 @@ The same tools, budgets, deadline and blame as `rft.rollouts.loop`. What comes o
 that training takes: it measures and compares.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.ids import seed_63
-from rft.core.messages import UNREADABLE_CALL_OUTPUT, Message, Role
+from rft.core.messages import UNREADABLE_CALL_OUTPUT, Message, Role, ToolCall, ToolResult
 from rft.core.rollout import StopReason
 from rft.core.turns import Turn
 from rft.rollouts.call_ids import to_shown, to_wire
@@ -30,6 +31,10 @@ class MessageSetup(SharedSetup):
     policy: ChatPolicy
     sampling: ChatSampling = field(default_factory=ChatSampling)
     """`max_tokens` is one turn's, beside the rollout's own budget; each turn gets a seed of its own from `seed`."""
+    on_said: Callable[[ChatTurn, Sequence[ToolCall]], None] | None = None
+    """Told of each turn, with its calls as tools get them, before they are made."""
+    on_results: Callable[[Sequence[ToolResult]], None] | None = None
+    """Told of a turn's results, once all of them are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,8 @@ class MessageConversation(StagedRollout[MessageSetup]):
         message = Message(role=Role.ASSISTANT, content=said.content, reasoning_content=said.reasoning, tool_calls=calls)
         self.messages.append(message)
         self.shown.append(message.model_copy(update={"tool_calls": said.tool_calls}))
+        if self.setup.on_said is not None:
+            self.setup.on_said(said, calls)
 
     def _end_after(self, said: ChatTurn) -> StopReason | None:
         """Whether the turn just said is the last, and why."""
@@ -203,6 +210,8 @@ class MessageConversation(StagedRollout[MessageSetup]):
         """Raises BrokenOff."""
         before_s = self.spent_s[Stage.TOOL]
         results = await self.run_calls(self.turns[-1].tool_calls)
+        if self.setup.on_results is not None:
+            self.setup.on_results(results)
         self.turns[-1] = replace(self.turns[-1], results=results, tools_s=self.spent_s[Stage.TOOL] - before_s)
         self.shown.extend(
             Message(role=Role.TOOL, content=result.output or "", tool_call_id=result.call_id, name=result.name)

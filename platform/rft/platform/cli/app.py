@@ -10,6 +10,7 @@ import typer
 from rft.platform.cli import resource_commands as resources
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
+from rft.platform.cli.chat_command import chat
 from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.eval_commands import evals_app
@@ -27,6 +28,7 @@ app.add_typer(resources.files_app, name="files", rich_help_panel=_WORK)
 app.add_typer(jobs_app, name="jobs", rich_help_panel=_WORK)
 app.add_typer(rollouts_app, name="rollouts", rich_help_panel=_WORK)
 app.add("regrade", panel=_WORK)(regrade)
+app.add("chat", panel=_WORK)(chat)
 app.add("dashboard", panel=_WORK)(resources.print_link)
 app.add_typer(resources.tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)

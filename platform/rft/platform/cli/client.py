@@ -143,7 +143,14 @@ class Client(AbstractContextManager["Client"]):
     def stream(self, path: str, last_id: str | None = None) -> Iterator[Sent]:
         """Messages of a stream until it ends, whole ones only; raises ConnectionLost when it is cut off."""
         headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
-        with self._reply("GET", path, headers=headers) as reply:
+        yield from self._messages("GET", path, last_id, headers=headers)
+
+    def post_stream(self, path: str, body: "JsonValue") -> Generator[Sent]:
+        """Messages that a POST is answered with; closed early, it is given up."""
+        yield from self._messages("POST", path, None, headers={"Accept": "text/event-stream"}, json=body)
+
+    def _messages(self, method: str, path: str, last_id: str | None, **sent_along: Any) -> Generator[Sent]:
+        with self._reply(method, path, **sent_along) as reply:
             for sent in EventSource(reply).iter_sse():
                 last_id = sent.id or last_id
                 if sent.data:

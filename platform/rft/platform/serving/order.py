@@ -36,7 +36,7 @@ def to_completion_request(body: ChatCompletionBody, adapter: AdapterRef | None) 
         token="",
         model=body.model,
         adapter=adapter,
-        messages=_messages(body.messages),
+        messages=read_chat(body.messages),
         tools=tools,
         n=body.n or 1,
         seed=secrets.randbits(63) if body.seed is None else body.seed % 2**63,
@@ -110,7 +110,8 @@ def _name_of(entry: JsonValue) -> JsonValue:
     return function.get("name") if isinstance(function, dict) else None
 
 
-def _messages(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
+def read_chat(raw: Sequence[JsonValue]) -> tuple[Message, ...]:
+    """A request's messages. Raises BadRequest, which names the one."""
     try:
         messages = tuple(
             read_message(_as_dataset_has_it(value), f"messages[{i}]", allows_system=True) for i, value in enumerate(raw)
