@@ -40,8 +40,10 @@ class CriterionFigures(Record):
 
     testing_criteria: str
     """Its id."""
+    score_mean: float | None
+    """Each row counting the same; None where there is no score."""
     score: RewardEstimate | None
-    """Mean score with its interval at 95%; None where no score tells how far scores spread."""
+    """The same with its interval at 95%; None where no score tells how far scores spread."""
     passed: RewardEstimate | None
     best_of_k: dict[int, float]
     """Expected highest score among k samples of a row, over the rows that have so many."""
@@ -159,6 +161,7 @@ def _of_criterion(items: Sequence[Measured], place: int, name: str) -> Criterion
     scores = _by_row(items, _score(place))
     return CriterionFigures(
         testing_criteria=name,
+        score_mean=_mean([_mean(row) for row in scores]) if scores else None,
         score=estimate_reward(scores),
         passed=estimate_reward(_by_row(items, _verdict(place))),
         best_of_k=_over_rows(scores, best_of_k),

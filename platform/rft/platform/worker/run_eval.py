@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -162,14 +162,14 @@ class _Execution:
         finally:
             await criteria.aclose()
 
-    async def _rest(self, items: EvalItems, finished: set[tuple[int, int]]) -> AsyncIterator[tuple[EvalItem, int]]:
+    async def _rest(self, items: EvalItems, finished: set[tuple[int, int]]) -> AsyncGenerator[tuple[EvalItem, int]]:
         """What is still to be done."""
         async for item in items.each():
             for sample_index in range(self.run.samples_per_row):
                 if (item.index, sample_index) not in finished:
                     yield item, sample_index
 
-    async def _grade_all(self, grading: ItemGrading, rest: AsyncIterator[tuple[EvalItem, int]], workers: int) -> None:
+    async def _grade_all(self, grading: ItemGrading, rest: AsyncGenerator[tuple[EvalItem, int]], workers: int) -> None:
         """So many at a time; each is kept as soon as it is finished. The first exception ends all."""
         reading = asyncio.Lock()
 
@@ -188,6 +188,7 @@ class _Execution:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await rest.aclose()
 
     async def _keep(self, done: NewOutputItem) -> None:
         """Raises LeaseLost."""

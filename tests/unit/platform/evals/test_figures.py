@@ -54,6 +54,11 @@ def test_pass_at_k_and_best_of_k_are_over_rows_with_so_many_samples() -> None:
     assert told.variance_within_rows == pytest.approx(0.125)
 
 
+def test_scores_of_another_scale_have_a_mean_also_where_they_tell_of_no_spread() -> None:
+    told = run_figures([measured(at, True, score=5.0) for at in range(3)], ["judge"])
+    assert (told.criteria[0].score_mean, told.criteria[0].score) == (5.0, None)
+
+
 def test_latencies_are_ones_that_occurred() -> None:
     told = run_figures([measured(at, True, latency_s=float(at + 1)) for at in range(20)], ["exact"])
     assert told.latency is not None
