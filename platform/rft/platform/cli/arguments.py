@@ -75,6 +75,8 @@ Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="ft:... or
 RehearsalId = Annotated[
     str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=ids("/rehearsals", "status"))
 ]
+EvalId = Annotated[str, typer.Argument(metavar="EVAL", help="eval_...", autocompletion=ids("/evals", "name"))]
+EvalRunId = Annotated[str, typer.Argument(metavar="RUN", help="evalrun_...")]
 
 IN_PATHS: dict[str, Any] = {
     "job_id": JobId,
@@ -83,6 +85,8 @@ IN_PATHS: dict[str, Any] = {
     "grader_id": GraderId,
     "rehearsal_id": RehearsalId,
     "provider_id": ProviderId,
+    "eval_id": EvalId,
+    "run_id": EvalRunId,
     "checkpoint": Checkpoint,
     "permission": Annotated[str, typer.Argument(metavar="PERMISSION", help="cp_...")],
     # Names of models are not offered: shells break words at their colons.

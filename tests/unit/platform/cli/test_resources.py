@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from rft.platform.checkpoints.schemas import CheckpointObject
-from rft.platform.cli import resources
+from rft.platform.cli import eval_resources, resources
 from rft.platform.cli.answers import Answer, NotUnderstood, Resource
 from rft.platform.cli.chart import curves_page
 from rft.platform.cli.client import Sent
@@ -20,6 +20,8 @@ from rft.platform.cli.pages import page, rollout_page, table
 from rft.platform.cli.rehearsals import ENDPOINT_REPORT, show_report
 from rft.platform.cli.watch import Watched, event_lines
 from rft.platform.dry_runs.objects import GraderRunObject, ToolRunObject
+from rft.platform.evals.run_objects import ComparisonObject, EvalRunObject, OutputItemObject
+from rft.platform.evals.schemas import EvalObject
 from rft.platform.files.schemas import FileObject, ProblemObject
 from rft.platform.jobs.objects import EventObject, JobObject
 from rft.platform.models.schemas import ModelObject, PermissionObject
@@ -46,6 +48,10 @@ SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
     "permission": (resources.PERMISSION, PermissionObject),
     "signing secret": (resources.SIGNING_SECRET, SigningSecretObject),
     "rehearsal": (resources.REHEARSAL, RehearsalObject),
+    "eval": (eval_resources.EVAL, EvalObject),
+    "eval run": (eval_resources.EVAL_RUN, EvalRunObject),
+    "output item": (eval_resources.OUTPUT_ITEM, OutputItemObject),
+    "comparison": (eval_resources.COMPARISON, ComparisonObject),
     "tool": (resources.TOOL, ToolObject),
     "grader": (resources.GRADER, GraderObject),
     "tool test": (resources.TRIED_TOOL, ToolTested),
