@@ -37,7 +37,7 @@ def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:
 
 
 def test_rows_are_parsed_where_a_process_first_meets_them_and_handed_on_parsed() -> None:
-    """A trainer, its evaluation, an upload, a rehearsal, a regrade, a dry run, the playground; no step parses any."""
+    """A trainer, its evaluation, an upload, a rehearsal, a regrade, a dry run, a playground, baselines; no step does."""
     assert naming(r"(?<!def )\bparse_rows?[(,]") == [
         "core/rft/core/dataset.py",
         "core/rft/core/dataset_report.py",
@@ -46,6 +46,7 @@ def test_rows_are_parsed_where_a_process_first_meets_them_and_handed_on_parsed()
         "platform/rft/platform/regrades/running.py",
         "platform/rft/platform/rehearsals/sample.py",
         "platform/rft/platform/serving/playground/order.py",
+        "platform/rft/platform/worker/baselines.py",
         "trainer/rft/trainer/data.py",
     ]
     assert naming(r"(?<!def )\bread_rows\(") == ["trainer/rft/trainer/evaluate.py", "trainer/rft/trainer/run.py"]

@@ -8,7 +8,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.ids import seed_63
 from rft.core.messages import Message
-from rft.core.turns import Trace
+from rft.core.turns import Trace, Turn
 
 
 class Split(StrEnum):
@@ -84,6 +84,11 @@ class Rollout:
     grading_s: float
     cut_tokens: int = 0
     """Tokens of a sample that was broken off: the policy sampled them, but they are in no trace."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """What the policy said, with the results of its calls."""
+        return self.trace.turns
 
     @property
     def sampled_tokens(self) -> int:

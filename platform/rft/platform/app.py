@@ -37,6 +37,7 @@ from rft.platform.files.uploading import MAX_FILE_BYTES
 from rft.platform.jobs.endpoints import router as jobs_router
 from rft.platform.models.endpoints import permissions_router
 from rft.platform.models.endpoints import router as models_router
+from rft.platform.providers.chat_models import find_chat_model
 from rft.platform.providers.endpoints import router as providers_router
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.registry.endpoints import graders_router as registered_graders_router
@@ -182,6 +183,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
                 file_store=LocalFileStore(config.files_dir),
                 secret_box=secret_box,
                 enqueuer=enqueuer,
+                refuse_unknown_model=lambda uow, name: find_chat_model(uow, config, secret_box, name),
             )
             app.state.serving = ServingProcesses(config, database)
             chores = _start_chores(database, own_connection, config, enqueuer) if has_reconciler else []

@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     starter_command: tuple[str, ...] = ()
     """What builds the starter policy into the directory given as its last argument. JSON. Unset: our own builder."""
 
+    baselines_max_s: float = Field(default=1800.0, gt=0)
+    """How long a job's training may wait for all its baselines to be measured."""
+
     tool_timeout_s: float = 600.0
     """Deadline of one attempt of a tool call."""
     grader_timeout_s: float = 600.0

@@ -56,6 +56,7 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_ORDERS, "training_file"): "whether a file exists and is good for training is no matter of form",
     (_ORDERS, "validation_file"): "whether a file exists and is good for training is no matter of form",
     (_ORDERS, "test_file"): "whether a file exists and is good for training is no matter of form",
+    (_ORDERS, "baselines"): "whether there is such a model is no matter of form",
     (_ORDERS, "idempotency_key_reused"): "another order had it",
     (_ORDERS, "tools"): "no two tools have one name",
     (_ORDERS, "tool_not_described"): "whether the file's rows describe a tool is no matter of form",

@@ -127,8 +127,9 @@ class Workbench:
         tools: Any = None,
         chat: JobChat | None = None,
         hyperparameters: JsonObject | None = None,
+        more: JsonObject | None = None,
     ) -> str:
-        """A job that waits for validation; `hyperparameters` beside those that all have."""
+        """A job that waits for validation; `hyperparameters` beside those that all have, `more` of the order."""
         reinforcement: JsonObject = {
             "grader": {"type": "endpoint", "name": "judge", "url": "http://127.0.0.1:9/grade"},
             "tools": [{"name": "search", "server_url": "http://127.0.0.1:9/tool"}] if tools is None else tools,
@@ -138,6 +139,7 @@ class Workbench:
                 "compute_multiplier": 0.5,
                 **(hyperparameters or {}),
             },
+            **(more or {}),
         }
         job = NewJob(
             id=public_id("ftjob-", secrets.token_bytes(24)),

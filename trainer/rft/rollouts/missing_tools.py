@@ -4,18 +4,34 @@ One such answer is the model's mistake like any 4xx. Where nearly all are, the U
 it says anything about the model.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import ToolResult
-from rft.core.rollout import Rollout
+from rft.core.turns import Turn
 
 NEARLY_ALL = 0.9
 """More than this share of a tool's calls."""
 FEW_ROLLOUTS = 3
 """What fewer rollouts met may be chance, unless they are more than a round may leave out."""
+
+
+class WithTurns(Protocol):
+    """A rollout of tokens or of messages."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def turns(self) -> Sequence[Turn]: ...
+
+    @property
+    def outcome(self) -> Grade | Failure | None: ...
+
+
+R = TypeVar("R", bound=WithTurns)
 
 
 @dataclass(slots=True)
@@ -27,13 +43,13 @@ class _Tally:
     statuses: set[int] = field(default_factory=set[int])
 
 
-def answered_calls(rollout: Rollout) -> Iterator[ToolResult]:
+def answered_calls(rollout: WithTurns) -> Iterator[ToolResult]:
     """The calls of a rollout that were sent and brought something for the model to read."""
-    for turn in rollout.trace.turns:
+    for turn in rollout.turns:
         yield from (result for result in turn.results if result.attempts > 0 and result.failure is None)
 
 
-def missing_tools(rollouts: Iterable[Rollout], *, bearable: float) -> dict[str, Failure]:
+def missing_tools(rollouts: Iterable[WithTurns], *, bearable: float) -> dict[str, Failure]:
     """By name the tools that are missing, with the failure that a rollout which met one really ended in.
 
     `bearable`: so many rollouts a round may leave out.
@@ -51,7 +67,7 @@ def missing_tools(rollouts: Iterable[Rollout], *, bearable: float) -> dict[str, 
     }
 
 
-def failed_at(rollout: Rollout, missing: Mapping[str, Failure]) -> Rollout | None:
+def failed_at(rollout: R, missing: Mapping[str, Failure]) -> R | None:
     """The rollout as it really ended, where it was graded although a missing tool answered it; otherwise None."""
     grade = rollout.outcome
     if not isinstance(grade, Grade):
@@ -62,12 +78,12 @@ def failed_at(rollout: Rollout, missing: Mapping[str, Failure]) -> Rollout | Non
     return None if failure is None else replace(rollout, outcome=failure.model_copy(update={"usage": grade.usage}))
 
 
-def has_answer_of(rollout: Rollout, tools: Collection[str]) -> bool:
+def has_answer_of(rollout: WithTurns, tools: Collection[str]) -> bool:
     """Whether one of these tools answered a call of the rollout in any other way than as if it were not there."""
     return any(result.name in tools and result.suspected_failure is None for result in answered_calls(rollout))
 
 
-def _first_suspicions(rollout: Rollout, tallies: dict[str, _Tally]) -> dict[str, ToolResult]:
+def _first_suspicions(rollout: WithTurns, tallies: dict[str, _Tally]) -> dict[str, ToolResult]:
     """Count the rollout's calls; by tool name the first answer that looks as if the tool were not there."""
     found: dict[str, ToolResult] = {}
     for result in answered_calls(rollout):

@@ -25,6 +25,8 @@ _STOPPED = frozenset(
 _CALLING = frozenset({"tool_calls", "function_call", "tool_use"})
 _CUT = frozenset({"length", "max_tokens", "model_length"})
 _CONTEXT_PHRASES = ("context length", "context window", "context size", "maximum context", "prompt is too long")
+_SEEDS = 2**31
+"""Some servers take no larger ones."""
 _NO_MODEL_PHRASES = ("valid model", "unknown model", "model not found", "no such model")
 _UNREADABLE_NAME = "unreadable"
 
@@ -43,7 +45,7 @@ def to_wire(request: ChatRequest, *, model: str, omitted: Collection[str], max_t
     wanted: JsonObject = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "seed": sampling.seed,
+        "seed": None if sampling.seed is None else sampling.seed % _SEEDS,
         "max_tokens": sampling.max_tokens,
         "reasoning_effort": sampling.reasoning_effort,
     }

@@ -271,6 +271,23 @@ export interface components {
             step: number;
             trace_id: string;
         };
+        BaselineFigures: {
+            cached_tokens: number;
+            completion_tokens: number;
+            cost: number | null;
+            duration_s: number;
+            error: string | null;
+            failures: {
+                [key: string]: number;
+            };
+            graded: number;
+            model: string;
+            prompt_tokens: number;
+            reward: components["schemas"]["RewardEstimate"] | null;
+            rollouts: number;
+            tool_calls: number;
+            turns_without_usage: number;
+        };
         CheckpointObject: {
             created_at: number;
             fine_tuned_model_checkpoint: string;
@@ -415,6 +432,7 @@ export interface components {
             param: string | null;
         };
         JobObject: {
+            baselines: components["schemas"]["BaselineFigures"][] | null;
             best_step: number | null;
             created_at: number;
             current_step: number | null;

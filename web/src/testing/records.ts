@@ -99,6 +99,7 @@ export function job(given: Partial<Job> = {}): Job {
     max_importance_gap: 0.2,
     test_file: null,
     final_figures: null,
+    baselines: null,
     ...given,
   };
 }

@@ -1,7 +1,7 @@
 """What endpoints ask for in their signatures. Routers are mounted behind `require_key` by the app factory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -30,6 +30,8 @@ class Services:
     secret_box: SecretBox
     enqueuer: Enqueuer | None = None
     """None: Celery."""
+    refuse_unknown_model: "Callable[[UnitOfWork, str], Awaitable[object]] | None" = None
+    """Raises NotFound and BadRequest for the name of a model that cannot be measured; None: any name will do."""
     background: TaskSet = field(default_factory=TaskSet)
     dataset_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DATASETS_AT_ONCE))
     """For reading a large dataset, which takes a process of its own."""

@@ -202,11 +202,21 @@ def _estimate(job: Answer, policy: str) -> str | None:
     return f"{number(mean)} [{number(low)}, {number(high)}]" + (f" on {rows}" if policy == "reward" else "")
 
 
+def _baseline(it: Answer) -> str:
+    mean, low, high = (it.get(f"reward.{name}", float) for name in ("mean", "low", "high"))
+    figure = (
+        it.get("error", str) or "no estimate" if mean is None else f"{number(mean)} [{number(low)}, {number(high)}]"
+    )
+    left_out = it.need("rollouts", int) - it.need("graded", int)
+    return f"{it.need('model', str)} {figure}" + (f" ({left_out} left out)" if left_out else "")
+
+
 JOB = Resource(
     fields="job=id; state; now=progress.message; waits because={hold.reason} (step {hold.step}, since {hold.since});"
     " !paused because=pause_reason.message; waits for; error; base model=model; fine-tuned model=fine_tuned_model;"
     " step; best step; final reward; untrained; better by={final_figures.gain.difference} (row by row, over"
     " {final_figures.gain.rows:row}: {final_figures.gain.better} better, {final_figures.gain.worse} worse);"
+    " baselines;"
     " created=created_at; started=started_at; finished=finished_at;"
     " expected to finish=estimated_finish; training file; validation file; test file; result files; tools; grader;"
     " burst={resolved_hyperparameters.burst} rollouts at once"
@@ -222,6 +232,7 @@ JOB = Resource(
         "final reward": lambda job: _estimate(job, "reward"),
         "untrained": lambda job: _estimate(job, "untrained"),
         "error": _error,
+        "baselines": lambda job: "; ".join(map(_baseline, job.parts("baselines"))) or None,
         "step": job_progress,
         "tools": _tools,
         "grader": _grader,

@@ -12,7 +12,7 @@ from rft.core.ids import public_id
 from rft.core.model_check import ModelCheck
 from rft.core.spec import Engine
 from rft.platform.api.dependencies import Services
-from rft.platform.api.errors import BadRequest
+from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.order_checks import (
@@ -27,6 +27,7 @@ from rft.platform.lifecycle.events import add_event, notify, validating_message
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.base_models import chat_of_job, resolve_base
+from rft.platform.orders.grader_schemas import RulerGrader
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
 from rft.platform.orders.model_checks import look_at_model
@@ -40,6 +41,7 @@ from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 
 _GENERATED_SEEDS = 2**31
 GRADER = "method.reinforcement.grader"
+_BASELINES = "method.reinforcement.baselines"
 
 
 async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey | None = None) -> JobRow:
@@ -57,6 +59,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
         order = resolved.order
         files = await check_files(uow, order)
+        await _check_baselines(uow, services, order)
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
@@ -106,6 +109,23 @@ async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:
             )
         found[param] = row
     return found
+
+
+async def _check_baselines(uow: UnitOfWork, services: Services, order: JobCreate) -> None:
+    """Raises BadRequest that names the baseline."""
+    names = order.method.reinforcement.baselines or []
+    if names and isinstance(order.method.reinforcement.grader, RulerGrader):
+        raise BadRequest(
+            "A 'ruler' grader ranks the rollouts of one model against each other: it says nothing of another model.",
+            param=_BASELINES,
+            code="invalid_baselines",
+        )
+    for index, name in enumerate(names if services.refuse_unknown_model is not None else ()):
+        assert services.refuse_unknown_model is not None
+        try:
+            await services.refuse_unknown_model(uow, name)
+        except (BadRequest, NotFound) as unknown:
+            raise BadRequest(unknown.message, param=f"{_BASELINES}[{index}]", code=unknown.code) from unknown
 
 
 def endpoint_targets(method: Method) -> list[Target]:

@@ -14,7 +14,7 @@ from rft.core.spec import ResolvedHyperparameters
 from rft.core.update_spec import Schedule
 from rft.platform.api.pagination import Listed
 from rft.platform.jobs.repository import JobRow
-from rft.platform.lifecycle.records import FinalFigures, JobHold, PauseReason, SlotHolder
+from rft.platform.lifecycle.records import BaselineFigures, FinalFigures, JobHold, PauseReason, SlotHolder
 from rft.platform.lifecycle.usage import UsageMetrics
 from rft.platform.orders.schemas import JobCreate
 from rft.platform.settings import Settings
@@ -134,6 +134,8 @@ class JobObject(Listed):
     """Ours: rows that choose nothing."""
     final_figures: FinalFigures | None
     """Ours: what the best checkpoint earns where nothing was chosen, against the untrained policy."""
+    baselines: list[BaselineFigures] | None
+    """Ours: what other models earn on the validation rows, as far as they were measured; null without any."""
     result_files: list[str]
     trained_tokens: int | None
     usage_metrics: UsageMetrics | None
@@ -200,6 +202,7 @@ def to_job_object(job: JobRow, settings: Settings) -> JobObject:
         validation_file=job.validation_file,
         test_file=job.test_file,
         final_figures=job.final_figures,
+        baselines=None if job.baselines is None else [*job.baselines],
         result_files=list(job.result_files),
         trained_tokens=job.trained_tokens,
         usage_metrics=job.usage_metrics,

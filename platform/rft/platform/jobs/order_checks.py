@@ -85,6 +85,8 @@ def fields_without_effect(
         paths.append("budgets.max_reasoning_tokens")
     if reinforcement.early_stop is not None and order.validation_file is None:
         paths.append("early_stop")
+    if reinforcement.baselines and order.validation_file is None:
+        paths.append("baselines")
     whole = [f"grader.{name}" for name in _unused(reinforcement.grader)]
     return sorted({f"method.reinforcement.{path}" for path in (*paths, *graders, *whole)})
 

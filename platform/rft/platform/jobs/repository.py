@@ -12,7 +12,15 @@ from psycopg.types.json import Jsonb
 from rft.core.job import JobStatus
 from rft.core.progress import RunProgress
 from rft.core.spec import ResolvedHyperparameters
-from rft.platform.lifecycle.records import FinalFigures, JobError, JobHold, NewJob, PauseReason, SlotHolder
+from rft.platform.lifecycle.records import (
+    BaselineFigures,
+    FinalFigures,
+    JobError,
+    JobHold,
+    NewJob,
+    PauseReason,
+    SlotHolder,
+)
 from rft.platform.lifecycle.repository import SLOT_HOLDERS
 from rft.platform.lifecycle.usage import UsageMetrics
 
@@ -20,7 +28,7 @@ _CLOCK_S = 1e-6
 """Steps cannot be told to be shorter."""
 _COLUMNS: LiteralString = (
     "id, status, created_at, started_at, finished_at, model, base_model_path, chat, training_file, validation_file,"
-    " test_file, final_figures,"
+    " test_file, final_figures, baselines,"
     " suffix, seed, metadata, method, request, secrets, resolved, error, fine_tuned_model, trained_tokens,"
     " result_files, current_step, total_steps, best_step, is_cancel_requested, is_pause_requested, hold, pause_reason,"
     " case when status = 'running' then progress end as progress,"
@@ -66,6 +74,8 @@ class JobRow(NewJob):
     """What it was resumed with; None: as ordered, or else as set."""
     final_figures: FinalFigures | None = None
     """Once it has succeeded, where it could be measured."""
+    baselines: tuple[BaselineFigures, ...] | None = None
+    """Those that were measured, in that order; None before the first one."""
     usage_metrics: UsageMetrics | None = None
     """Once it is over, unless it never trained."""
     recent_step_s: float | None = None

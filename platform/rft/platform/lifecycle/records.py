@@ -34,6 +34,32 @@ class FinalFigures(Record):
         return self.gain is not None and self.gain.is_improvement
 
 
+class BaselineFigures(Record):
+    """What another model earned on a job's validation rows, with its tools and grader, before it was trained."""
+
+    model: str
+    """One of ours, or `PROVIDER/MODEL`."""
+    reward: RewardEstimate | None
+    """Over the rollouts that were graded; None where nothing can be told."""
+    rollouts: int
+    """That ended, graded or not."""
+    graded: int
+    failures: dict[str, int]
+    """Rollouts in no figure, by the code of their failure."""
+    error: str | None
+    """Why it was not measured to the end."""
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    """As the model's server counts them."""
+    turns_without_usage: int
+    """Turns whose tokens nobody told: they are in no figure."""
+    tool_calls: int
+    cost: float | None
+    """Of these tokens, by the provider's prices; None where they are not known."""
+    duration_s: float
+
+
 class ChosenCheckpoint(Record):
     """The best checkpoint of a run, and what chose it."""
 

@@ -15,7 +15,7 @@ from rft.core.progress import RunProgress
 from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.lease import GIVE_BACK, Lease, lock_row
 from rft.platform.lifecycle.machine import Transition, transition, transition_to
-from rft.platform.lifecycle.records import ChosenCheckpoint, FinalFigures, JobError, JobHold
+from rft.platform.lifecycle.records import BaselineFigures, ChosenCheckpoint, FinalFigures, JobError, JobHold
 from rft.platform.lifecycle.repository import JOBS
 
 _UNDER_LEASE = tuple(JobStatus(status) for status in JOBS.standing)
@@ -135,6 +135,13 @@ class RunRepository:
         """What its best checkpoint earns where nothing was chosen."""
         values = Jsonb(figures.model_dump(mode="json"))
         await self._write("update jobs set final_figures = %(figures)s" + _FENCED, figures=values)
+
+    async def add_baseline(self, figures: BaselineFigures) -> None:
+        """What one of its baselines earns."""
+        values = Jsonb([figures.model_dump(mode="json")])
+        await self._write(
+            "update jobs set baselines = coalesce(baselines, '[]') || %(figures)s" + _FENCED, figures=values
+        )
 
     async def forget_fruitless_launches(self) -> None:
         """A step was finished: the count of launches without progress starts again at 0."""

@@ -130,6 +130,23 @@ class EarlyStopWanted(OpenBody):
     """So many evaluations in a row at which validation fell while training rose."""
 
 
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError
+    return names
+
+
+_MOST_BASELINES = 8
+Baselines: TypeAlias = Annotated[
+    Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=512)]],
+        Field(max_length=_MOST_BASELINES, json_schema_extra={"uniqueItems": True}),
+        AfterValidator(_each_once),
+    ],
+    must_be(f"a list of up to {_MOST_BASELINES} names of models, each once"),
+]
+
+
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Tells the document that hyperparameters of null are as good as none."""
     told = schema["properties"]["hyperparameters"]
@@ -155,6 +172,8 @@ class ReinforcementOf(OpenBody, Generic[GraderT, ToolT]):
     """Ours: how token losses are weighed and normalised; `dapo` when absent."""
     lora: LoraWanted | None = None
     early_stop: EarlyStopWanted | None = None
+    baselines: Baselines | None = None
+    """Ours: models of ours, or `PROVIDER/MODEL`, that are measured once on the validation rows before the training."""
     max_importance_gap: MaxImportanceGap | None = None
     """Ours: mean difference of trainer and engine log-probabilities beyond which the job is paused before an update."""
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 from rft.egress.endpoint_client import EndpointClient
 from rft.platform.api.errors import NotFound
 from rft.platform.providers.repository import ProviderRepository
-from rft.platform.providers.schemas import NAME
-from rft.platform.providers.service import opened
+from rft.platform.providers.schemas import NAME, PricePerMillion
+from rft.platform.providers.service import opened, price_of
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel, find_served
 from rft.platform.serving.served_policy import ServedPolicy
@@ -29,6 +29,7 @@ class ProviderModel:
     """With its secrets, as it was when it was looked up."""
     model: str
     """As the provider calls it."""
+    price: PricePerMillion | None = None
 
 
 ChatModel: TypeAlias = ServedModel | ProviderModel
@@ -49,7 +50,7 @@ async def find_chat_model(uow: UnitOfWork, settings: Settings, box: SecretBox, n
         if row is None:
             message = f"The model '{name}' does not exist: it is none of ours, and there is no provider '{found[1]}'."
             raise NotFound(message, param="model", code="model_not_found") from unknown
-        return ProviderModel(opened(row, box), found[2])
+        return ProviderModel(opened(row, box), found[2], price_of(row))
 
 
 def policy_for(

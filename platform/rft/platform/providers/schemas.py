@@ -8,6 +8,7 @@ from rft.egress.endpoint import header_problem
 from rft.platform.api.pagination import Listed
 from rft.platform.api.wire import PositiveSeconds, TextBody, must_be, refuse_unless
 from rft.platform.orders.tool_fields import EndpointUrl, Headers
+from rft.rollouts.chat_policy import ChatUsage
 from rft.rollouts.provider_wire import OMITTABLE, OmittableField
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -29,6 +30,12 @@ class PricePerMillion(BaseModel):
     cached_prompt: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Of those prompt tokens that the provider had cached; null: as the others."""
     completion: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+    def cost_of(self, usage: ChatUsage) -> float:
+        """Of these tokens."""
+        cached = self.prompt if self.cached_prompt is None else self.cached_prompt
+        fresh = max(0, usage.prompt_tokens - usage.cached_tokens)
+        return (fresh * self.prompt + usage.cached_tokens * cached + usage.completion_tokens * self.completion) / 1e6
 
 
 def _to_schema(schema: dict[str, Any]) -> None:

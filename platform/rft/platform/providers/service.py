@@ -15,7 +15,13 @@ from rft.platform.api.pagination import ListPage, to_page, unknown_cursor
 from rft.platform.orders.redaction import redacted_paths
 from rft.platform.providers.probing import probed_models
 from rft.platform.providers.repository import ProviderRepository, ProviderRow
-from rft.platform.providers.schemas import ProviderCreate, ProviderDeleted, ProviderFields, ProviderObject
+from rft.platform.providers.schemas import (
+    PricePerMillion,
+    ProviderCreate,
+    ProviderDeleted,
+    ProviderFields,
+    ProviderObject,
+)
 from rft.platform.registry.redaction import refuse_redacted, sealed_body, shown_body, with_stored_secrets
 from rft.platform.registry.resolution import validated
 from rft.platform.settings import Settings
@@ -96,6 +102,11 @@ async def delete(uow: UnitOfWork, provider_id: str) -> ProviderDeleted:
 def opened(row: ProviderRow, box: SecretBox) -> ProviderEndpoint:
     """A provider with its secrets, as it is called. Raises ApiError where the key of its secrets is lost."""
     return to_endpoint(ProviderFields.model_validate(_whole(row, box)))
+
+
+def price_of(row: ProviderRow) -> PricePerMillion | None:
+    """What its tokens cost, where that was told."""
+    return ProviderFields.model_validate(shown_body(row.body)).price_per_million
 
 
 def to_endpoint(fields: ProviderFields) -> ProviderEndpoint:

@@ -19,6 +19,7 @@ from rft.platform.lifecycle.job_lease import free_slot, release
 from rft.platform.lifecycle.lease import Cancelled, Lease, LeaseLost, lock_row
 from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
+from rft.platform.worker.baselines import Baselines
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, go_on, hold_for_room, tell_lost_for_room
 from rft.platform.worker.event_log import take_over_log
@@ -154,6 +155,8 @@ class JobRun:
             ending = await run.build_starter(starter)
             if ending is not None:
                 return ending
+        if (ending := await Baselines(self.context, run).measure()) is not None:
+            return ending
         run.last_seq = await self._take_over_log(run)
         return await run.launch()
 
