@@ -37,7 +37,7 @@ def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:
 
 
 def test_rows_are_parsed_where_a_process_first_meets_them_and_handed_on_parsed() -> None:
-    """A trainer, its evaluation, an upload, a rehearsal, a regrade, a dry run, a playground, baselines; no step does."""
+    """A trainer, its evaluation, an upload, a rehearsal, a regrade, a dry run, a playground, baselines; no step."""
     assert naming(r"(?<!def )\bparse_rows?[(,]") == [
         "core/rft/core/dataset.py",
         "core/rft/core/dataset_report.py",

@@ -17,7 +17,7 @@ from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
-from rft.testing.faults import Fault, FaultKind, FaultSequence
+from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.provider import Said, ScriptedProvider
 from tests.integration.worker.scripted_trainer import Plan
@@ -160,6 +160,20 @@ async def test_a_model_that_cannot_be_asked_is_told_once_and_the_job_trains(
     ]
 
 
+async def test_an_error_that_the_database_cannot_hold_fails_no_job(
+    bench: Workbench, customer: LoopbackEndpoint
+) -> None:
+    bench.changed_settings["max_retries"] = 0
+    nul = HttpAnswer(401, b"no\x00key")
+    async with LoopbackEndpoint(ScriptedProvider(lambda body: nul)) as strange:
+        await registered(bench, f"{strange.base_url}/v1")
+        job_id = await job_with(bench, customer, "acme/small")
+        bench.plan(Plan())
+        assert await run_job(job_id, bench.context()) == "over"
+    (measured,) = await figures(bench, job_id)
+    assert "no\ufffdkey" in measured["error"]
+
+
 async def test_a_dead_provider_delays_the_training_no_longer_than_allowed(
     bench: Workbench, customer: LoopbackEndpoint
 ) -> None:
@@ -172,7 +186,9 @@ async def test_a_dead_provider_delays_the_training_no_longer_than_allowed(
         assert await run_job(job_id, bench.context()) == "over"
     both = await figures(bench, job_id)
     assert [one["model"] for one in both] == ["acme/small", "acme/other"]
-    assert all(one["reward"] is None and "RFT_BASELINES_MAX_S" in one["error"] for one in both)
+    assert all(one["reward"] is None for one in both)
+    assert both[0]["error"].startswith("it was not done within RFT_BASELINES_MAX_S")
+    assert both[1]["error"].startswith("its turn did not come within RFT_BASELINES_MAX_S")
 
 
 async def test_failures_of_the_provider_are_excluded_and_counted(bench: Workbench, customer: LoopbackEndpoint) -> None:

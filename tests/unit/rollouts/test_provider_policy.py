@@ -181,6 +181,28 @@ async def test_thoughts_refusals_and_parts_are_read() -> None:
     assert refused.content == "I cannot."
 
 
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("<think>two and two</think>\n\nFour.", "two and two", "Four."),
+        ("two and two\n</think>\nFour.", "two and two", "Four."),
+        ("<think>two and", "two and", ""),
+        ("Four.", "", "Four."),
+    ],
+)
+async def test_thoughts_that_a_server_leaves_in_the_text_are_no_answer(text: str, thought: str, answer: str) -> None:
+    said = await turn_of(choice(message(text)))
+    assert (said.reasoning, said.content) == (thought, answer)
+
+
+async def test_what_nobody_could_store_is_replaced() -> None:
+    raw = [{"id": "\ud800", "function": {"name": "search", "arguments": '{"q": "\ud800"}'}}]
+    said = await turn_of(choice(message("Four\udfff", tool_calls=raw), "tool_calls"))
+    assert said.content == "Four?"
+    assert said.tool_calls[0].arguments == '{"q": "?"}'
+    assert said.tool_calls[0].call_id.encode()
+
+
 @pytest.mark.parametrize("reason", ["length", "max_tokens"])
 async def test_a_turn_cut_in_the_middle_of_a_call_is_cut(reason: str) -> None:
     half = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": '}}

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import JsonValue
 
+from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
 from rft.core.base import JsonObject
 from rft.core.chat_completion import as_count, as_object, first_choice, parse_completion, parse_object, text_of
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
@@ -127,7 +128,7 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
         reasoning=said.reasoning,
         tool_calls=calls,
         usage=usage,
-        model=model if isinstance(model, str) else "",
+        model=_whole_characters(model) if isinstance(model, str) else "",
     )
 
 
@@ -136,7 +137,7 @@ def _no_completion(body: bytes) -> NoTurn:
     error = None if parsed is None else parsed.get("error")
     if error:
         message = as_object(error).get("message", error)
-        return NoTurn(f"answered 200 with an error: {str(message)[:200]}")
+        return NoTurn(f"answered 200 with an error: {_whole_characters(str(message))[:200]}")
     return NoTurn("answered something that is no chat completion")
 
 
@@ -147,11 +148,20 @@ class _Said:
 
     @classmethod
     def of(cls, message: Mapping[str, JsonValue]) -> "_Said":
-        """A refusal is an answer, too."""
+        """A refusal is an answer, too. Servers that split no thoughts off leave them in the text, as a policy's own."""
         content, refusal = text_of(message.get("content")), message.get("refusal")
         if not content and isinstance(refusal, str):
             content = refusal
-        return cls(content, text_of(message.get("reasoning_content")) or text_of(message.get("reasoning")))
+        reasoning = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
+        if not reasoning and (content.lstrip().startswith(THINK_OPEN) or THINK_CLOSE in content):
+            reasoning, content = split_thinking(content)
+            content = content.lstrip()
+        return cls(_whole_characters(content), _whole_characters(reasoning))
+
+
+def _whole_characters(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can write and nobody can store."""
+    return text.encode(errors="replace").decode()
 
 
 def _finish_of(reason: JsonValue) -> ChatFinish | None:
@@ -168,7 +178,7 @@ def _calls(raw: JsonValue, turn: int) -> tuple[ToolCall, ...]:
         call_id = call.get("id")
         is_usable = isinstance(call_id, str) and call_id and call_id not in {known.call_id for known in calls}
         name, arguments = _function(as_object(call.get("function")))
-        own_id = str(call_id) if is_usable else f"call_{turn}_{position}"
+        own_id = _whole_characters(str(call_id)) if is_usable else f"call_{turn}_{position}"
         calls.append(ToolCall(call_id=own_id, name=name, arguments=arguments))
     return tuple(calls)
 
@@ -182,7 +192,7 @@ def _function(function: JsonObject) -> tuple[str, str]:
         arguments = "{}"
     if not isinstance(name, str) or not isinstance(arguments, str):
         return "", json.dumps(function)
-    return name, arguments
+    return _whole_characters(name), _whole_characters(arguments)
 
 
 def _usage(completion: Mapping[str, JsonValue]) -> ChatUsage | None:

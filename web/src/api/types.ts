@@ -4,6 +4,8 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type Job = Schemas["JobObject"];
+/** Another model, measured on the job's validation rows. */
+export type Baseline = Schemas["BaselineFigures"];
 export type JobEvent = Schemas["EventObject"];
 export type Checkpoint = Schemas["CheckpointObject"];
 /** What is drawn of a step. The stream's whole steps are such, too. */

@@ -40,14 +40,14 @@ export function Curves({ job, curves, tools, zoom, onZoom }: Props) {
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
     () => ({
-      reward: rewardChart(steps),
+      reward: rewardChart(steps, job.baselines ?? []),
       graders: graderChart(steps, split),
       tools: toolChart(steps, split, order),
       tokens: tokensChart(steps),
       excluded: excludedChart(steps, split),
       time: timeChart(steps),
     }),
-    [steps, split, order],
+    [steps, split, order, job.baselines],
   );
   return (
     <section className="panel" aria-labelledby="curves">

@@ -1,10 +1,11 @@
 /** From the job's steps to what each chart draws. */
-import type { RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
+import type { Baseline, RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
 import { codeColor, PARTS, QUIET, toolColors, TOTAL, TRAIN, VALID } from "./palette";
 import { type Chart, chart, hasValues, line, pick, type Series, type Values } from "./series";
 
-/** Train and validation reward, what they would be with failures as 0, and the baseline where it was measured. */
-export function rewardChart(steps: readonly Step[]): Chart {
+/** Train and validation reward, what they would be with failures as 0, the baseline and other models where they were
+ * measured. */
+export function rewardChart(steps: readonly Step[], others: readonly Baseline[] = []): Chart {
   const baseline = steps.find((step) => step.step === 0)?.record.valid?.reward_mean ?? null;
   const series: Series[] = [
     line(
@@ -29,7 +30,16 @@ export function rewardChart(steps: readonly Step[]): Chart {
     const values: Values = steps.map(() => baseline);
     series.push({ key: "baseline", label: "Baseline", color: QUIET, values, kind: "dashed" });
   }
-  return chart(steps, series.filter(hasValues));
+  return chart(steps, [...series, ...otherModels(steps, others)].filter(hasValues));
+}
+
+/** What other models earn on the validation rows, as level lines; nothing of those that were not measured. */
+function otherModels(steps: readonly Step[], others: readonly Baseline[]): Series[] {
+  const colors = toolColors(others.map((one) => one.model));
+  return others.map((one): Series => {
+    const values: Values = steps.map(() => one.reward?.mean ?? null);
+    return { ...line(`model ${one.model}`, one.model, colors.get(one.model) ?? TOTAL, values), kind: "dashed" };
+  });
 }
 
 /** Where the true validation rewards lie; nothing for jobs of releases that did not measure it. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { stats, step, tool } from "../testing/records";
+import { baseline, stats, step, tool } from "../testing/records";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "./charts";
 import { fittedRange, held, indexOf, latest, rewardRange, stacked, stepAt } from "./series";
 
@@ -48,6 +48,17 @@ test("graders have lines of their own when there is more than one", () => {
 test("without a baseline there is no baseline line", () => {
   expect(rewardChart(STEPS.slice(1)).series.map((one) => one.key)).toEqual(["train", "valid"]);
   expect(rewardChart([]).series).toEqual([]);
+});
+
+test("other models that were measured are level lines of their own colours", () => {
+  const measured = (model: string, mean: number | null) =>
+    baseline({ model, reward: mean === null ? null : { mean, low: mean - 0.1, high: mean + 0.1, rows: 30 } });
+  const others = [measured("acme/small", 0.6), measured("acme/down", null), measured("starter", 0)];
+  const lines = rewardChart(STEPS, others).series.filter((one) => one.key.startsWith("model "));
+  expect(lines.map((one) => [one.label, one.color, one.values, one.kind])).toEqual([
+    ["acme/small", "--c-tool-1", [0.6, 0.6, 0.6], "dashed"],
+    ["starter", "--c-tool-3", [0, 0, 0], "dashed"],
+  ]);
 });
 
 test("tools keep the job's order and colour, in each split", () => {

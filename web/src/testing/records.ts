@@ -1,5 +1,5 @@
 /** Records for the tests, with only what a test is about spelled out. */
-import type { Attempt, Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
+import type { Baseline, Attempt, Job, JobEvent, RolloutStats, RolloutSummary, Step } from "../api/types";
 import type { JobCurves } from "../lib/summary";
 
 export function stats(given: Partial<RolloutStats> = {}): RolloutStats {
@@ -100,6 +100,25 @@ export function job(given: Partial<Job> = {}): Job {
     test_file: null,
     final_figures: null,
     baselines: null,
+    ...given,
+  };
+}
+
+export function baseline(given: Partial<Baseline> = {}): Baseline {
+  return {
+    model: "acme/small",
+    reward: null,
+    rollouts: 30,
+    graded: 30,
+    failures: {},
+    error: null,
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    completion_tokens: 0,
+    turns_without_usage: 0,
+    tool_calls: 0,
+    cost: null,
+    duration_s: 1,
     ...given,
   };
 }

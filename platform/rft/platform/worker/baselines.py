@@ -30,6 +30,7 @@ from rft.platform.orders.schemas import Method
 from rft.platform.providers.chat_models import ProviderModel, find_chat_model, policy_for
 from rft.platform.providers.schemas import PricePerMillion
 from rft.platform.serving.processes import ServingProcesses
+from rft.platform.store.storable import storable_json
 from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
@@ -44,6 +45,7 @@ from rft.run_directory import layout
 from rft.run_directory.files import read_spec
 
 _LOG = logging.getLogger(__name__)
+_WITHIN = "within RFT_BASELINES_MAX_S, which is for all baselines of a job together"
 
 
 @dataclass(slots=True)
@@ -62,16 +64,18 @@ class Baselines:
             return None
         give_up_at = time.monotonic() + self.context.settings.baselines_max_s
         for name in names:
+            if time.monotonic() >= give_up_at:
+                await self._keep(baseline_figures(name, MeasuredModel(), error=f"its turn did not come {_WITHIN}"))
+                continue
             started_s = time.monotonic()
             work = asyncio.create_task(self._measure(name))
             try:
                 ending = await self._until_done(work, give_up_at)
-                if ending is not None:
-                    return ending
-                await self._keep(_outcome(work, name, self.ended, time.monotonic() - started_s))
             finally:
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
+                await _stop(work)
+            if ending is not None:
+                return ending
+            await self._keep(_outcome(work, name, self.ended, time.monotonic() - started_s))
         return None
 
     async def _missing(self) -> list[str]:
@@ -134,6 +138,8 @@ class Baselines:
 
     async def _keep(self, figures: BaselineFigures) -> None:
         job_id = self.run.beat.lease.id
+        # A provider's error message may hold what the database cannot.
+        figures = BaselineFigures.model_validate_json(storable_json(figures.model_dump_json()))
 
         async def write(connection: AsyncConnection[TupleRow]) -> None:
             job = RunRepository(connection, self.run.beat.lease)
@@ -204,8 +210,8 @@ def _outcome(
     work: "asyncio.Task[BaselineFigures]", name: str, ended: Sequence[MessageRollout], duration_s: float
 ) -> BaselineFigures:
     """The figures, or why there are none; what was spent is told all the same."""
-    if not work.done():
-        error = f"it was not done after {duration_s:.0f} s (RFT_BASELINES_MAX_S is for all baselines of a job)"
+    if work.cancelled():
+        error = f"it was not done {_WITHIN}"
     elif (broken := work.exception()) is None:
         return work.result()
     elif isinstance(broken, ApiError):
@@ -214,6 +220,14 @@ def _outcome(
         _LOG.error("baseline %s broke on our side", name, exc_info=broken)
         error = f"the platform failed: {type(broken).__name__}"
     return baseline_figures(name, MeasuredModel([*ended]), duration_s=duration_s, error=error)
+
+
+async def _stop(work: "asyncio.Task[BaselineFigures]") -> None:
+    """Until it has ended. Up to Python 3.11 `asyncio.wait_for`, which the database's driver uses, can lose a
+    cancellation: then another one is needed."""
+    while not work.done():
+        work.cancel()
+        await asyncio.wait({work}, timeout=POLL_S)
 
 
 def _spec_of(run: TrainerRun) -> RunSpec:
