@@ -109,6 +109,12 @@ async def test_a_criterion_read_from_another_eval_is_taken_as_it_is(stage: Stage
     assert after | {"id": ""} == before | {"id": ""}
 
 
+async def test_fields_that_mean_nothing_here_are_kept(stage: Stage) -> None:
+    owned: Any = {**EXACT, "owner": "me"}
+    made: Any = await stage.client.evals.create(data_source_config=CUSTOM, testing_criteria=[owned])
+    assert made.to_dict()["testing_criteria"][0]["owner"] == "me"
+
+
 async def test_a_registered_grader_is_a_criterion_by_its_id(stage: Stage) -> None:
     registered: Any = await stage.client.post("/graders", body={"grader": EXACT}, cast_to=object)
     by_id: Any = {"id": registered["id"]}
@@ -125,6 +131,8 @@ REFUSED: list[tuple[dict[str, Any], str | None, str]] = [
     ({"testing_criteria": [{"type": "ruler", "model": "m"}]}, f"{ONE}.type", "relative"),
     ({"testing_criteria": [changed(CODE, {"source": "def grade("})]}, f"{ONE}.source", ""),
     ({"testing_criteria": [{"id": "grader_unknown"}]}, f"{ONE}.id", "no registered grader"),
+    ({"testing_criteria": [{**CODE, "pass_treshold": 0.9}]}, f"{ONE}.pass_treshold", "'pass_threshold'"),
+    ({"testing_criteria": [{**CODE, "threshold": 0.9}]}, f"{ONE}.threshold", "'pass_threshold'"),
     ({"testing_criteria": []}, "testing_criteria", "at least 1"),
     ({"data_source_config": {"type": "custom"}}, "data_source_config.item_schema", "required"),
     ({"data_source_config": {"type": "files"}}, "data_source_config.type", "custom"),

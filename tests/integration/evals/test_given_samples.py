@@ -141,6 +141,7 @@ FILE: Any = {"type": "jsonl", "source": {"type": "file_id", "id": "file-none"}}
 FIRST = "data_source.source.content[0].item"
 REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     (inline({"item": {"question": "x"}}), {}, FIRST, "item_schema_mismatch"),
+    (inline(row("7", None) | {"samples": {}}), {}, "data_source.source.content[0].samples", "unknown_parameter"),
     (inline({"sample": {}}), {}, FIRST, "missing_required_parameter"),
     (inline(), {}, "data_source.source.content", "invalid_value"),
     (FILE, {}, "data_source.source.id", "file_not_found"),

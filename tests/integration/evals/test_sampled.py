@@ -90,6 +90,13 @@ async def test_a_prompted_model_answers_each_item(stage: Stage, provider: Script
     assert (figures["completion_tokens"], figures["completion_tokens_per_sample"]) == (40, 20.0)
 
 
+async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("6", None), sampling_params={"max_completions_tokens": 64}))
+    assert run.to_dict()["data_source"]["sampling_params"] == {"max_completion_tokens": 64}
+    assert provider.requests[0]["max_completion_tokens"] == 64
+
+
 async def test_tools_with_an_address_are_really_called(
     stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint
 ) -> None:
@@ -250,6 +257,10 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"input_messages": {"type": "item_reference", "item_reference": "item.x"}}, {}, f"{IN}.item_reference"),
     ({"input_messages": {"type": "item_reference", "item_reference": "row"}}, {}, f"{IN}.item_reference"),
     ({"sampling_params": {"temperature": 3}}, {}, f"{PARAMS}.temperature"),
+    ({"sampling_params": {"temprature": 1}}, {}, f"{PARAMS}.temprature"),
+    ({"sampling_params": {"max_tokens": 9}}, {}, f"{PARAMS}.max_tokens"),
+    ({"input_message": template("x")}, {}, "data_source.input_message"),
+    ({}, {"sample_per_row": 2}, "sample_per_row"),
     ({"sampling_params": {"n": 2}}, {"samples_per_row": 3}, "samples_per_row"),
     ({}, {"samples_per_row": 0}, "samples_per_row"),
     ({"sampling_params": {"tools": [{"type": "web_search"}]}}, {}, f"{PARAMS}.tools[0].type"),

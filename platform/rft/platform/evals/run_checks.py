@@ -21,9 +21,10 @@ from rft.platform.evals.run_schemas import (
     SamplingParams,
 )
 from rft.platform.evals.run_tools import RUN_TOOLS, resolve_tools, shown_tool
-from rft.platform.evals.schemas import item_schema_of
+from rft.platform.evals.schemas import OTHER_NAMES, item_schema_of
 from rft.platform.files.repository import FileRepository
 from rft.platform.orders.judge_fields import text_of
+from rft.platform.orders.unknown_fields import refuse_misspelled
 from rft.platform.providers.chat_models import find_chat_model
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.store.unit_of_work import UnitOfWork
@@ -47,6 +48,7 @@ class CheckedRun:
 
 async def check_run(uow: UnitOfWork, services: Services, eval_: EvalRow, order: RunCreate) -> CheckedRun:
     """Raises BadRequest, which names the field."""
+    refuse_misspelled(order, other_names=OTHER_NAMES)
     source = order.data_source
     await _check_items(uow, eval_, source.source)
     shown: JsonObject = source.model_dump(mode="json", exclude_unset=True)

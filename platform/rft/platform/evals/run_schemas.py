@@ -1,8 +1,8 @@
 """Runs of evals on the wire: what is ordered, as the official SDK types it."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, Discriminator, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.templates import TemplateError
@@ -20,6 +20,7 @@ _NOT_KEPT = (
     "what the hosted service has stored is not kept here; bring the items by 'file_id' or 'file_content', as its"
     " export has them"
 )
+_EARLIER = "max_completions_tokens"
 _Object: TypeAlias = Annotated[dict[str, JsonValue], must_be("an object")]
 
 
@@ -123,6 +124,15 @@ class SamplingParams(OpenBody):
     """Of completions."""
     text: TextWanted | None = None
     """Of responses."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier_spelling(cls, value: Any) -> Any:
+        """Runs of 2025 say `max_completions_tokens`, as model graders still do."""
+        if not isinstance(value, dict) or _EARLIER not in value:
+            return value
+        rest = {key: entry for key, entry in value.items() if key != _EARLIER}
+        return {"max_completion_tokens": value[_EARLIER], **rest}
 
     @property
     def wanted_format(self) -> dict[str, JsonValue] | None:

@@ -15,6 +15,13 @@ from rft.platform.orders.schemas import Metadata
 from rft.platform.store.stored_json import StoredJson
 
 MAX_CRITERIA = 64
+OTHER_NAMES = {
+    "threshold": "pass_threshold",
+    "max_tokens": "max_completion_tokens",
+    "max_output_tokens": "max_completion_tokens",
+    "samples": "samples_per_row",
+}
+"""Fields of evals and runs as other services call them."""
 Name: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1, max_length=512)], must_be("a text of 1 to 512 characters")
 ]

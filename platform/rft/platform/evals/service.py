@@ -11,6 +11,7 @@ from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
 from rft.platform.evals.criteria import refuse_ruler, refuse_unknown_fields, refuse_unthresholded
 from rft.platform.evals.repository import EvalRepository, EvalRow, OrderBy
 from rft.platform.evals.schemas import (
+    OTHER_NAMES,
     CustomConfig,
     DataSourceConfigObject,
     EvalCreate,
@@ -22,6 +23,7 @@ from rft.platform.evals.schemas import (
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import refuse_without_judge, with_name
+from rft.platform.orders.unknown_fields import refuse_misspelled
 from rft.platform.registry.redaction import shown_body
 from rft.platform.registry.resolution import resolve_grader
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
@@ -29,6 +31,7 @@ from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 
 async def create_eval(services: Services, order: EvalCreate) -> EvalObject:
     """Check the criteria, write the row. Raises BadRequest; nothing is called."""
+    refuse_misspelled(order, other_names=OTHER_NAMES)
     graders = await _graders(services, order)
     eval_id = f"eval_{uuid.uuid4().hex}"
     criteria = [_document(grader) for grader in graders]

@@ -11,9 +11,8 @@ from rft.platform.orders.grader_specification import leaves
 from rft.platform.orders.references import GRADER_PREFIX, TOOL_PREFIX
 from rft.platform.orders.schemas import JobCreate
 from rft.platform.orders.tool_schemas import Tool
+from rft.platform.orders.unknown_fields import unknown_in
 
-_ALIASES = {Tool: {"url"}}
-"""Other names of fields that we do know."""
 _GRADER_ID = "method.reinforcement.grader.id"
 _EFFORT = "reasoning_effort"
 _NO_EFFECT = frozenset({"pass_threshold", "image_tag", _EFFORT})
@@ -57,7 +56,7 @@ def refuse_misdescribed_tools(files: Mapping[str, FileRow]) -> None:
 def unknown_fields(order: JobCreate) -> list[str]:
     """Paths of the fields that mean nothing here: they are kept and echoed, and have no effect."""
     reinforcement = order.method.reinforcement
-    found = set(_unknown(order, ""))
+    found = {field.path for field in unknown_in(order)}
     if str((reinforcement.grader.model_extra or {}).get("id", "")).startswith(GRADER_PREFIX):
         found.discard(_GRADER_ID)  # Says which registered grader this one is a copy of.
     for index, tool in enumerate(reinforcement.tools or []):
@@ -94,24 +93,3 @@ def fields_without_effect(
 def _unused(body: BaseModel) -> Iterator[str]:
     fields = body.model_fields_set & type(body).model_fields.keys() & _NO_EFFECT
     yield from (name for name in fields if getattr(body, name) not in _NOTHING_WANTED)
-
-
-def _unknown(body: BaseModel, path: str) -> Iterator[str]:
-    aliases = next((names for kind, names in _ALIASES.items() if isinstance(body, kind)), set[str]())
-    yield from (f"{path}{name}" for name in body.model_extra or () if name not in aliases)
-    for name in body.model_fields_set & type(body).model_fields.keys():
-        yield from _unknown_below(getattr(body, name), f"{path}{name}")
-
-
-def _unknown_below(value: object, path: str) -> Iterator[str]:
-    match value:
-        case BaseModel():
-            yield from _unknown(value, f"{path}.")
-        case list():
-            for index, entry in enumerate(value):
-                yield from _unknown_below(entry, f"{path}[{index}]")
-        case dict():
-            for key, entry in value.items():
-                yield from _unknown_below(entry, f"{path}.{key}")
-        case _:
-            return
