@@ -32,6 +32,7 @@ class Served:
     url: str
     """Without `/v1`."""
     key: str
+    pid: int
 
 
 @asynccontextmanager
@@ -53,17 +54,18 @@ async def postgres() -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def api(database_url: str) -> AsyncGenerator[Served]:
-    """The API's process on a free port, with a key."""
+async def api(database_url: str, **changes: str) -> AsyncGenerator[Served]:
+    """The API's process on a free port, with a key. `changes`: of its environment."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         key = await create_key(connection, "bench")
     with tempfile.TemporaryDirectory(prefix="rft-bench-api-") as home, closing(_listening()) as listener:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         environment = {**kept, "DATABASE_URL": database_url, "RFT_HOME": home, "BROKER_URL": "redis://127.0.0.1:9/0"}
+        environment |= changes
         with _process(listener, environment) as process:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             await asyncio.to_thread(_wait_for, url, process)
-            yield Served(url, key)
+            yield Served(url, key, process.pid)
 
 
 def _open_folder() -> Path:

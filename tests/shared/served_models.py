@@ -70,7 +70,7 @@ def served_platform(
         messages = ReceivedMessages()
         with Served(settings, messages) as port:
             api = Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
-            yield ServedPlatform(api, url, asyncio.run(_finished_job(api, url)))
+            yield ServedPlatform(api, url, asyncio.run(finished_job(api, url)))
 
 
 @contextmanager
@@ -99,7 +99,8 @@ async def _key(url: str) -> str:
         return await create_key(connection, "tests")
 
 
-async def _finished_job(api: Api, url: str) -> str:
+async def finished_job(api: Api, url: str) -> str:
+    """The id of a job that has succeeded, with checkpoints whose folders are empty. `url`: of the database."""
     method: Any = {"type": "reinforcement", "reinforcement": {"grader": EXACT, "hyperparameters": {"batch_size": 2}}}
     async with AsyncOpenAI(base_url=f"{api.url}/v1", api_key=api.key, max_retries=0) as client:
         file = await upload(client)

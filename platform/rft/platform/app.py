@@ -122,9 +122,11 @@ def create_app(
 
 
 def _include_v1(app: FastAPI) -> None:
-    # Each by itself, and first what the dashboard asks for: a request is held against one route after the other, and
-    # once more for every router inside a router.
+    # Each by itself, first models' answers and what the dashboard asks for: a request is held against one route after
+    # the other, and once more for every router inside a router.
     for router in (
+        chat_router,
+        responses_router,
         jobs_router,
         rollouts_router,
         checkpoints_router,
@@ -144,8 +146,6 @@ def _include_v1(app: FastAPI) -> None:
         evals_router,
         eval_runs_router,
         links_router,
-        chat_router,
-        responses_router,
         playground_router,
         providers_router,
     ):

@@ -30,23 +30,37 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 async def each_while_connected(request: Request, items: AsyncGenerator[T]) -> AsyncGenerator[T]:
     """The items as they come. The generator is closed, and has ended, before this raises ClientGone."""
     hung_up = asyncio.ensure_future(_hung_up(request))
+    upcoming: asyncio.Future[tuple[T] | None] | None = None
+
+    def give_up(_: asyncio.Future[None]) -> None:
+        if upcoming is not None:
+            upcoming.cancel()
+
+    # Told by a callback, and not waited for beside each item: a stream has many.
+    hung_up.add_done_callback(give_up)
     try:
         async with aclosing(items):
-            while (item := await _first_of(asyncio.ensure_future(_next(items)), hung_up)) is not None:
+            while True:
+                upcoming = asyncio.ensure_future(_next(items))
+                item = await _unless(hung_up, upcoming)
+                if item is None:
+                    return
                 yield item[0]
     finally:
         await _ended(hung_up)
 
 
-async def _first_of(item: asyncio.Future[T], hung_up: asyncio.Future[None]) -> T:
+async def _unless(hung_up: asyncio.Future[None], item: asyncio.Future[T]) -> T:
     """The item. It is there or has ended, whatever becomes of this."""
     try:
-        await asyncio.wait((item, hung_up), return_when=asyncio.FIRST_COMPLETED)
-        if not item.done():
-            raise ClientGone("The client hung up in the middle of the reply.", code="client_gone")
-        return item.result()
+        if not hung_up.done():
+            return await item
+    except asyncio.CancelledError:
+        if not hung_up.done():
+            raise
     finally:
         await _ended(item)
+    raise ClientGone("The client hung up in the middle of the reply.", code="client_gone")
 
 
 async def _next(items: AsyncGenerator[T]) -> tuple[T] | None:
@@ -63,5 +77,6 @@ async def _hung_up(request: Request) -> None:
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    await asyncio.wait((task,))
+    if not task.done():
+        task.cancel()
+        await asyncio.wait((task,))

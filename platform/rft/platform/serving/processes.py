@@ -45,7 +45,7 @@ class ServingProcesses:
 
         Raises Unavailable with the reason, and when to ask again.
         """
-        folder = self._folder(model)
+        folder = self.folder_of(model)
         endpoint = await self._endpoint(model, folder)
         process = self._own.get(folder)
         if process is None:
@@ -63,7 +63,8 @@ class ServingProcesses:
         """Stop all."""
         await asyncio.gather(*(process.stop() for process in self._own.values()), return_exceptions=True)
 
-    def _folder(self, model: ServedModel) -> Path:
+    def folder_of(self, model: ServedModel) -> Path:
+        """Where its process says how it is reached."""
         name = hashlib.sha256(f"{model.base_model}\n{model.chat.model_dump_json()}".encode()).hexdigest()[:16]
         return self.settings.serving_dir / name
 
