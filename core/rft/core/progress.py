@@ -14,6 +14,8 @@ class Activity(StrEnum):
 
     BUILDING_STARTER = "building_starter"
     """The demo's own policy is taught once for a machine."""
+    MEASURING_BASELINE = "measuring_baseline"
+    """Another model is asked, before the training."""
     LOADING = "loading"
     """Model, engine and connections."""
     ROLLING_OUT = "rolling_out"
@@ -42,6 +44,15 @@ class RoundProgress(Record):
     """Conversations that ended, and wait for their grader to answer again."""
 
 
+class BaselineProgress(Record):
+    """Where the rollouts of a baseline are."""
+
+    model: str
+    rollouts: int | None = None
+    """All that are to be; None while its rows are read."""
+    ended: int = 0
+
+
 class RunProgress(Record):
     """One look at a run."""
 
@@ -50,6 +61,8 @@ class RunProgress(Record):
     """Unix time in seconds when this activity, or this round, began."""
     round: RoundProgress | None = None
     """While it rolls out."""
+    baseline: BaselineProgress | None = None
+    """While it measures one."""
 
     @property
     def message(self) -> str:
@@ -57,12 +70,19 @@ class RunProgress(Record):
         match self.activity:
             case Activity.BUILDING_STARTER:
                 return "building the starter policy, once on this machine"
+            case Activity.MEASURING_BASELINE:
+                return "measuring a baseline" if self.baseline is None else _of_baseline(self.baseline)
             case Activity.LOADING:
                 return "loading the model"
             case Activity.TRAINING:
                 return "updating the policy"
             case Activity.ROLLING_OUT:
                 return "rolling out" if self.round is None else ", ".join(_parts(self.round))
+
+
+def _of_baseline(now: BaselineProgress) -> str:
+    many = "" if now.rollouts is None else f": {now.ended:,} of {now.rollouts:,} rollouts ended"
+    return f"measuring the baseline {now.model}{many}"
 
 
 _ROUNDS = {

@@ -22,6 +22,7 @@ from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.provider import Said, ScriptedProvider
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
+from tests.shared.waiting import until
 
 KEY = "sk-live-0123456789abcdef"
 ROWS = 4
@@ -215,6 +216,12 @@ async def test_a_job_that_is_cancelled_while_it_measures_keeps_nothing(
         bench.plan(Plan())
         running = asyncio.create_task(run_job(job_id, bench.context()))
         await hangs.until(lambda endpoint: endpoint.in_flight > 0)
+
+        async def is_told() -> bool:
+            progress = (await bench.job(job_id))["progress"] or {}
+            return progress.get("baseline") == {"model": "acme/small", "rollouts": 2 * ROWS, "ended": 0}
+
+        await until(is_told, "the job says what it is doing")
         async with bench.database.transaction() as connection:
             await LifecycleRepository(connection).cancel(job_id)
         assert await running == "cancelled"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rft.core.progress import Activity, RoundProgress, RunProgress
+from rft.core.progress import Activity, BaselineProgress, RoundProgress, RunProgress
 from rft.core.rollout import Split
 
 BUSY = RoundProgress(
@@ -55,3 +55,13 @@ def test_every_activity_has_words_of_its_own() -> None:
     said = {activity: message(None, activity) for activity in Activity}
     assert len(set(said.values())) == len(Activity)
     assert all(said.values())
+
+
+def test_a_baseline_is_named_and_counted_once_its_rows_are_read() -> None:
+    def told(now: BaselineProgress) -> str:
+        return RunProgress(activity=Activity.MEASURING_BASELINE, since=0, baseline=now).message
+
+    assert told(BaselineProgress(model="acme/small")) == "measuring the baseline acme/small"
+    assert told(BaselineProgress(model="acme/small", rollouts=2000, ended=7)) == (
+        "measuring the baseline acme/small: 7 of 2,000 rollouts ended"
+    )

@@ -249,7 +249,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /** @enum {string} */
-        Activity: "building_starter" | "loading" | "rolling_out" | "training";
+        Activity: "building_starter" | "measuring_baseline" | "loading" | "rolling_out" | "training";
         AttemptObject: {
             at: number;
             attempt: number;

@@ -19,6 +19,7 @@ from rft.core.dataset import DatasetRow, parse_rows
 from rft.core.estimates import estimate_reward
 from rft.core.failure import Failure
 from rft.core.grade import Grade
+from rft.core.progress import Activity, BaselineProgress, RunProgress
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSpec
 from rft.platform.api.errors import ApiError
@@ -34,7 +35,7 @@ from rft.platform.store.storable import storable_json
 from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
-from rft.platform.worker.trainer_run import POLL_S, Ending, TrainerRun, interruption
+from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun, interruption
 from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
 from rft.rollouts.connections import open_connections
 from rft.rollouts.group import with_job_tools
@@ -56,6 +57,8 @@ class Baselines:
     run: TrainerRun
     ended: list[MessageRollout] = field(default_factory=list[MessageRollout])
     """Of the baseline under way."""
+    wanted: int | None = None
+    """How many it is to have; None while that is not known."""
 
     async def measure(self) -> Ending | None:
         """None once all are measured, or given up. Raises LeaseLost, Cancelled."""
@@ -67,10 +70,10 @@ class Baselines:
             if time.monotonic() >= give_up_at:
                 await self._keep(baseline_figures(name, MeasuredModel(), error=f"its turn did not come {_WITHIN}"))
                 continue
-            started_s = time.monotonic()
+            started_s, self.ended, self.wanted = time.monotonic(), [], None
             work = asyncio.create_task(self._measure(name))
             try:
-                ending = await self._until_done(work, give_up_at)
+                ending = await self._until_done(work, name, give_up_at)
             finally:
                 await _stop(work)
             if ending is not None:
@@ -88,24 +91,30 @@ class Baselines:
         measured = {figures.model for figures in job.baselines or ()}
         return [name for name in wanted if name not in measured]
 
-    async def _until_done(self, work: "asyncio.Task[BaselineFigures]", give_up_at: float) -> Ending | None:
+    async def _until_done(self, work: "asyncio.Task[BaselineFigures]", name: str, give_up_at: float) -> Ending | None:
         """None when it is done or out of time."""
+        begun, told_at, told = time.time(), -PROGRESS_S, None
         while not work.done() and time.monotonic() < give_up_at:
             if (ending := interruption(self.run.beat, self.context.is_stopping)) is not None:
                 return ending
             if self.run.is_outdated:
                 return Ending.OUTDATED
+            now = BaselineProgress(model=name, rollouts=self.wanted, ended=len(self.ended))
+            if now != told and time.monotonic() >= told_at + PROGRESS_S:
+                told_at, told = time.monotonic(), now
+                activity = Activity.MEASURING_BASELINE
+                await self.run.store_progress(RunProgress(activity=activity, since=begun, baseline=now))
             await asyncio.wait({work}, timeout=POLL_S)
         return None
 
     async def _measure(self, name: str) -> BaselineFigures:
         """Raises ApiError, and whatever breaks on our side."""
         context, settings, started_s = self.context, self.context.settings, time.monotonic()
-        self.ended = []
         async with reading(context.database) as uow:
             model = await find_chat_model(uow, settings, context.secret_box, name)
         spec = _spec_of(self.run)
         rows = await asyncio.to_thread(_rows, self.run.folder)
+        self.wanted = len(rows) * spec.hyperparameters.eval_samples
         processes = ServingProcesses(settings, context.database)
         connections = await open_connections(spec, self.run.secrets)
         try:

@@ -29,7 +29,7 @@ from rft.scratch.folder import ScratchFolder, sweep
 
 _LOG = logging.getLogger(__name__)
 POLL_S = 0.2
-_PROGRESS_S = 1.0
+PROGRESS_S = 1.0
 """How often the run's progress is looked at."""
 STARTER_LOG = "starter.log"
 _TEMPORARY = "rft-trainer-"
@@ -91,7 +91,7 @@ class TrainerRun:
         sweep(_STARTER_BUILD, parent=target.parent)
         scratch = ScratchFolder(_STARTER_BUILD, parent=target.parent)
         unfinished = scratch.path / target.name
-        await self._store_progress(RunProgress(activity=Activity.BUILDING_STARTER, since=time.time()))
+        await self.store_progress(RunProgress(activity=Activity.BUILDING_STARTER, since=time.time()))
         try:
             self.child = await launch([*command, str(unfinished)], log=self.folder / STARTER_LOG)
             ending = await self._starter_built(self.child)
@@ -119,7 +119,7 @@ class TrainerRun:
         if (await self.drain()).ended_for_good:
             return Ending.OVER  # `RunEnded` was written but not yet stored when the worker before this one died.
         await asyncio.to_thread(forget_progress, self.folder)
-        await self._store_progress(RunProgress(activity=Activity.LOADING, since=time.time()))
+        await self.store_progress(RunProgress(activity=Activity.LOADING, since=time.time()))
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = layout.LOG, False
         sweep(_TEMPORARY)
@@ -232,14 +232,15 @@ class TrainerRun:
 
     async def _look_at_progress(self) -> None:
         """Store what the trainer says it is doing, where that is something new."""
-        if time.monotonic() < self._looked_at + _PROGRESS_S:
+        if time.monotonic() < self._looked_at + PROGRESS_S:
             return
         self._looked_at = time.monotonic()
         progress = await asyncio.to_thread(read_progress, self.folder)
         if progress is not None and progress != self._progress:
-            await self._store_progress(progress)
+            await self.store_progress(progress)
 
-    async def _store_progress(self, progress: RunProgress) -> None:
+    async def store_progress(self, progress: RunProgress) -> None:
+        """For whoever looks at the job. Raises LeaseLost."""
         await self.beat.write(lambda connection: RunRepository(connection, self.beat.lease).set_progress(progress))
         self._progress = progress
 
