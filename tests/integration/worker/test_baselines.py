@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -144,8 +145,15 @@ async def test_a_resumed_job_does_not_measure_again(
     ],
 )
 async def test_a_model_that_cannot_be_asked_is_told_once_and_the_job_trains(
-    bench: Workbench, customer: LoopbackEndpoint, acme: LoopbackEndpoint, key: str, model: str, reason: str
+    bench: Workbench,
+    customer: LoopbackEndpoint,
+    acme: LoopbackEndpoint,
+    key: str,
+    model: str,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     await registered(bench, f"{acme.base_url}/v1", api_key=key)
     job_id = await job_with(bench, customer, f"acme/{model}", "nobody/small")
     bench.plan(Plan())
@@ -153,7 +161,7 @@ async def test_a_model_that_cannot_be_asked_is_told_once_and_the_job_trains(
     wrong, unknown = await figures(bench, job_id)
     assert (wrong["reward"], unknown["reward"]) == (None, None)
     assert reason in wrong["error"]
-    assert key not in json.dumps(wrong)
+    assert key not in json.dumps(wrong) + caplog.text
     assert "no provider 'nobody'" in unknown["error"]
     assert [message.split(" was not")[0] for message in await told(bench, job_id)] == [
         f"The baseline acme/{model}",

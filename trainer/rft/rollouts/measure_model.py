@@ -47,6 +47,8 @@ async def measure_model(
 
     async def work() -> None:
         for row, sample in places:
+            if measured.unusable is not None:
+                return  # Whoever tells it cancels the others, but a cancellation can get lost.
             own_seed = seed_63(seed, "measured", row.index, sample)
             own = replace(setup, sampling=replace(setup.sampling, seed=own_seed))
             rollout = await run_message_rollout(row, own)
