@@ -185,6 +185,19 @@ async def test_runs_are_listed_filtered_and_deleted(stage: Stage) -> None:
     assert await stage.work(made[0]) == "not to be run now"
 
 
+async def test_a_run_that_is_polled_is_sent_again_only_when_it_has_changed(stage: Stage) -> None:
+    eval_id = await stage.make()
+    made = (await stage.client.evals.runs.create(eval_id, data_source=inline(RIGHT))).id
+    runs = stage.client.evals.runs.with_raw_response
+    tag = (await runs.retrieve(made, eval_id=eval_id)).headers["etag"]
+    with pytest.raises(openai.APIStatusError) as unchanged:
+        await runs.retrieve(made, eval_id=eval_id, extra_headers={"If-None-Match": tag})
+    assert unchanged.value.status_code == 304
+    await stage.work(made)
+    later = await runs.retrieve(made, eval_id=eval_id, extra_headers={"If-None-Match": tag})
+    assert later.parse().status == "completed"
+
+
 async def test_output_items_are_paged_in_both_orders(stage: Stage) -> None:
     eval_id = await stage.make()
     run = await stage.run(eval_id, inline(*[row(str(at), str(at % 2)) for at in range(5)]))

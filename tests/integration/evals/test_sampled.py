@@ -10,14 +10,17 @@ import pytest
 from rft.core.base import JsonObject
 from rft.core.messages import ToolCall
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
+from rft.testing.faults import HttpAnswer
 from rft.testing.loopback import LoopbackEndpoint
-from rft.testing.provider import ScriptedProvider
+from rft.testing.provider import ScriptedProvider, completion
 from tests.integration.evals.stage import CUSTOM, EXACT, Stage, row
 from tests.shared.running_api import changed, collect
 
 ASK = [{"role": "developer", "content": "Answer."}, {"role": "user", "content": "{{item.question}}"}]
 SEARCH = {"name": "search", "description": "Looks up.", "parameters": {"type": "object", "properties": {"q": {}}}}
 KEY = "sk-hush"
+SILENT = "silent"
+"""The answer of a question whose tokens are not told."""
 
 
 def says(body: JsonObject) -> Any:
@@ -27,6 +30,9 @@ def says(body: JsonObject) -> Any:
         return messages[-1]["content"]
     if body.get("tools"):
         return [ToolCall(call_id="", name="search", arguments='{"q": "x"}')]
+    if messages[-1]["content"].startswith(SILENT):
+        told = {name: value for name, value in completion(body, SILENT).items() if name != "usage"}
+        return HttpAnswer(200, json.dumps(told).encode())
     return "8" if messages[-1]["content"].startswith("7") else messages[-1]["content"].split()[0]
 
 
@@ -95,6 +101,14 @@ async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provide
     run = await stage.run(eval_id, sampled(row("6", None), sampling_params={"max_completions_tokens": 64}))
     assert run.to_dict()["data_source"]["sampling_params"] == {"max_completion_tokens": 64}
     assert provider.requests[0]["max_completion_tokens"] == 64
+
+
+async def test_tokens_that_a_server_does_not_tell_are_told_as_missing(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row(SILENT, None)))
+    assert run.result_counts.passed == 1
+    figures: Any = run.to_dict()["figures"]
+    assert (figures["completion_tokens"], figures["turns_without_usage"]) == (0, 1)
 
 
 async def test_tools_with_an_address_are_really_called(

@@ -30,6 +30,7 @@ class Measured(Record):
     failure_code: str | None
     prompt_tokens: int
     completion_tokens: int
+    turns_without_usage: int = 0
     tool_calls: int
     latency_s: float | None
     """None where nothing was sampled."""
@@ -77,6 +78,8 @@ class RunFigures(Record):
     criteria: tuple[CriterionFigures, ...]
     prompt_tokens: int
     completion_tokens: int
+    turns_without_usage: int = 0
+    """Turns whose tokens are in neither figure: the model's server did not tell them."""
     completion_tokens_per_sample: float | None
     tool_calls_per_sample: float | None
     latency: Latency | None
@@ -122,6 +125,7 @@ def run_figures(items: Sequence[Measured], criteria: Sequence[str]) -> RunFigure
         criteria=tuple(_of_criterion(items, place, name) for place, name in enumerate(criteria)),
         prompt_tokens=sum(item.prompt_tokens for item in items),
         completion_tokens=sum(item.completion_tokens for item in items),
+        turns_without_usage=sum(item.turns_without_usage for item in items),
         completion_tokens_per_sample=_mean([item.completion_tokens for item in graded]) if latencies else None,
         tool_calls_per_sample=_mean([item.tool_calls for item in graded]) if latencies else None,
         latency=Latency(p50_s=_quantile(latencies, 0.5), p95_s=_quantile(latencies, 0.95)) if latencies else None,

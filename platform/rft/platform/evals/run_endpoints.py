@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
+from rft.platform.api.conditional import NOT_MODIFIED, by_content
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.evals import run_service
@@ -38,10 +40,10 @@ async def list_eval_runs(
     )
 
 
-@router.get("/{run_id}")
-async def retrieve_eval_run(request: Request, uow: Uow, eval_id: str, run_id: str) -> EvalRunObject:
-    """One run with what became of its items so far."""
-    return await run_service.retrieve_run(uow, eval_id, run_id, root=_root(request))
+@router.get("/{run_id}", response_model=EvalRunObject, responses=NOT_MODIFIED)
+async def retrieve_eval_run(request: Request, uow: Uow, eval_id: str, run_id: str) -> Response:
+    """One run with what became of its items so far. Answers `If-None-Match`."""
+    return by_content(request, await run_service.retrieve_run(uow, eval_id, run_id, root=_root(request)))
 
 
 @router.delete("/{run_id}")
