@@ -37,13 +37,13 @@ def test_the_gateways_page_says_how_long_a_service_remembers_a_job() -> None:
 
 
 def test_rows_are_parsed_where_a_process_first_meets_them_and_handed_on_parsed() -> None:
-    """A trainer, its evaluation, an upload, a rehearsal, a regrade, a dry run, a playground, baselines; no step."""
+    """A trainer, its evaluation, an upload, a rehearsal, a look back, a dry run, a playground, baselines; no step."""
     assert naming(r"(?<!def )\bparse_rows?[(,]") == [
         "core/rft/core/dataset.py",
         "core/rft/core/dataset_report.py",
         "core/rft/testing/samplers_oracle.py",
         "platform/rft/platform/dry_runs/service.py",
-        "platform/rft/platform/regrades/running.py",
+        "platform/rft/platform/jobs/rows.py",
         "platform/rft/platform/rehearsals/sample.py",
         "platform/rft/platform/serving/playground/order.py",
         "platform/rft/platform/worker/baselines.py",

@@ -13,7 +13,17 @@ from rft.platform.settings import Settings
 _JOBS = "/v1/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{fine_tuning_job_id}}"
 _ROLLOUT = "rollouts/{trace_id}"
-_PARTS = ("events", "checkpoints", "curves", "stream", "endpoints", "rollouts", _ROLLOUT, f"{_ROLLOUT}/attempts")
+_PARTS = (
+    "events",
+    "checkpoints",
+    "curves",
+    "stream",
+    "endpoints",
+    "rollouts",
+    _ROLLOUT,
+    f"{_ROLLOUT}/attempts",
+    f"{_ROLLOUT}/grading",
+)
 _READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content"}
 _ACTIONS = {f"{_JOB}/{action}" for action in ("cancel", "pause", "resume")}
 _SESSION = [("/dashboard/session", verb) for verb in ("get", "post", "delete")]

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import score_problem
+from rft.core.grade import MAX_REPLY_CHARS, score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.egress.endpoint import redact
 from rft.egress.reply import AttemptFailure, Reply
@@ -165,6 +165,16 @@ def read_score(reply: Reply) -> float | AttemptFailure:
         number = sys.float_info.max if score > 0 else -sys.float_info.max
     problem = score_problem(number)
     return number if problem is None else _invalid(reply, f"the score {problem}")
+
+
+def shown_reply(reply: Reply) -> str:
+    """The body as people read it: without the secrets that the call carried, and shortened."""
+    return shorten_reply(redact(reply.body.removeprefix(_BYTE_ORDER_MARK).decode(errors="replace"), reply.secrets))
+
+
+def shorten_reply(text: str) -> str:
+    """As much as is kept for every rollout."""
+    return text if len(text) <= MAX_REPLY_CHARS else f"{text[:MAX_REPLY_CHARS]}..."
 
 
 def _no_reply(reply: Reply, problem: str) -> AttemptFailure:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
@@ -11,11 +12,19 @@ from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
-from rft.grader_gateway.contract import read_score, shorten_outputs, to_wire
+from rft.grader_gateway.contract import read_score, shorten_outputs, shown_reply, to_wire
 
 _log = logging.getLogger(__name__)
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
 _CALL_ID = "grade"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A usable reply."""
+
+    score: float
+    reply: str
 
 
 class HttpGraderGateway:
@@ -77,8 +86,9 @@ class HttpGraderGateway:
         if isinstance(answer, Failure):
             return answer
         return Grade(
-            reward=answer.value,
-            scores={self._endpoint.name: answer.value},
+            reward=answer.value.score,
+            scores={self._endpoint.name: answer.value.score},
+            reply=answer.value.reply,
             grader=self._endpoint.name,
             latency_s=answer.elapsed_s,
             attempts=answer.attempts,
@@ -93,9 +103,10 @@ class HttpGraderGateway:
             encoded = encode_json(shorten_outputs(body, max_chars=max_chars))
         return encoded
 
-    def _read(self, reply: Reply) -> float | AttemptFailure:
+    def _read(self, reply: Reply) -> _Scored | AttemptFailure:
         if reply.status >= 400:
             failure = self._client.http.status_failure(reply)
             assert failure is not None
             return failure
-        return read_score(reply)
+        score = read_score(reply)
+        return score if isinstance(score, AttemptFailure) else _Scored(score, shown_reply(reply))

@@ -16,9 +16,10 @@ from rft.core.chat_completion import as_object, completions_url, first_choice, p
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
-from rft.egress.endpoint import Endpoint
+from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import Answer, EndpointClient
 from rft.egress.reply import AttemptFailure, Reply
+from rft.grader_gateway.contract import shorten_reply
 
 T = TypeVar("T")
 
@@ -51,6 +52,8 @@ class Verdict(Generic[T]):
     """Of all attempts: unreadable answers were paid for, too."""
     attempts: int
     latency_s: float
+    reply: str
+    """Its words, shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Judge:
             owner=self._job_id,
         )
         if isinstance(answer, Answer):
-            return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s)
+            return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s, reader.reply)
         is_about_answer = answer.code is FailureCode.INVALID_SCORE
         return answer.model_copy(update={"detail": reader.detail}) if is_about_answer else answer
 
@@ -130,6 +133,7 @@ class _Reader(Generic[T]):
     client: EndpointClient
     usage: TokenUsage = field(default_factory=TokenUsage)
     detail: str = UNREADABLE
+    reply: str = ""
 
     def read(self, reply: Reply) -> T | AttemptFailure:
         if reply.status >= 400:
@@ -144,6 +148,7 @@ class _Reader(Generic[T]):
         text = read_text(completion)
         outcome = text if isinstance(text, Unreadable) else self.read_text(text)
         if not isinstance(outcome, Unreadable):
+            self.reply = "" if isinstance(text, Unreadable) else shorten_reply(redact(text, reply.secrets))
             return outcome
         self.detail = outcome.detail
         return AttemptFailure(FailureCode.INVALID_SCORE, outcome.message, status=reply.status)

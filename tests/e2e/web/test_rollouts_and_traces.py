@@ -1,7 +1,9 @@
 """From the table of rollouts to one trace and its neighbours."""
 
+import json
 import re
 
+import httpx
 from playwright.async_api import Locator, Page, expect
 
 from rft.core.events import RolloutDone
@@ -131,3 +133,34 @@ async def test_a_validation_rollout_has_its_step_for_neighbours(platform: Platfo
     await expect(page.locator(".group a")).to_have_count(job.shape.valid_rows)
     await page.get_by_role("link", name="step 0, validation").click()
     await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}?split=valid&step=0")
+
+
+async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, page: Page) -> None:
+    """The reference stands beside the answer, and what the grader said of it."""
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}
+    ) as customer:
+        rows = [{"messages": [{"role": "user", "content": "?"}], "reference": f"assets: {n}"} for n in range(64)]
+        content = "".join(json.dumps(row) + "\n" for row in rows)
+        made = await customer.post("/v1/files", data={"purpose": "fine-tune"}, files={"file": ("rows.jsonl", content)})
+    job = await platform.new_job(suffix="why")
+    await job.start()
+    async with platform.database.transaction() as connection:
+        await connection.execute("update jobs set training_file = %s where id = %s", (made.json()["id"], job.id))
+    history = events(job.shape, until_step=1, is_ended=False)
+    done = next(
+        event
+        for event in history
+        if isinstance(event, RolloutDone) and event.key.split is Split.TRAIN and isinstance(event.outcome, Grade)
+    )
+    assert isinstance(done.outcome, Grade)
+    graded = done.outcome.model_copy(update={"reply": '{"score": 0, "why": "assets, not debts"}', "parts": {}})
+    told = done.model_copy(update={"outcome": graded})
+    await job.write([told if event is done else event for event in history])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    await expect(page.get_by_role("region", name="Row", exact=True)).to_contain_text(f"assets: {done.key.row_index}")
+    await expect(page.get_by_role("region", name="Outcome")).to_contain_text('"why": "assets, not debts"')
+    shown = page.get_by_role("region", name="Sample")
+    await expect(shown).to_be_hidden()
+    await page.get_by_text("What graders were shown of the answer").click()
+    await expect(shown).to_contain_text('"output_text"')

@@ -18,7 +18,7 @@ from pydantic import JsonValue, SecretStr
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import MAX_REPLY_CHARS, Grade
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets
@@ -125,6 +125,15 @@ async def test_a_grade(set_scene: SetScene) -> None:
         "trace_abc",
     )
     assert received.headers["idempotency-key"] == "trace_abc/grade"
+
+
+async def test_what_the_grader_said_is_kept_shortened_and_without_our_keys(set_scene: SetScene) -> None:
+    said = b'\xef\xbb\xbf{"score": 0.5, "why": "sesame-open ' + b"x" * 3000 + b'"}'
+    grade = await (await set_scene(Fault(FaultKind.STATUS, status=200, body=said))).grade()
+    assert isinstance(grade, Grade)
+    assert grade.reply is not None
+    assert grade.reply.startswith('{"score": 0.5, "why": "*** xxx')
+    assert (len(grade.reply), grade.reply[-4:]) == (MAX_REPLY_CHARS + 3, "x...")
 
 
 @pytest.mark.parametrize(

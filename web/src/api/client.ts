@@ -6,6 +6,7 @@ import type {
   Curves,
   CurvesQuery,
   EndpointHealth,
+  Grading,
   EventType,
   Job,
   JobEvent,
@@ -35,6 +36,8 @@ export interface Client {
   checkpoints(id: string): Promise<Page<Checkpoint>>;
   rollouts(id: string, query: RolloutQuery, after: string | undefined, limit: number): Promise<Page<RolloutSummary>>;
   rollout(id: string, traceId: string): Promise<RolloutDetail>;
+  /** What its graders were shown. */
+  grading(id: string, traceId: string): Promise<Grading>;
   attempts(id: string, traceId: string): Promise<Attempt[]>;
   endpoints(id: string): Promise<Page<EndpointHealth>>;
   /** The job as it is then. */
@@ -59,6 +62,7 @@ export const client: Client = {
   checkpoints: (id) => get(at(id, "checkpoints"), { limit: 100 }),
   rollouts: (id, query, after, limit) => get(at(id, "rollouts"), { ...query, after, limit }),
   rollout: (id, traceId) => get(at(id, "rollouts", traceId)),
+  grading: (id, traceId) => get(at(id, "rollouts", traceId, "grading")),
   attempts: (id, traceId) =>
     allPages<Attempt>(
       (after) => get(at(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),

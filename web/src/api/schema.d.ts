@@ -228,6 +228,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/rollouts/{trace_id}/grading": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_rollout_grading"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/stream": {
         parameters: {
             query?: never;
@@ -411,6 +427,7 @@ export interface components {
             parts?: {
                 [key: string]: components["schemas"]["PartOutcome"];
             };
+            reply?: string | null;
             reward: number;
             scores?: {
                 [key: string]: number;
@@ -418,6 +435,21 @@ export interface components {
             usage?: {
                 [key: string]: components["schemas"]["TokenUsage"];
             };
+        };
+        GradingObject: {
+            item: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            missing: string | null;
+            /**
+             * @default fine_tuning.job.rollout.grading
+             * @constant
+             */
+            object: "fine_tuning.job.rollout.grading";
+            sample: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            trace_id: string;
         };
         HoldObject: {
             endpoint: string;
@@ -575,6 +607,7 @@ export interface components {
             latency_s: number;
             /** @default [] */
             model_errors: string[];
+            reply?: string | null;
             score?: number | null;
             usage?: {
                 [key: string]: components["schemas"]["TokenUsage"];
@@ -1217,6 +1250,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListPage_AttemptObject_"];
+                };
+            };
+        };
+    };
+    retrieve_rollout_grading: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GradingObject"];
                 };
             };
         };

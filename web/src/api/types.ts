@@ -17,6 +17,7 @@ export type RolloutSummary = Schemas["RolloutSummary"];
 export type RolloutDetail = Schemas["RolloutDetail"];
 /** A rollout whose end was told. */
 export type EndedRollout = RolloutDetail & { record: NonNullable<RolloutDetail["record"]> };
+export type Grading = Schemas["GradingObject"];
 export type RolloutRecord = Schemas["RolloutDone"];
 export type Grade = Schemas["Grade"];
 export type Failure = Schemas["Failure"];

@@ -2,6 +2,7 @@ import type { EndedRollout, Failure, Grade } from "../api/types";
 import { duration, fixed, humanize, plural } from "../lib/format";
 import { barShare, blame, endWords, isFailure, scoresOf } from "../lib/outcome";
 import { Fact } from "./Fact";
+import { GraderAnswers } from "./GraderAnswers";
 import { JudgeTokens } from "./JudgeTokens";
 
 /** What became of the rollout. */
@@ -57,6 +58,7 @@ function GradeFacts({ grade, end }: { grade: Grade; end: string }) {
         ))}
         <JudgeTokens usage={grade.usage ?? {}} />
       </dl>
+      <GraderAnswers grade={grade} />
     </>
   );
 }

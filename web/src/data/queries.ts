@@ -17,6 +17,7 @@ export const keys = {
   allRollouts: (id: string) => ["job", id, "rollouts"],
   rollouts: (id: string, query: RolloutQuery) => ["job", id, "rollouts", query],
   rollout: (id: string, traceId: string) => ["job", id, "rollout", traceId],
+  grading: (id: string, traceId: string) => ["job", id, "grading", traceId],
   attempts: (id: string, traceId: string) => ["job", id, "attempts", traceId],
   endpoints: (id: string) => ["job", id, "endpoints"],
   siblings: (id: string, query: RolloutQuery) => ["job", id, "siblings", query],
@@ -111,6 +112,16 @@ export function useRollout(id: string, traceId: string) {
   return useQuery({
     queryKey: keys.rollout(id, traceId),
     queryFn: () => client.rollout(id, traceId),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** What the graders of a rollout were shown; it does not change. */
+export function useGrading(id: string, traceId: string) {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: keys.grading(id, traceId),
+    queryFn: () => client.grading(id, traceId),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }

@@ -6,10 +6,11 @@ import { CallsPanel } from "../components/AttemptList";
 import { Group } from "../components/Group";
 import { OutcomeCard } from "../components/OutcomeCard";
 import { RolloutFacts } from "../components/RolloutFacts";
+import { RowPanel } from "../components/RowPanel";
 import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { TraceTurns } from "../components/TraceTurns";
-import { useAttempts, useJob, useRollout, useSiblings } from "../data/queries";
+import { useAttempts, useGrading, useJob, useRollout, useSiblings } from "../data/queries";
 import { useSession } from "../data/session";
 import { callIds, toTurns } from "../lib/conversation";
 import { formatFilter } from "../lib/filters";
@@ -99,6 +100,7 @@ function Loaded({ jobId, rollout }: { jobId: string; rollout: EndedRollout }) {
   const turns = useMemo(() => toTurns(rollout.record), [rollout.record]);
   const attempts = useAttempts(jobId, rollout.id);
   const calls = useMemo(() => sorted(attempts.data ?? NO_ATTEMPTS, callIds(turns)), [attempts.data, turns]);
+  const grading = useGrading(jobId, rollout.id);
   const { list, isGroup } = useBeside(jobId, rollout);
   const hrefOf = (other: RolloutSummary) => `/jobs/${jobId}/rollouts/${other.id}`;
   const { previous, next } = neighbours(list, rollout.id);
@@ -127,6 +129,8 @@ function Loaded({ jobId, rollout }: { jobId: string; rollout: EndedRollout }) {
         <TraceTurns turns={turns} colors={colors} attempts={calls.ofModel} />
         <aside>
           <OutcomeCard rollout={rollout} />
+          {grading.error && <Problem error={grading.error} onRetry={() => void grading.refetch()} />}
+          {grading.data && <RowPanel grading={grading.data} />}
           <Group title={isGroup ? "Group" : "Same step"} rollouts={list} currentId={rollout.id} hrefOf={hrefOf} />
           <CallsPanel title="Grading and callbacks" calls={calls.others} />
           <RolloutFacts rollout={rollout} colors={colors} />

@@ -74,6 +74,7 @@ class ModelJudge:
             latency_s=verdict.latency_s,
             attempts=verdict.attempts,
             usage={self._model: verdict.usage},
+            reply=verdict.reply,
         )
 
     def _worst(self, model_errors: tuple[str, ...]) -> Grade:

@@ -130,4 +130,5 @@ def _part(verdict: Grade | Failure) -> PartOutcome:
         usage=verdict.usage,
         model_errors=verdict.model_errors,
         error_details=verdict.error_details,
+        reply=verdict.reply,
     )

@@ -135,4 +135,6 @@ def _verdict(rollout: Answer, record: Answer) -> Text:
     told = ", ".join(f"{one_line(name)} {score:.3f}" for name, score in scores if score is not None)
     end = one_line(spelled(rollout.get("stop_reason", str)))
     by = f"  ({told})" if told else ""
-    return Text.assemble(("reward ", "dim"), (f"{reward:.3f}", "bold"), by, (f"  {end}", "dim"))
+    said = record.get("outcome.reply", str)
+    why = f"\n{one_line(said, limit=2000)}" if said else ""
+    return Text.assemble(("reward ", "dim"), (f"{reward:.3f}", "bold"), by, (f"  {end}", "dim"), (why, "dim"))

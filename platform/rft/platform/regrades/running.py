@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from rft.core.dataset import DatasetRow, parse_row
+from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
 from rft.core.events import RolloutDone
 from rft.core.failure import Failure
@@ -21,8 +21,8 @@ from rft.grader_gateway.builtin.sandbox.pool import AT_ONCE
 from rft.grader_gateway.builtin.sandbox.slots import SlotShare
 from rft.platform.api.dependencies import Services
 from rft.platform.dry_runs.service import open_client
-from rft.platform.files.repository import FileRepository
 from rft.platform.jobs.repository import JobRow
+from rft.platform.jobs.rows import RowsGone, rows_of
 from rft.platform.jobs.run_spec import described_tools, ordered_format
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease
@@ -30,7 +30,6 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.orders.grader_specification import to_judge
 from rft.platform.regrades.comparison import Regraded, RegradeReport, compare
 from rft.platform.regrades.repository import RegradeRepository, Selection, StoredRollout
-from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.rollouts.group import with_tools
 
 _LOG = logging.getLogger(__name__)
@@ -176,47 +175,19 @@ async def _items(services: Services, job: JobRow, stored: Sequence[StoredRollout
     """The rows that the rollouts were attempts at, with the tools that the model was told of."""
     items: Items = {}
     described = described_tools(job, services.settings)
-    files = {
-        Split.TRAIN: job.training_file,
-        Split.VALID: job.validation_file,
-        Split.TEST: job.test_file or job.validation_file,
-    }
-    for split, file_id in files.items():
+    for split in Split:
         wanted = {rollout.row_index for rollout in stored if rollout.split is split}
-        if wanted:
-            found = {index: row async for index, row in _rows(services, split, file_id, wanted)}
-            items |= {(split, index): with_tools(row, described) for index, row in found.items()}
+        if not wanted:
+            continue
+        try:
+            rows = rows_of(services.database, services.file_store, job, split, wanted)
+            found = {index: row async for index, row in rows}
             if len(found) < len(wanted):
-                raise _file_gone(split, "holds fewer rows than the job was trained on")
+                raise RowsGone(split, "holds fewer rows than the job was trained on")
+        except RowsGone as gone:
+            raise CannotRegrade("file_not_found", f"{gone}; graders need its rows.", param=gone.param) from gone
+        items |= {(split, index): with_tools(row, described) for index, row in found.items()}
     return items
-
-
-async def _rows(
-    services: Services, split: Split, file_id: str | None, wanted: set[int]
-) -> AsyncIterator[tuple[int, DatasetRow]]:
-    async with services.database.transaction() as connection:
-        file = None if file_id is None else await FileRepository(connection).get(file_id)
-    if file is None:
-        raise _file_gone(split, "was deleted")
-    index = line_number = 0
-    try:
-        async for line in read_lines(file.storage_key, services.file_store):
-            line_number += 1
-            if not line.strip():
-                continue
-            if index in wanted:
-                row = parse_row(line, line_number=line_number, index=index)
-                if isinstance(row, DatasetRow):
-                    yield index, row
-            index += 1
-    except BytesMissing:
-        raise _file_gone(split, "was deleted") from None
-
-
-def _file_gone(split: Split, reason: str) -> CannotRegrade:
-    file = {Split.TRAIN: "training", Split.VALID: "validation", Split.TEST: "test"}[split]
-    message = f"The job's {file} file {reason}; graders need its rows."
-    return CannotRegrade("file_not_found", message, param=f"{file}_file")
 
 
 async def _write(services: Services, change: Callable[[RegradeRepository], Awaitable[None]]) -> None:

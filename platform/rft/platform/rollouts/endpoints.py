@@ -7,12 +7,13 @@ from starlette.responses import Response
 
 from rft.core.rollout import Split
 from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, not_modified, tagged
-from rft.platform.api.dependencies import Reading
+from rft.platform.api.dependencies import AppServices, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.rollouts import service
 from rft.platform.rollouts.curve_objects import CurvesObject
 from rft.platform.rollouts.downsampling import FEWEST
+from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.rollouts.repository import Outcome, RolloutFilter
@@ -81,6 +82,12 @@ async def list_rollouts(
 async def retrieve_rollout(uow: Reading, fine_tuning_job_id: str, trace_id: str) -> RolloutDetail:
     """One rollout with its whole conversation."""
     return await service.find_rollout(uow, fine_tuning_job_id, trace_id)
+
+
+@router.get("/rollouts/{trace_id}/grading")
+async def retrieve_rollout_grading(services: AppServices, fine_tuning_job_id: str, trace_id: str) -> GradingObject:
+    """What the graders of a rollout were shown: the row, and the sample. Their answers are in the rollout's record."""
+    return await find_grading(services, fine_tuning_job_id, trace_id)
 
 
 @router.get("/rollouts/{trace_id}/attempts")

@@ -64,6 +64,13 @@ async def test_the_formula_is_the_reward_and_every_score_is_kept() -> None:
     assert (verdict.reward, verdict.scores, verdict.grader) == (-1.5, {"a": 1.0, "b": -2.0}, "both")
 
 
+async def test_what_each_part_said_is_kept() -> None:
+    verdict = await judged(multi("a + b", a=Part(grade(1.0, reply='{"why": "right"}')), b=Part(grade(0.0))))
+    assert isinstance(verdict, Grade)
+    assert {name: part.reply for name, part in verdict.parts.items()} == {"a": '{"why": "right"}', "b": None}
+    assert verdict.reply is None
+
+
 async def test_all_parts_are_asked_at_once() -> None:
     all_asked = asyncio.Barrier(3)
     parts = {name: Part(grade(1.0), all_asked) for name in "abc"}

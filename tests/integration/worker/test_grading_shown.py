@@ -1,0 +1,72 @@
+"""What the graders of a rollout were shown can be read again: the row and the sample, as long as the file is there."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import psycopg
+import pytest
+
+from rft.core.events import RunStarted
+from rft.platform.api.key_repository import create_key
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.worker.grader_metrics import GraderLabel
+from rft.platform.worker.ingest import Ingest
+from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.train_events import logged, rollout_done
+
+
+@pytest.fixture
+async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with a key."""
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, ReceivedMessages()) as port:
+        headers = {"Authorization": f"Bearer {key}"}
+        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
+            yield client
+
+
+async def rolled_out(bench: Workbench) -> tuple[str, str]:
+    """A running job and the id of a rollout of its second row."""
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1)
+    assert isinstance(lease, Lease)
+    ingest = Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+    done = rollout_done(job_id, 1, index=2)
+    async with bench.database.transaction() as connection:
+        await ingest.batch(connection, logged([RunStarted(resumed_from_step=None, total_steps=3, pid=1), done]))
+    return job_id, done.trace_id
+
+
+async def test_the_row_and_the_sample_of_a_rollout(bench: Workbench, http: httpx.AsyncClient) -> None:
+    job_id, trace_id = await rolled_out(bench)
+    shown = (await http.get(f"/{job_id}/rollouts/{trace_id}/grading")).json()
+    assert (shown["object"], shown["trace_id"], shown["missing"]) == (
+        "fine_tuning.job.rollout.grading",
+        trace_id,
+        None,
+    )
+    assert shown["item"]["n"] == 1
+    assert shown["item"]["messages"][0]["role"] == "user"
+    assert shown["sample"]["output_text"].startswith("NUL ")
+    assert shown["sample"]["trace"]["messages"][0]["content"] == "How much?"
+
+
+async def test_without_the_file_it_is_said_why_there_is_nothing(bench: Workbench, http: httpx.AsyncClient) -> None:
+    job_id, trace_id = await rolled_out(bench)
+    await bench.do("delete from files")
+    shown = (await http.get(f"/{job_id}/rollouts/{trace_id}/grading")).json()
+    assert (shown["item"], shown["sample"]) == (None, None)
+    assert shown["missing"] == "The job's training file was deleted."
+
+
+async def test_of_no_rollout_there_is_none(bench: Workbench, http: httpx.AsyncClient) -> None:
+    job_id, trace_id = await rolled_out(bench)
+    for path in (f"/{job_id}/rollouts/trace_no/grading", f"/ftjob-no/rollouts/{trace_id}/grading"):
+        reply = await http.get(path)
+        assert reply.status_code == 404
+        assert reply.json()["error"]["code"] == "not_found"
