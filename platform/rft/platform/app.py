@@ -50,6 +50,7 @@ from rft.platform.serving.endpoints import router as chat_router
 from rft.platform.serving.playground.endpoints import router as playground_router
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.responses.endpoints import router as responses_router
+from rft.platform.serving.served_tokens import router as served_tokens_router
 from rft.platform.settings import Settings, settings
 from rft.platform.signing.endpoints import router as signing_router
 from rft.platform.signing.service import ensure_signing_secret
@@ -147,6 +148,7 @@ def _include_v1(app: FastAPI) -> None:
         eval_runs_router,
         links_router,
         playground_router,
+        served_tokens_router,
         providers_router,
     ):
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)

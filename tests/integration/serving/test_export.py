@@ -1,10 +1,12 @@
 """A trained model leaves the platform: what is exported loads in plain peft and transformers."""
 
 import asyncio
+import hashlib
 import io
 import zipfile
 from pathlib import Path
 
+import psycopg
 import pytest
 import torch
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
@@ -14,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from rft.platform.cli.app import app
+from tests.shared.running_api import ROW
 from tests.shared.served_models import ServedPlatform
 
 PROMPT = torch.tensor([[30, 31, 32, 33, 34, 35]])
@@ -69,8 +72,15 @@ async def test_an_adapter_loads_in_plain_peft(
         "| 2 | - | 0.200 |",
         "| 4 | - | 0.400 |",
         "| 6 | - | 0.600 |",
+        f"sha256 `{hashlib.sha256(ROW).hexdigest()}`",
     ):
         assert told in card
+    assert "deleted" not in card
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+        connection.execute("update files set expires_at = now()")
+        gone = await _download(client, platform.checkpoint(2))
+        connection.execute("update files set expires_at = null")
+    assert "deleted" in zipfile.ZipFile(io.BytesIO(gone)).read("README.md").decode()
 
 
 async def test_the_command_line_exports_the_adapter_or_the_whole_model(

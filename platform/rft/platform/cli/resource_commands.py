@@ -145,6 +145,14 @@ def list_models(here: "Session") -> None:
     here.show_all(here.client.listed("/models", limit=100_000), resources.MODEL)
 
 
+_SERVED = {
+    "model": Annotated[str | None, typer.Option("--model", help="Only of this model.")],
+    "api_key_id": Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only of this key, by its id.")],
+    "since": Annotated[str | None, typer.Option("--since", metavar="YYYY-MM-DD", help="First day, UTC.")],
+    "until": Annotated[str | None, typer.Option("--until", metavar="YYYY-MM-DD", help="Last day, UTC.")],
+}
+_SERVED_ABOUT = "What was asked of models, by day, key and model: requests and tokens."
+models_app.add_list("usage", _SERVED_ABOUT, "/served_tokens", resources.SERVED_TOKENS, filters=_SERVED)
 _DELETE_MODEL = "Delete a fine-tuned model, or one checkpoint of it."
 models_app.add_get("get", "One model.", "/models/{model}", resources.MODEL)
 

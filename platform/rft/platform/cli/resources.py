@@ -11,6 +11,12 @@ MODEL = Resource(
     none="no models",
     spare="base; created; owner; job; step",
 )
+SERVED_TOKENS = Resource(
+    fields="day; model; key={api_key_name} {api_key_id}; >requests; >in=prompt_tokens; >as sampled=remembered_tokens;"
+    " >out=completion_tokens; >rendered again=rendered_again",
+    none="nothing was asked",
+    spare="rendered again; as sampled; key",
+)
 BAD_LINE = Resource(fields=">line; where=path; problem=reason", none="no problems", spare="where")
 PERMISSION = Resource(
     fields="permission=id; project=project_id; created=created_at", none="no permissions", spare="created"

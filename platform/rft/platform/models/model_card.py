@@ -1,7 +1,7 @@
 """What goes along with an exported adapter: where it comes from, and how to use it. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rft.platform.checkpoints.repository import CheckpointRow
 from rft.platform.jobs.repository import JobRow
@@ -10,8 +10,14 @@ from rft.platform.models.schemas import ModelObject
 _VALIDATION = "full_valid_mean_reward"
 
 
-def model_card(model: ModelObject, job: JobRow, steps: Sequence[CheckpointRow]) -> str:
-    """Markdown. `steps`: the job's checkpoints, kept or not, oldest first."""
+def model_card(
+    model: ModelObject, job: JobRow, steps: Sequence[CheckpointRow], sha256: Mapping[str, str | None]
+) -> str:
+    """Markdown. `steps`: the job's checkpoints, kept or not, oldest first. `sha256`: of its files, by their ids; None
+    for one that is gone."""
+    files = "\n".join(
+        f"| {param.replace('_', ' ')} | `{file_id}`, {_digest(sha256[file_id])} |" for param, file_id in job.files
+    )
     resolved = "{}" if job.resolved is None else job.resolved.model_dump_json(indent=2)
     return f"""# {model.id}
 
@@ -23,8 +29,7 @@ A LoRA adapter for `{model.trained_from}`, trained by reinforcement learning wit
 | job | `{job.id}`, created {job.created_at:%Y-%m-%d %H:%M} UTC, seed {job.seed} |
 | step | {model.step_number} |
 | validation reward at this step | {_number(model.valid_reward)} |
-| training file | `{job.training_file}` |
-| validation file | `{job.validation_file or "none"}` |
+{files}
 
 Validation rewards chose this checkpoint: on rows that chose nothing, expect a little less.
 
@@ -68,6 +73,10 @@ def _curve(steps: Sequence[CheckpointRow]) -> str:
 def _metric(checkpoint: CheckpointRow, name: str) -> float | None:
     value = checkpoint.metrics.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _digest(sha256: str | None) -> str:
+    return "deleted" if sha256 is None else f"sha256 `{sha256}`"
 
 
 def _number(value: float | None) -> str:

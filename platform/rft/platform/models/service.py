@@ -1,6 +1,7 @@
 """Which models there are: base models by configuration, fine-tuned ones by the jobs that made them."""
 
 import asyncio
+import hashlib
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from rft.core.job import TERMINAL, JobStatus
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.checkpoints.repository import CheckpointRepository, CheckpointRow
+from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_model_name, parse
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.repository import LifecycleRepository
@@ -19,6 +21,7 @@ from rft.platform.models.model_card import model_card, validation_reward
 from rft.platform.models.schemas import ModelObject
 from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings
+from rft.platform.store.file_store import BytesMissing, FileStore
 from rft.platform.store.unit_of_work import UnitOfWork
 
 
@@ -54,13 +57,14 @@ async def _fine_tuned_object(
     return _final_object(job, next((row for row in steps if row.step == (job.best_step or 0)), None), settings)
 
 
-async def open_archive(uow: UnitOfWork, settings: Settings, name: str) -> Iterator[bytes]:
+async def open_archive(uow: UnitOfWork, settings: Settings, store: FileStore, name: str) -> Iterator[bytes]:
     """The adapter of a fine-tuned model as a zip in pieces. Raises NotFound, BadRequest for a base model."""
     if name in base_models(settings):
         raise BadRequest(f"'{name}' is a base model: it has no adapter.", param="model", code="invalid_model")
     job, checkpoint = await find_fine_tuned(uow, settings, name)
     model = await _fine_tuned_object(uow, settings, job, checkpoint)
-    card = model_card(model, job, await CheckpointRepository(uow.connection).of_job(job.id))
+    sha256 = await _sha256_of_files(uow, store, job)
+    card = model_card(model, job, await CheckpointRepository(uow.connection).of_job(job.id), sha256)
     stack = ExitStack()
     try:
         files = await asyncio.to_thread(open_adapter, Path(model.path or ""), stack)
@@ -70,6 +74,25 @@ async def open_archive(uow: UnitOfWork, settings: Settings, name: str) -> Iterat
             f"The checkpoint of the model '{name}' is no longer kept.", param="model", code="model_not_found"
         ) from error
     return archive(files, card, stack)
+
+
+async def _sha256_of_files(uow: UnitOfWork, store: FileStore, job: JobRow) -> dict[str, str | None]:
+    """Of the job's files as they were uploaded, by their ids; None for one that was deleted or has expired."""
+    return {
+        file_id: await _sha256(await FileRepository(uow.connection).get(file_id), store) for _, file_id in job.files
+    }
+
+
+async def _sha256(file: FileRow | None, store: FileStore) -> str | None:
+    if file is None:
+        return None
+    digest = hashlib.sha256()
+    try:
+        async for chunk in await store.open(file.storage_key):
+            await asyncio.to_thread(digest.update, chunk)
+    except BytesMissing:
+        return None
+    return digest.hexdigest()
 
 
 async def delete_model(uow: UnitOfWork, settings: Settings, name: str) -> None:

@@ -1,11 +1,13 @@
 """Rows of `serving_processes` and `served_tokens`."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import LiteralString
 
 from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, class_row
 
+from rft.core.base import Record
 from rft.platform.lifecycle.lease import EXPIRED, GIVE_BACK, TAKE, Lease, LeasedTable, end_dead_leases
 
 SERVING = LeasedTable("serving_processes", standing=("running",), occupying=("running",))
@@ -19,6 +21,29 @@ class ServedTokens:
     remembered_tokens: int = 0
     completion_tokens: int = 0
     rendered_again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDay:
+    """What one row of `served_tokens` is about."""
+
+    day: date
+    api_key_id: str
+    model: str
+
+
+class CountedDay(Record):
+    """One row of `served_tokens`, with the name of its key."""
+
+    day: date
+    api_key_id: str
+    api_key_name: str | None
+    model: str
+    requests: int
+    prompt_tokens: int
+    remembered_tokens: int
+    completion_tokens: int
+    rendered_again: int
 
 
 class ServingRepository:
@@ -55,6 +80,33 @@ class ServingRepository:
             },
         )
 
+    async def days(
+        self,
+        *,
+        model: str | None,
+        api_key_id: str | None,
+        since: date | None,
+        until: date | None,
+        after: ServedDay | None,
+        limit: int,
+    ) -> list[CountedDay]:
+        """The newest day first; of one day by key and model."""
+        async with self._connection.cursor(row_factory=class_row(CountedDay)) as cursor:
+            await cursor.execute(
+                _DAYS,
+                {
+                    "model": model,
+                    "api_key_id": api_key_id,
+                    "since": since,
+                    "until": until,
+                    "after_day": None if after is None else after.day,
+                    "after_key": None if after is None else after.api_key_id,
+                    "after_model": None if after is None else after.model,
+                    "limit": limit,
+                },
+            )
+            return await cursor.fetchall()
+
 
 _TAKE: LiteralString = (
     "update serving_processes set status = 'running', "
@@ -75,4 +127,14 @@ _COUNT: LiteralString = (
     " remembered_tokens = counted.remembered_tokens + excluded.remembered_tokens,"
     " completion_tokens = counted.completion_tokens + excluded.completion_tokens,"
     " rendered_again = counted.rendered_again + excluded.rendered_again"
+)
+_DAYS: LiteralString = (
+    "select day, api_key_id, api_keys.name as api_key_name, model, requests, prompt_tokens, remembered_tokens,"
+    " completion_tokens, rendered_again from served_tokens left join api_keys on api_keys.id = api_key_id"
+    " where (%(model)s::text is null or model = %(model)s)"
+    " and (%(api_key_id)s::text is null or api_key_id = %(api_key_id)s)"
+    " and (%(since)s::date is null or day >= %(since)s) and (%(until)s::date is null or day <= %(until)s)"
+    " and (%(after_day)s::date is null or day < %(after_day)s"
+    " or (day = %(after_day)s and (api_key_id, model) > (%(after_key)s, %(after_model)s)))"
+    " order by day desc, api_key_id, model limit %(limit)s"
 )
