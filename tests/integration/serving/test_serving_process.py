@@ -31,6 +31,7 @@ from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.run_eval import run_eval
 from rft.rollouts.chat_policy import ChatSampling
 from rft.rollouts.message_rollout import MessageSetup, run_message_rollout
+from rft.rollouts.provider_policy import ProviderEndpoint, ProviderPolicy, open_provider_client
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import Choice, CompletionRequest, Event, Prompt
 from rft.testing.samplers_gateways import FunctionTools
@@ -222,6 +223,32 @@ async def test_a_rollout_of_messages_from_another_process_has_the_token_ids_of_a
     assert (rollout.messages[-1].content, rollout.tool_calls) == (ANSWER, 3)
     assert rollout.usage.completion_tokens == own.trace.sampled_tokens
     assert pid(platform) == before
+
+
+async def test_a_platform_is_a_provider_too(platform: ServedPlatform, base_model: Path) -> None:
+    """What is sent to providers is chat completions as a server reads them that refuses what it does not know."""
+    row, _ = searching_row()
+    own = await rollout_of_tokens(row, base_model)
+
+    async def tool(call: ToolCall, trace_id: str) -> str:
+        return answer(call.name, call.arguments)
+
+    endpoint = ProviderEndpoint(name="self", base_url=f"{platform.api.url}/v1", api_key=platform.api.key)
+    async with open_provider_client(platform.api.settings.egress) as connections:
+        setup = MessageSetup(
+            policy=ProviderPolicy(connections, endpoint, "tiny"),
+            tools=FunctionTools(tool),
+            grader=None,
+            grader_name="grader",
+            budgets=Budgets(max_tokens=1000),
+            model_name="self/tiny",
+            sampling=ChatSampling(temperature=0.0, seed=1),
+        )
+        rollout = await run_message_rollout(row, setup)
+    assert rollout.outcome is None, rollout.outcome
+    assert (rollout.messages[-1].content, rollout.tool_calls) == (ANSWER, 3)
+    assert rollout.usage.completion_tokens == own.trace.sampled_tokens
+    assert rollout.usage.cached_tokens > 0, "its turns are remembered by the ids of its calls"
 
 
 def searching_row() -> tuple[DatasetRow, dict[str, Any]]:
