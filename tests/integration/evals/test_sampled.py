@@ -19,6 +19,7 @@ from tests.shared.running_api import changed, collect
 ASK = [{"role": "developer", "content": "Answer."}, {"role": "user", "content": "{{item.question}}"}]
 SEARCH = {"name": "search", "description": "Looks up.", "parameters": {"type": "object", "properties": {"q": {}}}}
 KEY = "sk-hush"
+PRICE = {"prompt": 1.0, "cached_prompt": 0.5, "completion": 2.0}
 SILENT = "silent"
 """The answer of a question whose tokens are not told."""
 
@@ -41,7 +42,7 @@ async def provider(stage: Stage) -> AsyncIterator[ScriptedProvider]:
     """Registered as `lab`."""
     scripted = ScriptedProvider(says, api_key=KEY)
     async with LoopbackEndpoint(scripted) as served:
-        body = {"name": "lab", "base_url": f"{served.base_url}/v1", "api_key": KEY}
+        body = {"name": "lab", "base_url": f"{served.base_url}/v1", "api_key": KEY, "price_per_million": PRICE}
         await stage.client.post("/providers", body=body, cast_to=object)
         yield scripted
 
@@ -94,6 +95,7 @@ async def test_a_prompted_model_answers_each_item(stage: Stage, provider: Script
     assert figures["passed"]["mean"] == 0.5
     assert figures["latency"]["p50_s"] > 0
     assert (figures["completion_tokens"], figures["completion_tokens_per_sample"]) == (40, 20.0)
+    assert figures["cost"] == pytest.approx((120 * 1.0 + 80 * 0.5 + 40 * 2.0) / 1e6)
 
 
 async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provider: ScriptedProvider) -> None:
@@ -108,7 +110,7 @@ async def test_tokens_that_a_server_does_not_tell_are_told_as_missing(stage: Sta
     run = await stage.run(eval_id, sampled(row(SILENT, None)))
     assert run.result_counts.passed == 1
     figures: Any = run.to_dict()["figures"]
-    assert (figures["completion_tokens"], figures["turns_without_usage"]) == (0, 1)
+    assert (figures["completion_tokens"], figures["turns_without_usage"], figures["cost"]) == (0, 1, None)
 
 
 async def test_tools_with_an_address_are_really_called(

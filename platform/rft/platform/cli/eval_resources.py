@@ -49,7 +49,8 @@ def _of_criteria(run: Answer) -> dict[str, Shown]:
 EVAL_RUN = Resource(
     fields="run=id; name; state=status; error=error.message; model; items=rows; samples of each={samples_per_row};"
     " passed={result_counts.passed} of {result_counts.total}; errors=result_counts.errored; pass rate;"
-    " tokens={figures.prompt_tokens:,} read, {figures.completion_tokens:,} written; created=created_at;"
+    " tokens={figures.prompt_tokens:,} read, {figures.completion_tokens:,} written;"
+    " cost={figures.cost:.4g}; created=created_at;"
     " finished=finished_at",
     none="no runs",
     columns="run; name; model; state; >passed; >errors; pass rate; created",

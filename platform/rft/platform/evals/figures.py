@@ -34,6 +34,8 @@ class Measured(Record):
     tool_calls: int
     latency_s: float | None
     """None where nothing was sampled."""
+    cost: float | None = None
+    """None where nobody tells what tokens cost."""
 
 
 class CriterionFigures(Record):
@@ -41,7 +43,7 @@ class CriterionFigures(Record):
 
     testing_criteria: str
     """Its id."""
-    score_mean: float | None
+    score_mean: float | None = None
     """Each row counting the same; None where there is no score."""
     score: RewardEstimate | None
     """The same with its interval at 95%; None where no score tells how far scores spread."""
@@ -80,6 +82,8 @@ class RunFigures(Record):
     completion_tokens: int
     turns_without_usage: int = 0
     """Turns whose tokens are in neither figure: the model's server did not tell them."""
+    cost: float | None = None
+    """Of the model's tokens, at its provider's prices, also without a verdict; None where some is unknown."""
     completion_tokens_per_sample: float | None
     tool_calls_per_sample: float | None
     latency: Latency | None
@@ -126,6 +130,7 @@ def run_figures(items: Sequence[Measured], criteria: Sequence[str]) -> RunFigure
         prompt_tokens=sum(item.prompt_tokens for item in items),
         completion_tokens=sum(item.completion_tokens for item in items),
         turns_without_usage=sum(item.turns_without_usage for item in items),
+        cost=_cost(items),
         completion_tokens_per_sample=_mean([item.completion_tokens for item in graded]) if latencies else None,
         tool_calls_per_sample=_mean([item.tool_calls for item in graded]) if latencies else None,
         latency=Latency(p50_s=_quantile(latencies, 0.5), p95_s=_quantile(latencies, 0.95)) if latencies else None,
@@ -230,6 +235,12 @@ def _over_rows(rows: Sequence[list[float]], figure: Callable[[list[float], int],
         found[k] = _mean([figure(row, k) for row in rows if len(row) >= k])
         k *= 2
     return found
+
+
+def _cost(items: Sequence[Measured]) -> float | None:
+    costs = [item.cost for item in items if item.prompt_tokens or item.turns_without_usage]
+    known = [cost for cost in costs if cost is not None]
+    return fsum(known) if known and len(known) == len(costs) else None
 
 
 def _mean(values: Sequence[float]) -> float:

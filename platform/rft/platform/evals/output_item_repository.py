@@ -176,7 +176,7 @@ _LAST_ROWS: LiteralString = (
 _MEASURED: LiteralString = (
     "select row_index, md5(item::text) as item_digest, status, scores, passes, failure_code, prompt_tokens,"
     " completion_tokens, coalesce((sample->>'turns_without_usage')::integer, 0) as turns_without_usage, tool_calls,"
-    " latency_s from eval_output_items where run_id = %s"
+    " latency_s, (sample->>'cost')::double precision as cost from eval_output_items where run_id = %s"
     " order by row_index, sample_index"
 )
 _COUNTS: LiteralString = (

@@ -29,7 +29,8 @@ from rft.platform.evals.verdicts import NoVerdict
 from rft.platform.jobs.run_spec import to_tool_server
 from rft.platform.orders.judge_fields import text_of
 from rft.platform.orders.response_format import to_response_format
-from rft.platform.providers.chat_models import find_chat_model, policy_for
+from rft.platform.providers.chat_models import ProviderModel, find_chat_model, policy_for
+from rft.platform.providers.schemas import PricePerMillion
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import reading
@@ -103,6 +104,8 @@ class Sampling:
     setup: MessageSetup
     shown: JsonObject
     """Sampling parameters as output items show them."""
+    price: PricePerMillion | None = None
+    """What the model's tokens cost, where its provider tells."""
 
     @property
     def max_concurrency(self) -> int:
@@ -146,6 +149,7 @@ class Sampling:
             stop_reason=None if rollout.stop_reason is None else str(rollout.stop_reason),
             turns_without_usage=rollout.turns_without_usage,
             latency_s=rollout.duration_s,
+            cost=None if self.price is None or rollout.turns_without_usage else self.price.cost_of(usage),
         )
         return Answer(
             shown,
@@ -194,7 +198,7 @@ async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointCli
     called = tuple(to_tool_server(server, context.settings) for server in servers)
     headers = {server.name: server.headers or {} for server in servers}
     async with AsyncExitStack() as stack:
-        policy = await _open_policy(context, run, stack)
+        policy, price = await _open_policy(context, run, stack)
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
         stack.push_async_callback(host.aclose)
         setup = MessageSetup(
@@ -207,10 +211,12 @@ async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointCli
             policy=policy,
             sampling=to_chat_sampling(wanted),
         )
-        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted))
+        yield Sampling(run, ItemMessages.of(source.input_messages), tools, setup, _shown(wanted), price)
 
 
-async def _open_policy(context: WorkerContext, run: RunRow, stack: AsyncExitStack) -> ChatPolicy:
+async def _open_policy(
+    context: WorkerContext, run: RunRow, stack: AsyncExitStack
+) -> tuple[ChatPolicy, PricePerMillion | None]:
     settings = context.settings
     try:
         async with reading(context.database) as uow:
@@ -220,7 +226,8 @@ async def _open_policy(context: WorkerContext, run: RunRow, stack: AsyncExitStac
     processes = ServingProcesses(settings, context.database)
     stack.push_async_callback(processes.aclose)
     client = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
-    return policy_for(run.model, model, settings=settings, processes=processes, client=client, owner=run.id)
+    policy = policy_for(run.model, model, settings=settings, processes=processes, client=client, owner=run.id)
+    return policy, model.price if isinstance(model, ProviderModel) else None
 
 
 def retry_budget(settings: Settings) -> RetryBudget:

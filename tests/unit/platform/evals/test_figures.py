@@ -65,6 +65,14 @@ def test_latencies_are_ones_that_occurred() -> None:
     assert (told.latency.p50_s, told.latency.p95_s) == (10.0, 19.0)
 
 
+def test_a_cost_is_told_when_all_of_it_is_known() -> None:
+    priced = [measured(0, True, cost=0.5), measured(1, None, cost=0.25)]
+    unasked = measured(2, None, prompt_tokens=0)
+    assert run_figures([*priced, unasked], ["exact"]).cost == 0.75
+    assert run_figures([*priced, measured(3, True, turns_without_usage=1)], ["exact"]).cost is None
+    assert run_figures([measured(0, True)], ["exact"]).cost is None
+
+
 def test_a_run_without_samples_of_a_model_has_no_latency() -> None:
     told = run_figures([measured(0, True, latency_s=None)], ["exact"])
     assert (told.latency, told.completion_tokens_per_sample) == (None, None)
