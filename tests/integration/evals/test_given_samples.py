@@ -58,6 +58,7 @@ async def test_items_of_a_file_are_those_of_an_order(stage: Stage) -> None:
         ({"output_json": 7}, "pass"),
         ({"output_text": ""}, "fail"),
         ({"output_text": None, "output_tools": []}, "error"),
+        ({"output": [{"role": "assistant", "content": "7"}], "error": {"code": "", "message": ""}}, "pass"),
         ({"output": [], "error": {"code": "server_error", "message": "down"}}, "error"),
         ({"output": [{"role": "assistant", "content": "7"}], "error": {"code": "x", "message": "cut"}}, "error"),
         ({"output_text": 7}, "error"),

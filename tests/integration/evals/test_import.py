@@ -113,9 +113,7 @@ async def test_runs_over_stored_samples_bring_what_was_recorded(stage: Stage, ex
     report = await imported(stage, export.close(), code=1)
     [run] = report["evals"][0]["runs"]
     assert run["criteria"][0]["here"] == {"passed": 1, "graded": 2}
-    assert report["left_out"] == [
-        {"what": "1 item of run evalrun_1 (run 1)", "why": "no sample was recorded: slow down"}
-    ]
+    assert report["left_out"] == [{"what": "1 item of run evalrun_1 (run 1)", "why": "its sampling failed: slow down"}]
 
 
 async def test_an_interrupted_import_goes_on(stage: Stage, export: Exported) -> None:

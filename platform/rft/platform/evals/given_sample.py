@@ -3,8 +3,6 @@
 import json
 from typing import cast
 
-from pydantic import JsonValue
-
 from rft.core.base import JsonObject
 from rft.core.dataset_fields import RowError, read_message
 from rft.core.finished_trace import FinishedTrace
@@ -28,8 +26,8 @@ def has_answer(sample: JsonObject | None) -> bool:
 def given_trace(sample: JsonObject | None) -> FinishedTrace:
     """The sample as a finished conversation; its own fields count before what follows from it. Raises BadSample."""
     given: JsonObject = {name: value for name, value in (sample or {}).items() if value is not None}
-    if "error" in given:
-        raise BadSample(f"it tells of an error in place of an answer ({_message_of(given['error'])})")
+    if (error := _error_in(given)) is not None:
+        raise BadSample(f"it tells of an error in place of an answer ({error})")
     if not has_answer(sample):
         return FinishedTrace((), 0, "stop", "", given=given | NOTHING_SAMPLED)
     prompt = _prompt(given)
@@ -45,10 +43,12 @@ def given_trace(sample: JsonObject | None) -> FinishedTrace:
     )
 
 
-def _message_of(error: JsonValue) -> str:
-    """What an error says; the hosted service has it as an object with a message."""
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message)[:200]
+def _error_in(given: JsonObject) -> str | None:
+    """What an error says; the hosted service has it as an object, whose texts are empty where all went well."""
+    error = given.pop("error", None)
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("code")
+    return str(error)[:200] if error else None
 
 
 def _text(given: JsonObject) -> str:

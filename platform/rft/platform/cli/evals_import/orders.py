@@ -183,9 +183,9 @@ def recorded_item(output_item: JsonObject, *, with_sample: bool, with_input: boo
         item = {**item, INPUT: messages}
     if not with_sample:
         return RecordedItem({"item": item})
-    output = _last_said(sample)
-    if output is None:
-        return RecordedItem(None, f"no sample was recorded{_error_of(sample)}")
+    output, error = _last_said(sample), _error_of(sample)
+    if output is None or error is not None:
+        return RecordedItem(None, "no sample was recorded" if error is None else f"its sampling failed: {error}")
     return RecordedItem({"item": item, "sample": _sample(sample, output)})
 
 
@@ -216,7 +216,8 @@ def _json_of(text: str) -> JsonValue:
     return document if isinstance(document, dict | list) else None
 
 
-def _error_of(sample: JsonObject) -> str:
+def _error_of(sample: JsonObject) -> str | None:
+    """What went wrong there; the texts of an error are empty where all went well."""
     error = sample.get("error")
-    message = error.get("message") if isinstance(error, dict) else None
-    return f": {message}" if isinstance(message, str) and message else ""
+    told = (error.get("message") or error.get("code")) if isinstance(error, dict) else None
+    return told if isinstance(told, str) and told else None

@@ -230,7 +230,8 @@ def test_a_recorded_sample_is_what_templates_call_sample() -> None:
     [
         ({"id": "x"}, "no item was recorded"),
         (an_item(output=[]), "no sample was recorded"),
-        (an_item(output=[], error={"code": "rate", "message": "slow down"}), "no sample was recorded: slow down"),
+        (an_item(output=[], error={"code": "rate", "message": "slow down"}), "its sampling failed: slow down"),
+        (an_item(error={"code": "cut", "message": ""}), "its sampling failed: cut"),
         ({"datasource_item": {}, "sample": None}, "no sample was recorded"),
     ],
 )
