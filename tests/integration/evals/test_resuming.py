@@ -1,7 +1,8 @@
 """A run whose worker is gone goes on with what it has not finished; what is finished is neither lost nor made twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from rft.platform.evals.output_item_repository import NewOutputItem, OutputItemR
 from rft.platform.evals.reconciling import reconcile_eval_runs
 from rft.platform.evals.run_repository import RunRepository
 from rft.platform.lifecycle.lease import LeaseLost
+from rft.platform.worker.run_eval import run_eval
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.evals.stage import Gate, Stage, gated_rows, inline
 from tests.shared.running_api import collect
@@ -26,11 +28,17 @@ async def gate() -> AsyncIterator[tuple[Gate, str]]:
         gate.opened.set()
 
 
-async def begun(stage: Stage, url: str) -> tuple[str, str, "asyncio.Task[str]"]:
+def _never() -> bool:
+    return False
+
+
+async def begun(
+    stage: Stage, url: str, is_stopping: Callable[[], bool] = _never
+) -> tuple[str, str, "asyncio.Task[str]"]:
     """A run that has finished all it can: its eval, its id, and its worker."""
     eval_id = await stage.make({"type": "endpoint", "name": "gate", "url": url})
     made = (await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id
-    worker = asyncio.create_task(stage.work(made))
+    worker = asyncio.create_task(run_eval(made, replace(stage.context, is_stopping=is_stopping)))
 
     async def is_half_done() -> bool:
         assert not worker.done()
@@ -69,6 +77,18 @@ async def test_another_worker_finishes_the_rest(stage: Stage, gate: tuple[Gate, 
     assert [grader.asked(f"q{number}") for number in (0, 2, 4)] == [1, 1, 1]
     run = await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)
     assert (run.status, run.result_counts.total, run.result_counts.passed) == ("completed", 6, 6)
+
+
+async def test_a_worker_that_shuts_down_leaves_the_rest_to_another(stage: Stage, gate: tuple[Gate, str]) -> None:
+    grader, url = gate
+    shut_down = asyncio.Event()
+    eval_id, run_id, worker = await begun(stage, url, shut_down.is_set)
+    shut_down.set()
+    assert await asyncio.wait_for(worker, PATIENCE_S) == "left to another worker"
+    assert (await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)).status == "queued"
+    grader.opened.set()
+    assert await stage.work(run_id) == "completed"
+    assert len(await collect(stage.items(eval_id, run_id))) == 6
 
 
 async def test_a_worker_that_lost_its_lease_writes_nothing(stage: Stage, gate: tuple[Gate, str]) -> None:
