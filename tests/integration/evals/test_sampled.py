@@ -137,6 +137,20 @@ async def test_tools_with_an_address_are_really_called(
     assert sealed is None, "what is over needs its secrets no more"
 
 
+@pytest.mark.parametrize("items", [1, 12])
+async def test_a_tool_that_is_not_there_fails_the_run_and_no_model(
+    stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, items: int
+) -> None:
+    """Its URL is wrong by one letter: whatever the model made of the 404s is nobody's score."""
+    eval_id = await stage.make()
+    tool = {"type": "function", "function": SEARCH, "server_url": f"{customer.base_url}/serch"}
+    rows = [row("7", None) for _ in range(items)]
+    run = await stage.run(eval_id, sampled(*rows, sampling_params={"tools": [tool]}))
+    assert (run.status, run.error.code) == ("failed", "tool_not_found")
+    assert "check its URL" in run.error.message
+    assert run.result_counts.total < max(items, 2)
+
+
 @pytest.mark.parametrize("tool", [{"type": "function", **SEARCH}, "id"])
 async def test_a_registered_tool_is_called_by_its_name_or_id(
     stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, tool: Any

@@ -1,5 +1,7 @@
 """A tool that is not there: 404 without an `output` to nearly every call holds the round, and no grade ends that."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from rft.core.dataset import DatasetRow
@@ -8,8 +10,9 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.spec import HoldRule
+from rft.core.turns import Turn
 from rft.rollouts.hold import HoldExpired
-from rft.rollouts.missing_tools import missing_tools
+from rft.rollouts.missing_tools import RecentRollouts, missing_tools
 from rft.rollouts.stats import rollout_stats
 from rft.testing.samplers import tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
@@ -39,6 +42,14 @@ def answered(call: ToolCall, status: int = 200) -> ToolResult:
         call_id=call.call_id, name=call.name, output="here", is_model_error=is_error,
         error_code=f"http_{status}" if is_error else None, status=status, attempts=1,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MessageRolloutLike:
+    """All that is looked at of a rollout."""
+
+    turns: tuple[Turn, ...]
+    outcome: Grade | Failure | None = None
 
 
 class MissingUntil(FunctionTools):
@@ -190,3 +201,43 @@ def test_who_was_not_let_in_is_not_tried_at_once_again(rows: list[DatasetRow], m
     )
     assert len(tools.calls) == 16
     assert outcomes(done).count(None) == 2
+
+
+def met(result: ToolResult) -> MessageRolloutLike:
+    turn = Turn(
+        content="", raw_text="", tool_calls=(), results=(result,), completion_tokens=0, sampling_s=0.0, tools_s=0.0
+    )
+    return MessageRolloutLike((turn,))
+
+
+CALL = ToolCall(call_id="c", name="search", arguments="{}")
+
+
+def test_without_rounds_three_rollouts_tell_that_a_tool_is_missing() -> None:
+    recent = RecentRollouts()
+    assert [bool(recent.add(met(not_found(CALL)))) for _ in range(3)] == [False, False, True]
+
+
+def test_a_tool_that_answers_others_is_there() -> None:
+    recent = RecentRollouts()
+    told = [recent.add(met(answered(CALL) if number % 5 == 0 else not_found(CALL))) for number in range(50)]
+    assert not any(told)
+    assert recent.at_end() == {}
+
+
+def test_a_tool_that_goes_missing_some_day_is_noticed() -> None:
+    recent = RecentRollouts()
+    for _ in range(500):
+        assert recent.add(met(answered(CALL))) == {}
+    assert any(recent.add(met(not_found(CALL))) for _ in range(64))
+
+
+def test_at_the_end_of_few_rollouts_few_are_enough() -> None:
+    recent = RecentRollouts()
+    assert recent.add(met(not_found(CALL))) == {}
+    assert "check its URL" in recent.at_end()["search"].message
+    many = RecentRollouts()
+    many.add(met(not_found(CALL)))
+    for _ in range(12):
+        many.add(MessageRolloutLike(()))
+    assert many.at_end() == {}, "one rollout of many called it, and may have been mistaken"

@@ -9,10 +9,7 @@ from rft.core.failure import Failure
 from rft.core.ids import seed_63
 from rft.rollouts.chat_policy import UNUSABLE_MODEL
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
-from rft.rollouts.missing_tools import failed_at, missing_tools
-
-BEARABLE_SHARE = 0.25
-"""Of rollouts that may meet a tool that is not there, as in a round of training."""
+from rft.rollouts.missing_tools import BEARABLE_SHARE, failed_at, missing_tools
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ One such answer is the model's mistake like any 4xx. Where nearly all are, the U
 it says anything about the model.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -17,6 +18,13 @@ NEARLY_ALL = 0.9
 """More than this share of a tool's calls."""
 FEW_ROLLOUTS = 3
 """What fewer rollouts met may be chance, unless they are more than a round may leave out."""
+
+
+_RECENT = 64
+
+
+BEARABLE_SHARE = 0.25
+"""Of rollouts that may meet a tool that is not there, as in a round of training."""
 
 
 class WithTurns(Protocol):
@@ -65,6 +73,22 @@ def missing_tools(rollouts: Iterable[WithTurns], *, bearable: float) -> dict[str
         for name, tally in tallies.items()
         if tally.example is not None and tally.rollouts >= enough and tally.not_found > NEARLY_ALL * tally.calls
     }
+
+
+@dataclass(slots=True)
+class RecentRollouts:
+    """The last rollouts of a run that has no rounds, where a tool may be missing from the start or from some day on."""
+
+    _rollouts: deque[WithTurns] = field(default_factory=lambda: deque[WithTurns](maxlen=_RECENT))
+
+    def add(self, rollout: WithTurns) -> dict[str, Failure]:
+        """The tools that are missing by now; as long as few rollouts met one it may be chance."""
+        self._rollouts.append(rollout)
+        return missing_tools(self._rollouts, bearable=FEW_ROLLOUTS)
+
+    def at_end(self) -> dict[str, Failure]:
+        """The same once no more will come: where there were few, few are enough."""
+        return missing_tools(self._rollouts, bearable=BEARABLE_SHARE * len(self._rollouts))
 
 
 def failed_at(rollout: R, missing: Mapping[str, Failure]) -> R | None:

@@ -1,8 +1,8 @@
 """Samples of a run that a model makes: messages out of each item, the model's turns, and the tools that it calls."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from pydantic import JsonValue
@@ -39,6 +39,7 @@ from rft.platform.worker.eval_items import EvalItem
 from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatPolicy, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
+from rft.rollouts.missing_tools import RecentRollouts
 from rft.rollouts.provider_policy import open_provider_client
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
@@ -46,6 +47,10 @@ from rft.tool_gateway.gateway import HttpToolGateway
 
 class UnusableModel(RftError):
     """No item can be answered: the model is not there, or refuses its key."""
+
+
+class MissingTool(RftError):
+    """A tool is not there: no verdict on what came of its answers says anything of the model."""
 
 
 class UnservedTools:
@@ -106,6 +111,7 @@ class Sampling:
     """Sampling parameters as output items show them."""
     price: PricePerMillion | None = None
     """What the model's tokens cost, where its provider tells."""
+    recent: RecentRollouts = field(default_factory=RecentRollouts)
 
     @property
     def max_concurrency(self) -> int:
@@ -113,7 +119,7 @@ class Sampling:
         return self.setup.policy.max_concurrency
 
     async def answer(self, item: EvalItem, sample_index: int) -> Answer:
-        """A sample. Raises UnusableModel where no item can be answered."""
+        """A sample. Raises UnusableModel where no item can be answered, and MissingTool."""
         prompt = self.prompts.messages(item.item)
         if isinstance(prompt, NoVerdict):
             return unanswered(prompt)
@@ -124,7 +130,12 @@ class Sampling:
         rollout = await run_message_rollout(row, setup)
         if isinstance(rollout.outcome, Failure) and rollout.outcome.detail == UNUSABLE_MODEL:
             raise UnusableModel(rollout.outcome.message)
+        _refuse_missing(self.recent.add(rollout))
         return self._answer(row, rollout, seed)
+
+    def check_tools(self) -> None:
+        """Once all samples are there. Raises MissingTool."""
+        _refuse_missing(self.recent.at_end())
 
     def _answer(self, row: DatasetRow, rollout: MessageRollout, seed: int) -> Answer:
         failure = rollout.outcome if isinstance(rollout.outcome, Failure) else None
@@ -170,6 +181,11 @@ class Sampling:
     @property
     def _has_servers(self) -> bool:
         return any(tool.server is not None for tool in self.tools)
+
+
+def _refuse_missing(missing: Mapping[str, Failure]) -> None:
+    for failure in missing.values():
+        raise MissingTool(failure.message)
 
 
 def _without_results(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -29,7 +29,7 @@ from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
-from rft.platform.worker.eval_sampling import UnusableModel, open_sampling, retry_budget
+from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
@@ -109,6 +109,8 @@ class _Execution:
             return _Left.LEASE_LOST
         except UnusableItems as error:
             return _failed("invalid_items", str(error), "data_source.source")
+        except MissingTool as error:
+            return _failed("tool_not_found", str(error), "data_source.sampling_params.tools")
         except UnusableModel as error:
             return _failed("model_unusable", str(error), "data_source.model")
         except SecretsUnreadable as error:
@@ -122,7 +124,7 @@ class _Execution:
             await asyncio.gather(work, stop, return_exceptions=True)
 
     async def _evaluate(self) -> RunEnd:
-        """Raises LeaseLost, UnusableItems, UnusableModel, SecretsUnreadable."""
+        """Raises LeaseLost, UnusableItems, UnusableModel, MissingTool, SecretsUnreadable."""
         context, run = self.context, self.run
         async with context.database.transaction() as connection:
             eval_ = await EvalRepository(connection).get(run.eval_id)
@@ -159,6 +161,7 @@ class _Execution:
             async with open_sampling(context, self.run, client) as sampling:
                 grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
                 await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
+                sampling.check_tools()
         finally:
             await criteria.aclose()
 
