@@ -2,13 +2,15 @@
 
 Writes `var/bench/serve.json`: `{"cases": {name: {figures..., "bar": ..., "passed": bool}}}`. A process without a model
 replays 40 tokens a second on 64 streams, each with the time at which it was sent; its clients sit behind the API, and
-in the control straight before it. Postgres, the API, the replaying process and the clients share the machine.
+in the control straight before it. Postgres, the API, the replaying process and the clients share the machine. The first
+token of a cold checkpoint is measured on the starter policy, which is built where it is not there.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
@@ -170,9 +172,24 @@ def missed(report: JsonObject) -> list[str]:
     return [name for name, case in cases.items() if isinstance(case, dict) and case.get("passed") is False]
 
 
-async def _on_own_server(size: Size) -> JsonObject:
+async def _on_own_servers(size: Size, starter: Path) -> JsonObject:
+    from tests.bench.cold_checkpoint import cold_checkpoint  # late: it takes the tensor library along
+
     async with postgres() as url:
-        return await run(url, size)
+        report = await run(url, size)
+    async with postgres() as url:
+        await migrate(url)
+        cases = report["cases"]
+        assert isinstance(cases, dict)
+        cases["cold_checkpoint"] = await cold_checkpoint(url, starter)
+    return report
+
+
+def _built(starter: Path) -> Path:
+    """The starter policy; built where it is not there."""
+    if not (starter / "config.json").is_file():
+        subprocess.run([sys.executable, "-m", "rft.starter", str(starter)], check=True)
+    return starter
 
 
 def main() -> int:
@@ -183,9 +200,10 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=whole.tokens)
     parser.add_argument("--crowd", type=int, default=whole.crowd)
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "bench" / "serve.json")
+    parser.add_argument("--starter", type=Path, default=ROOT / "var" / "bench" / "starter")
     options = parser.parse_args()
     size = Size(options.streams, options.tokens, options.crowd, min(options.tokens, whole.crowd_tokens))
-    report = asyncio.run(_on_own_server(size))
+    report = asyncio.run(_on_own_servers(size, _built(options.starter)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

@@ -20,6 +20,8 @@ BODIES = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTION}], "stream": True},
     "/v1/responses": {"input": QUESTION, "stream": True},
 }
+ANYTHING = re.compile(rb'"content":"()[^"]|"(?:finish_reason|tool_calls)":()["[]')
+"""Of a model that does not tell the time, and may say nothing at all."""
 _TOKEN = re.compile(rb'"(?:content|delta)":" ([0-9.]+)"')
 
 
@@ -53,7 +55,7 @@ def straight(endpoint: ServingEndpoint) -> Stream:
     return stream
 
 
-def through(served: Served, path: str, model: str) -> Stream:
+def through(served: Served, path: str, model: str, token: re.Pattern[bytes] = _TOKEN) -> Stream:
     """Over HTTP, read by hand: the client takes as little of the machine as it can."""
     address = urlsplit(served.url)
     body = json.dumps({"model": model, **BODIES[path]}).encode()
@@ -67,8 +69,8 @@ def through(served: Served, path: str, model: str) -> Stream:
             status = await reader.readline()
             assert status.startswith(b"HTTP/1.1 200"), status + await reader.read(2000)
             async for line in reader:
-                if (token := _TOKEN.search(line)) is not None:
-                    yield float(token[1])
+                if (found := token.search(line)) is not None:
+                    yield float(found[1] or 0)
         finally:
             writer.close()
 

@@ -1,6 +1,11 @@
 """`make bench-serve` at toy size, so that it still runs when somebody needs its figures. Nothing here is a timing."""
 
+from pathlib import Path
+
+import pytest
+
 from rft.core.base import JsonObject
+from rft.platform.store.migrations import migrate
 from tests.bench.serve import CPU_BAR_MS, Size, missed, run
 
 
@@ -19,6 +24,20 @@ async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
         assert isinstance(figures["bar"], dict)
         assert float(str(figures["control"]["first_p50_ms"])) >= 25, "at 40 tokens a second"
         assert figures["bar"]["cpu_ms_per_token_calibrated"] == CPU_BAR_MS
+
+
+@pytest.mark.slow
+async def test_a_cold_checkpoint_is_asked(database_url: str, tmp_path: Path) -> None:
+    from rft.starter.tokenizer import build_tokenizer
+    from tests.bench.cold_checkpoint import cold_checkpoint
+    from tests.shared.by_hand import tiny_model
+
+    tokenizer = build_tokenizer()
+    tiny_model(tokenizer, head_std=0.5).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    await migrate(database_url)
+    figures = await cold_checkpoint(database_url, tmp_path)
+    assert set(figures) == {"no_process_s", "same_again_s", "another_adapter_s", "base_model_s"}
 
 
 def test_what_nobody_names_is_of_full_size_and_every_bar_counts() -> None:

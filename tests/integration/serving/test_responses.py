@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 from openai import APIError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError, OpenAI
+from pydantic import BaseModel
 
 from rft.chat.model_folder import read_model_folder
 from rft.chat.opening import open_chat
@@ -196,6 +197,31 @@ async def test_a_stream_tells_every_event_in_its_order(client: AsyncOpenAI) -> N
     whole = await client.responses.create(**wanted)
     assert [item.type for item in whole.output] == [item.type for item in final.output]
     assert whole.usage == final.usage
+
+
+async def test_an_asynchronous_loop_over_streams_has_the_same_tokens(client: AsyncOpenAI, sync: OpenAI) -> None:
+    """Each call is answered before the next one is sent back, as some loops do."""
+    items, responses = list[Any](ITEM["messages"]), list[Any]()
+    extra: Any = {"temperature": 0, "extra_body": {"return_token_ids": True}, **SEALED}
+    while not responses or any(item.type == "function_call" for item in responses[-1].output):
+        async with client.responses.stream(model="tiny", input=items, tools=[TOOL], **extra) as stream:
+            responses.append(await stream.get_final_response())
+        for item in responses[-1].output:
+            items.append(json.loads(item.to_json()))
+            if item.type == "function_call":
+                found = answer(item.name, item.arguments)
+                items.append({"type": "function_call_output", "call_id": item.call_id, "output": found})
+    loop = await asyncio.to_thread(ResponsesLoop("tiny", ITEM).run, sync, answer)
+    assert [token_ids(response) for response in responses] == [token_ids(response) for response in loop]
+
+
+async def test_a_schema_cannot_be_asked_for_by_the_sdks_own_helper(client: AsyncOpenAI) -> None:
+    class Answer(BaseModel):
+        number: int
+
+    with pytest.raises(BadRequestError, match="constrained decoding") as raised:
+        await client.responses.parse(model="tiny", input="How much?", text_format=Answer)
+    assert raised.value.param == "text.format"
 
 
 async def test_an_answer_that_is_cut_is_incomplete(client: AsyncOpenAI) -> None:
