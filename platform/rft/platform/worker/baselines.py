@@ -35,6 +35,7 @@ from rft.platform.store.storable import storable_json
 from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
+from rft.platform.worker.stop_tasks import stop_tasks
 from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun, interruption
 from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
 from rft.rollouts.connections import open_connections
@@ -75,7 +76,7 @@ class Baselines:
             try:
                 ending = await self._until_done(work, name, give_up_at)
             finally:
-                await _stop(work)
+                await stop_tasks(work)
             if ending is not None:
                 return ending
             await self._keep(_outcome(work, name, self.ended, time.monotonic() - started_s))
@@ -229,14 +230,6 @@ def _outcome(
         _LOG.error("baseline %s broke on our side", name, exc_info=broken)
         error = f"the platform failed: {type(broken).__name__}"
     return baseline_figures(name, MeasuredModel([*ended]), duration_s=duration_s, error=error)
-
-
-async def _stop(work: "asyncio.Task[BaselineFigures]") -> None:
-    """Until it has ended. Up to Python 3.11 `asyncio.wait_for`, which the database's driver uses, can lose a
-    cancellation: then another one is needed."""
-    while not work.done():
-        work.cancel()
-        await asyncio.wait({work}, timeout=POLL_S)
 
 
 def _spec_of(run: TrainerRun) -> RunSpec:

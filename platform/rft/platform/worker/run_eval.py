@@ -30,6 +30,7 @@ from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
 from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
+from rft.platform.worker.stop_tasks import stop_tasks
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
@@ -119,9 +120,7 @@ class _Execution:
             _LOG.exception("%s broke on our side", self.run.id)
             return _failed("internal_error", f"{type(error).__name__}: {error}")
         finally:
-            for task in (work, stop):
-                task.cancel()
-            await asyncio.gather(work, stop, return_exceptions=True)
+            await stop_tasks(work, stop)
 
     async def _evaluate(self) -> RunEnd:
         """Raises LeaseLost, UnusableItems, UnusableModel, MissingTool, SecretsUnreadable."""
@@ -188,9 +187,7 @@ class _Execution:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await stop_tasks(*tasks)
             await rest.aclose()
 
     async def _keep(self, done: NewOutputItem) -> None:

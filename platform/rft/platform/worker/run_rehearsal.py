@@ -20,6 +20,7 @@ from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
 from rft.platform.worker.context import WorkerContext
+from rft.platform.worker.stop_tasks import stop_tasks
 from rft.rollouts.rehearsal import rehearse
 
 _LOG = logging.getLogger(__name__)
@@ -70,9 +71,7 @@ class _Run:
             _LOG.exception("%s broke on our side", self.row.id)
             return _failed("internal_error", f"{type(error).__name__}: {error}")
         finally:
-            for task in (work, stop):
-                task.cancel()
-            await asyncio.gather(work, stop, return_exceptions=True)
+            await stop_tasks(work, stop)
 
     async def _rehearse(self) -> Ended:
         row, context = self.row, self.context
