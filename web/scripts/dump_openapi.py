@@ -24,7 +24,7 @@ _PARTS = (
     f"{_ROLLOUT}/attempts",
     f"{_ROLLOUT}/grading",
 )
-_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content"}
+_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content", "/v1/dashboard/curves"}
 _ACTIONS = {f"{_JOB}/{action}" for action in ("cancel", "pause", "resume")}
 _SESSION = [("/dashboard/session", verb) for verb in ("get", "post", "delete")]
 _REFERENCE = "#/components/schemas/"

@@ -45,6 +45,7 @@ from rft.platform.registry.endpoints import tools_router
 from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
+from rft.platform.rollouts.endpoints import jobs_curves_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.serving.endpoints import router as chat_router
 from rft.platform.serving.playground.endpoints import router as playground_router
@@ -147,6 +148,7 @@ def _include_v1(app: FastAPI) -> None:
         evals_router,
         eval_runs_router,
         links_router,
+        jobs_curves_router,
         playground_router,
         served_tokens_router,
         providers_router,

@@ -57,3 +57,26 @@ async def test_a_failed_job_says_why(platform: Platform, page: Page) -> None:
     await expect(alert).to_contain_text("tool_unreachable")
     await expect(alert).to_contain_text(message)
     await expect(page.locator(".badge").first).to_have_text("failed")
+
+
+async def test_jobs_beyond_a_page_are_reached_and_their_curves_come_together(platform: Platform, page: Page) -> None:
+    begun = [await platform.new_job(suffix=f"begun-{number}") for number in range(2)]
+    for job in begun:
+        await job.start()
+        await job.write(events(job.shape, until_step=3, is_ended=False))
+    for number in range(50):
+        await platform.new_job(suffix=f"waits-{number}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await sign_in(page, platform.url, platform.key)
+    rows = page.locator("table.jobs tbody tr")
+    await expect(rows).to_have_count(50)
+    await expect(rows.last).to_contain_text("waits-0")
+    assert not any("/curves" in url for url in asked), "nothing is drawn of jobs that wait"
+    await page.get_by_role("button", name="Older jobs").click()
+    await expect(rows).to_have_count(52)
+    await expect(rows.last).to_contain_text("begun-0")
+    await expect(rows.last.locator("svg path").first).to_be_attached()
+    [url] = [url for url in asked if "/curves" in url]
+    assert all(job.id in url for job in begun)
+    await expect(page.get_by_role("button", name="Older jobs")).to_have_count(0)

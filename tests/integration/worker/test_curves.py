@@ -8,7 +8,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from rft.core.events import RunStarted, StepDone
-from rft.platform.rollouts.curve_objects import CurvesObject, SplitCurves, StepCurves
+from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs, SplitCurves, StepCurves
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.step_bucket_repository import BUCKET, store_buckets
 from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
@@ -169,3 +169,18 @@ async def test_events_of_one_type(bench: Workbench, ingest: Ingest, http: httpx.
     newest = everything[0]["id"]
     rest = (await http.get(f"/{job_id}/events", params={"type": "metrics", "after": newest, "limit": 1})).json()
     assert (len(rest["data"]), rest["has_more"]) == (1, True)
+
+
+async def test_curves_of_several_jobs_come_at_once(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:
+    """In the order in which they were asked for, each as its job's own; a job that there is none of is left out."""
+    drawn_job, waiting = ingest.lease.id, await bench.queued_job()
+    await fill(bench, drawn_job, [a_step(number) for number in range(300)])
+    url = http.base_url.copy_with(path="/v1/dashboard/curves")
+    asked = [waiting, "ftjob-no", drawn_job, waiting]
+    reply = await http.get(url, params={"job": asked, "points": 50})
+    told = CurvesOfJobs.model_validate_json(reply.content, strict=True)
+    assert [one.job for one in told.data] == [waiting, drawn_job]
+    assert (told.data[0].curves.steps, told.data[0].curves.data) == (0, [])
+    assert told.data[1].curves == await curves(http, drawn_job, points=50)
+    for query in ({}, {"job": ["ftjob"] * 101}, {"job": ["ftjob"], "points": 501}):
+        assert (await http.get(url, params=query)).status_code == 400

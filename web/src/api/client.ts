@@ -9,6 +9,7 @@ import type {
   Grading,
   EventType,
   Job,
+  JobCurvesObject,
   JobEvent,
   Page,
   Positioned,
@@ -29,7 +30,9 @@ export class ApiError extends Error {
 }
 
 export interface Client {
-  jobs(): Promise<Page<Job>>;
+  jobs(after: string | undefined, limit: number): Promise<Page<Job>>;
+  /** Of several jobs, for small pictures of them. */
+  curvesOf(ids: readonly string[], points: number): Promise<JobCurvesObject[]>;
   job(id: string): Promise<Job>;
   curves(id: string, query: CurvesQuery): Promise<Curves & Positioned>;
   events(id: string, type: EventType | undefined, after: string | undefined): Promise<Page<JobEvent> & Positioned>;
@@ -55,7 +58,11 @@ const getPositioned = <T>(path: string, parameters: Parameters) =>
 
 /** Calls the platform that the page comes from; the browser adds its session to every request. */
 export const client: Client = {
-  jobs: () => get("", { limit: 100 }),
+  jobs: (after, limit) => get("", { after, limit }),
+  curvesOf: async (ids, points) => {
+    const asked = new URLSearchParams([...ids.map((id) => ["job", id]), ["points", String(points)]]);
+    return (await json<{ data: JobCurvesObject[] }>(send("GET", `${CURVES_PATH}?${asked}`))).data;
+  },
   job: (id) => get(at(id)),
   curves: (id, query) => getPositioned(at(id, "curves"), { ...query }),
   events: (id, type, after) => getPositioned(at(id, "events"), { type, after, limit: 50 }),
@@ -76,6 +83,7 @@ export const client: Client = {
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
 export const UNREACHABLE = "The platform cannot be reached.";
 const FILES_PATH = "/v1/files";
+const CURVES_PATH = "/v1/dashboard/curves";
 
 /** Path below a collection, each part escaped. */
 export function at(...parts: string[]): string {

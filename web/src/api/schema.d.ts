@@ -20,6 +20,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/curves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_curves_of_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/files/{file_id}/content": {
         parameters: {
             query?: never;
@@ -339,6 +355,14 @@ export interface components {
             rollouts: number;
             steps: number;
         };
+        CurvesOfJobs: {
+            data: components["schemas"]["JobCurvesObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         EndpointHealth: {
             attempts: number;
             client_error_share: number;
@@ -457,6 +481,10 @@ export interface components {
             since: number;
             stage: components["schemas"]["Stage"];
             step: number;
+        };
+        JobCurvesObject: {
+            curves: components["schemas"]["CurvesObject"];
+            job: string;
         };
         JobErrorObject: {
             code: string;
@@ -933,6 +961,28 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionObject"];
+                };
+            };
+        };
+    };
+    list_curves_of_jobs: {
+        parameters: {
+            query: {
+                job: string[];
+                points?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurvesOfJobs"];
                 };
             };
         };

@@ -13,6 +13,7 @@ export type Step = Schemas["CurvePoint"];
 export type StepRecord = Schemas["StepCurves"];
 export type RolloutStats = Schemas["SplitCurves"];
 export type Curves = Schemas["CurvesObject"];
+export type JobCurvesObject = Schemas["JobCurvesObject"];
 export type RolloutSummary = Schemas["RolloutSummary"];
 export type RolloutDetail = Schemas["RolloutDetail"];
 /** A rollout whose end was told. */

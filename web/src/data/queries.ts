@@ -26,6 +26,8 @@ export const keys = {
 /** A chart is hardly wider than so many points; the peaks are among them. */
 const POINTS = 500;
 const SMALL_POINTS = 100;
+/** As many rows as curves are asked for at once. */
+const JOBS_PER_PAGE = 50;
 const FAST_MS = 3_000;
 const SLOW_MS = 20_000;
 /** Between two steps; a finished step asks by itself. */
@@ -34,20 +36,30 @@ const ENDPOINTS_MS = 10_000;
 /** The list, polled; faster while something runs. */
 export function useJobs() {
   const { client } = useSession();
-  return useQuery({
+  return useInfiniteQuery({
     queryKey: keys.jobs,
-    queryFn: () => client.jobs(),
-    refetchInterval: (query) => (query.state.data?.data.some((job) => !isTerminal(job)) ? FAST_MS : SLOW_MS),
+    queryFn: ({ pageParam }) => client.jobs(pageParam, JOBS_PER_PAGE),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    refetchInterval: (query) =>
+      query.state.data?.pages.some((page) => page.data.some((job) => !isTerminal(job))) ? FAST_MS : SLOW_MS,
   });
 }
 
-/** The curves of a job in the list: asked for again with every step it makes. */
-export function useCurvesOf(job: Job) {
+/** The curves of the jobs of a page, by id: one request, with every step that one of them makes. */
+export function useCurvesOf(jobs: readonly Job[]) {
   const { client } = useSession();
+  const begun = jobs.filter((job) => job.current_step !== null);
   return useQuery({
-    queryKey: ["list-curves", job.id, job.current_step, job.status],
-    queryFn: () => client.curves(job.id, { points: SMALL_POINTS }),
-    enabled: job.current_step !== null,
+    queryKey: ["list-curves", ...begun.map((job) => [job.id, job.current_step, job.status])],
+    queryFn: async () => {
+      const curves = await client.curvesOf(
+        begun.map((job) => job.id),
+        SMALL_POINTS,
+      );
+      return new Map(curves.map((one) => [one.job, one.curves]));
+    },
+    enabled: begun.length > 0,
     staleTime: Number.POSITIVE_INFINITY,
     placeholderData: keepPreviousData,
   });

@@ -6,15 +6,14 @@ import { Empty, Problem, Skeleton } from "../components/State";
 import { useNow } from "../data/clock";
 import { useCurvesOf, useJobs } from "../data/queries";
 import { useSession } from "../data/session";
-import { plural } from "../lib/format";
 import { isTerminal, NO_CURVES } from "../lib/summary";
 
 /** All jobs, newest first. */
 export function JobsPage() {
   const { signOut } = useSession();
   const jobs = useJobs();
-  const list = jobs.data?.data ?? [];
-  const now = useNow(list.some((job) => !isTerminal(job)));
+  const pages = jobs.data?.pages.map((page) => page.data) ?? [];
+  const now = useNow(pages.some((page) => page.some((job) => !isTerminal(job))));
   return (
     <Shell onSignOut={signOut}>
       <title>Jobs · Agent RFT</title>
@@ -23,25 +22,32 @@ export function JobsPage() {
       {jobs.isPending && <Skeleton height={220} />}
       {jobs.data && (
         <section className="panel" aria-label="Jobs">
-          {list.length === 0 ? (
+          {pages[0]?.length === 0 ? (
             <NoJobs />
           ) : (
             <JobsTable>
-              {list.map((job) => (
-                <LiveRow key={job.id} job={job} now={now} />
+              {pages.map((page, i) => (
+                <Rows key={i} jobs={page} now={now} />
               ))}
             </JobsTable>
           )}
+          {jobs.hasNextPage && (
+            <footer className="more">
+              <button type="button" disabled={jobs.isFetchingNextPage} onClick={() => void jobs.fetchNextPage()}>
+                {jobs.isFetchingNextPage ? "Loading" : "Older jobs"}
+              </button>
+            </footer>
+          )}
         </section>
       )}
-      {jobs.data?.has_more && <p className="muted">Only the newest {plural(list.length, "job")} are shown.</p>}
     </Shell>
   );
 }
 
-function LiveRow({ job, now }: { job: Job; now: number }) {
-  const curves = useCurvesOf(job);
-  return <JobRow job={job} curves={curves.data ?? NO_CURVES} now={now} />;
+/** The jobs of one page, whose curves come together. */
+function Rows({ jobs, now }: { jobs: readonly Job[]; now: number }) {
+  const curves = useCurvesOf(jobs);
+  return jobs.map((job) => <JobRow key={job.id} job={job} curves={curves.data?.get(job.id) ?? NO_CURVES} now={now} />);
 }
 
 const EXAMPLE = `client = OpenAI(base_url="${location.origin}/v1", api_key="...")

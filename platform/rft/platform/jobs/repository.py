@@ -1,6 +1,6 @@
 """Reads rows of `jobs`; `lifecycle` alone writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import ceil
 from typing import LiteralString
@@ -113,6 +113,11 @@ class JobRepository:
         """Whether there is such a job."""
         cursor = await self._connection.execute("select 1 from jobs where id = %s", (job_id,))
         return await cursor.fetchone() is not None
+
+    async def known(self, job_ids: Sequence[str]) -> set[str]:
+        """Those that there are."""
+        cursor = await self._connection.execute("select id from jobs where id = any(%s)", (list(job_ids),))
+        return {row[0] for row in await cursor.fetchall()}
 
     async def lock(self, job_id: str) -> JobRow | None:
         """One job, which nobody else changes until the caller's transaction ends."""

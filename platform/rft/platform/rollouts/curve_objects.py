@@ -60,3 +60,17 @@ class CurvesObject(BaseModel):
     data: list[CurvePoint]
     """Oldest first. Where steps are left out, those with the lowest and highest rewards, tool calls and tokens, most
     excluded rollouts and longest time in each part of the course are not among them."""
+
+
+class JobCurvesObject(BaseModel):
+    """The curves of one of several jobs."""
+
+    job: str
+    curves: CurvesObject
+
+
+class CurvesOfJobs(BaseModel):
+    """The curves of several jobs, in the order in which they were asked for, without those that do not exist."""
+
+    object: Literal["list"] = "list"
+    data: list[JobCurvesObject]

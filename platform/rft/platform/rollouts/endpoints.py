@@ -11,7 +11,7 @@ from rft.platform.api.dependencies import AppServices, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.rollouts import service
-from rft.platform.rollouts.curve_objects import CurvesObject
+from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs
 from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
@@ -21,6 +21,19 @@ from rft.platform.rollouts.repository import Outcome, RolloutFilter
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
 _MAX_INTEGER = 2**31 - 1
 Number = Annotated[int | None, Query(ge=0, le=_MAX_INTEGER)]
+
+
+jobs_curves_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
+
+
+@jobs_curves_router.get("/curves", response_model=CurvesOfJobs)
+async def list_curves_of_jobs(
+    uow: Reading,
+    job: Annotated[list[str], Query(min_length=1, max_length=100)],
+    points: Annotated[int, Query(ge=FEWEST, le=500)] = 100,
+) -> Response:
+    """The curves of several jobs at once, each as a job's own curves are, in few points."""
+    return Response(await service.curves_of_jobs(uow, job, points=points), media_type="application/json")
 
 
 @router.get("/steps", response_model=ListPage[StepObject], responses=STREAM_GOES_ON)

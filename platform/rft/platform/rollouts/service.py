@@ -1,7 +1,11 @@
 """What can be read of a job's steps, curves, rollouts and failure ledger."""
 
+import json
+from collections.abc import Sequence
+
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
+from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.curve_repository import CurveRepository
@@ -38,7 +42,9 @@ async def list_steps(uow: UnitOfWork, job_id: str, *, after: str | None, limit: 
     return to_page([to_step_object(row) for row in rows], limit=limit)
 
 
-async def job_curves(uow: UnitOfWork, job_id: str, *, points: int, from_step: int | None, to_step: int | None) -> str:
+async def job_curves(
+    uow: UnitOfWork, job_id: str, *, points: int, from_step: int | None = None, to_step: int | None = None
+) -> str:
     """A `CurvesObject` as JSON over a window of steps, both ends counted; by default all of them."""
     curves = CurveRepository(uow.connection)
     series = await curves.series(job_id, from_step=from_step, to_step=to_step)
@@ -49,6 +55,17 @@ async def job_curves(uow: UnitOfWork, job_id: str, *, points: int, from_step: in
     )
     data = await curves.points(job_id, chosen)
     return _document(data, steps=series.steps, rollouts=series.rollouts, excluded=series.excluded)
+
+
+async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int) -> str:
+    """A `CurvesOfJobs` as JSON, without jobs that do not exist."""
+    known = await JobRepository(uow.connection).known(job_ids)
+    documents = [
+        f'{{"job":{json.dumps(job_id)},"curves":{await job_curves(uow, job_id, points=points)}}}'
+        for job_id in dict.fromkeys(job_ids)
+        if job_id in known
+    ]
+    return f'{{"object":"list","data":[{",".join(documents)}]}}'
 
 
 def _document(points: str, *, steps: int, rollouts: int, excluded: int) -> str:
