@@ -117,11 +117,11 @@ def break_down(fault: Fault, log: Log, control: Path) -> None:
         case "fill":
             fill_the_disk(log)
         case "hang":
-            (control / "hanging").write_text(str(os.getpid()))
+            tell_hanging(control)
             wait_to_go_on(control)
         case "hold" | "hold_kill" | "hold_fail":
             log.append(hold_began(fault.step))
-            (control / "hanging").write_text(str(os.getpid()))
+            tell_hanging(control)
             wait_to_go_on(control)
             end_hold(fault, log)
         case _:
@@ -136,6 +136,13 @@ def fill_the_disk(log: Log) -> None:
                 ballast.write(bytes(64 << 10))
     except OSError as error:
         sys.exit(EXIT_DISK_FULL if is_disk_full(error) else 3)
+
+
+def tell_hanging(control: Path) -> None:
+    """Who waits for the file reads a whole process id in it."""
+    unfinished = control / "hanging.new"
+    unfinished.write_text(str(os.getpid()))
+    unfinished.rename(control / "hanging")
 
 
 def wait_to_go_on(control: Path) -> None:
