@@ -135,6 +135,17 @@ async def test_4xx_that_the_model_read_are_counted_apart_by_status(bench: Workbe
     assert tool["errors_by_code"] == {"server_error": {"count": 1, "share": 1 / 5}}
     assert (tool["last_client_error"]["status"], tool["last_client_error"]["code"]) == (422, None)
     assert tool["last_failure"]["status"] == 503
+    assert tool["warning"] is None
+
+
+async def test_a_tool_that_refuses_nearly_every_call_is_warned_of(bench: Workbench, http: httpx.AsyncClient) -> None:
+    ingest = await leased(bench)
+    job_id = ingest.lease.id
+    made = attempts_made(1, "trace_lost", *[None] * 6)
+    attempts = tuple(replace(one, status=404) for one in made.attempts)
+    await store(bench, ingest, logged([made.model_copy(update={"attempts": attempts})]))
+    [tool] = (await http.get(f"/{job_id}/endpoints")).json()["data"]
+    assert tool["warning"] == f"{tool['endpoint']} answered 404 to nearly every call: check its URL."
 
 
 async def test_endpoints_are_summed_up_over_a_window_of_steps(bench: Workbench, http: httpx.AsyncClient) -> None:

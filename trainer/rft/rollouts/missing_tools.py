@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import ToolResult
+from rft.core.refused_calls import NEARLY_ALL
 from rft.core.turns import Turn
 
-NEARLY_ALL = 0.9
-"""More than this share of a tool's calls."""
 FEW_ROLLOUTS = 3
 """What fewer rollouts met may be chance, unless they are more than a round may leave out."""
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from rft.core.base import JsonObject
 from rft.core.events import Notice
-from rft.core.failure import NOT_FOUND_STATUSES
 from rft.core.group import Group
 from rft.core.messages import CallMistake
+from rft.core.refused_calls import NEARLY_ALL, refusal_advice, refused_status
 from rft.core.rollout import Rollout
-from rft.rollouts.missing_tools import NEARLY_ALL, answered_calls
+from rft.rollouts.missing_tools import answered_calls
 from rft.rollouts.stats import MadeCall, made_calls
 
-_FEW_CALLS = 5
-"""What fewer calls were answered may be chance."""
 _KINDS = 3
 """So many kinds of mistakes are named."""
 _HTTP = "http_"
@@ -39,22 +37,19 @@ def refused_calls(groups: Sequence[Group], *, told: Sequence[str], step: int) ->
     for name, by_status in sorted(answers.items()):
         refused = Counter({status: count for status, count in by_status.items() if 400 <= status <= 499})
         calls = by_status.total()
-        if calls < _FEW_CALLS or refused.total() <= NEARLY_ALL * calls:
-            continue
-        (status, _), *_ = refused.most_common(1)
-        if (whom := f"{name} {status}") not in told:
+        status = refused_status(refused, calls)
+        if status is not None and (whom := f"{name} {status}") not in told:
             notices.append(_refused(name, status, refused, calls, step))
             about.append(whom)
     return tuple(notices), about
 
 
 def _refused(name: str, status: int, refused: Counter[int], calls: int, step: int) -> Notice:
-    to_check = "check its URL" if status in NOT_FOUND_STATUSES else "check what it expects"
     return Notice(
         level="warn",
         code="refused_calls",
         message=(
-            f"{name} answered {status} to nearly every call: {to_check}. Of {calls:,} calls in step {step},"
+            f"{refusal_advice(name, status)}. Of {calls:,} calls in step {step},"
             f" {refused.total():,} were answered 4xx. A policy may begin with wrong arguments only; then this passes."
         ),
         data={

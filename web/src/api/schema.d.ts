@@ -390,6 +390,7 @@ export interface components {
             queued_p95_ms: number;
             stage: components["schemas"]["Stage"];
             to_step: number;
+            warning: string | null;
         };
         EventObject: {
             created_at: number;

@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 import type { Attempt, EndpointHealth } from "../api/types";
 import { ago, count, percent } from "../lib/format";
-import { answer, errorParts, lastTrouble, milliseconds, refusal, toneOf, windowWords } from "../lib/ledger";
+import { answer, errorParts, lastTrouble, milliseconds, toneOf, windowWords } from "../lib/ledger";
 import { Empty } from "./State";
 
 interface Props {
@@ -85,14 +85,14 @@ function LastTrouble({ endpoint, now, hrefOf }: { endpoint: EndpointHealth } & P
 
 /** Endpoints that refuse nearly every call, in words: nothing good is learned while they do. */
 export function Refusals({ endpoints }: Pick<Props, "endpoints">) {
-  const said = endpoints.map((one) => ({ id: one.id, text: refusal(one) })).filter((one) => one.text !== null);
+  const said = endpoints.filter((one) => one.warning !== null);
   if (said.length === 0) return null;
   return (
     <div className="banner" role="alert">
       <strong>Calls refused</strong>
       <div>
         {said.map((one) => (
-          <p key={one.id}>{one.text}</p>
+          <p key={one.id}>{one.warning}</p>
         ))}
       </div>
     </div>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { attempt } from "../testing/records";
-import { answer, bytes, errorParts, lastTrouble, milliseconds, refusal, sorted, toneOf, windowWords } from "./ledger";
+import { answer, bytes, errorParts, lastTrouble, milliseconds, sorted, toneOf, windowWords } from "./ledger";
 
 test("attempts belong to their calls; grades and callbacks stand apart", () => {
   const { ofModel, others } = sorted(
@@ -42,11 +42,8 @@ test("times and sizes have few digits", () => {
   expect([0, 312, 1234, 3_400_000].map(bytes)).toEqual(["0 B", "312 B", "1.2 kB", "3.4 MB"]);
 });
 
-const ANSWERED = { errors_by_code: {}, client_error_share: 0, client_errors_by_status: {} };
-
 test("the worst error comes first, in its own colour, and refused calls are told apart", () => {
   const parts = errorParts({
-    ...ANSWERED,
     errors_by_code: { timeout: { count: 1, share: 0.01 }, server_error: { count: 4, share: 0.04 } },
     client_errors_by_status: { "404": { count: 2, share: 0.02 } },
   });
@@ -56,19 +53,6 @@ test("the worst error comes first, in its own colour, and refused calls are told
     "timeout 1.0 % (1)",
   ]);
   expect(parts.map((part) => part.color)).toEqual(["--c-code-1", "--c-refused", "--c-code-2"]);
-});
-
-test("an endpoint that refuses nearly every call is named with what to check", () => {
-  const refusing = (status: string, share: number) => ({
-    endpoint: "search",
-    client_error_share: share,
-    client_errors_by_status: { "422": { count: 1, share: 0.001 }, [status]: { count: 99, share } },
-  });
-  expect(refusal(refusing("404", 0.95))).toBe("search answered 404 to nearly every call: check its URL.");
-  expect(refusal(refusing("401", 1))).toBe("search answered 401 to nearly every call: check the header with its key.");
-  expect(refusal(refusing("418", 0.95))).toBe("search answered 418 to nearly every call: its log says why.");
-  expect(refusal(refusing("404", 0.9))).toBeNull();
-  expect(refusal({ endpoint: "search", ...ANSWERED })).toBeNull();
 });
 
 test("the last trouble is the newer of a failure and a refusal", () => {

@@ -82,10 +82,8 @@ export interface ErrorPart {
   color: string;
 }
 
-type Refusing = Pick<EndpointHealth, "client_error_share" | "client_errors_by_status">;
-
 /** How attempts at an endpoint failed or were refused, the most frequent first. */
-export function errorParts(health: Pick<EndpointHealth, "errors_by_code"> & Refusing): ErrorPart[] {
+export function errorParts(health: Pick<EndpointHealth, "errors_by_code" | "client_errors_by_status">): ErrorPart[] {
   const failed = Object.entries(health.errors_by_code).map(([code, times]) => ({
     ...shared(code, humanize(code), times),
     color: codeColor(code),
@@ -99,26 +97,6 @@ export function errorParts(health: Pick<EndpointHealth, "errors_by_code"> & Refu
 
 function shared(code: string, label: string, times: { share: number; count: number }): Omit<ErrorPart, "color"> {
   return { code, label: `${label} ${percent(times.share)} (${count(times.count)})`, share: times.share };
-}
-
-/** Above this share of 4xx an endpoint does not do what it was called for. */
-const NEARLY_ALL = 0.9;
-const WHAT_TO_CHECK: Record<string, string> = {
-  "401": "check the header with its key",
-  "403": "check the header with its key",
-  "404": "check its URL",
-  "405": "check its URL and that it takes POST",
-  "413": "it takes no bodies of that size",
-};
-
-/** What to say of an endpoint that refuses nearly every call; null of the others. */
-export function refusal(health: Refusing & Pick<EndpointHealth, "endpoint">): string | null {
-  if (health.client_error_share <= NEARLY_ALL) return null;
-  const [status] =
-    Object.entries(health.client_errors_by_status).toSorted(([, a], [, b]) => b.share - a.share)[0] ?? [];
-  if (status === undefined) return null;
-  const advice = WHAT_TO_CHECK[status] ?? "its log says why";
-  return `${health.endpoint} answered ${status} to nearly every call: ${advice}.`;
 }
 
 /** The newest attempt that gave no result: failed, or refused. */

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from rft.core.failure import FailureCode, Stage
+from rft.core.refused_calls import refusal_advice, refused_status
 from rft.platform.api.pagination import Listed
 from rft.platform.rollouts.ledger_repository import AttemptRow, HealthRow
 
@@ -66,6 +67,8 @@ class EndpointHealth(Listed):
     client_errors_by_status: dict[str, CodeShare]
     last_client_error: AttemptObject | None
     """Within the window."""
+    warning: str | None
+    """What is wrong, and what to check, where a tool answered 4xx to nearly every call."""
 
 
 def to_attempt_object(row: AttemptRow) -> AttemptObject:
@@ -78,6 +81,8 @@ def to_endpoint_health(row: HealthRow, *, from_step: int, to_step: int) -> Endpo
     # What we gave up ourselves is listed by its code, but held against nobody.
     errors = sum(count for code, count in row.errors_by_code.items() if code != FailureCode.CANCELLED)
     client_errors = sum(row.client_errors_by_status.values())
+    refused = {int(status): count for status, count in row.client_errors_by_status.items()}
+    status = refused_status(refused, row.attempts)
     return EndpointHealth(
         id=f"{row.stage}:{row.endpoint}",
         stage=row.stage,
@@ -101,5 +106,6 @@ def to_endpoint_health(row: HealthRow, *, from_step: int, to_step: int) -> Endpo
             status: CodeShare(count=count, share=count / row.attempts)
             for status, count in sorted(row.client_errors_by_status.items())
         },
+        warning=None if status is None else f"{refusal_advice(row.endpoint, status)}.",
         last_client_error=None if row.last_client_error is None else to_attempt_object(row.last_client_error),
     )
