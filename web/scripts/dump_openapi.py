@@ -12,21 +12,34 @@ from rft.platform.settings import Settings
 
 _JOBS = "/v1/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{fine_tuning_job_id}}"
-_ROLLOUT = "rollouts/{trace_id}"
-_PARTS = (
-    "events",
-    "checkpoints",
-    "curves",
-    "stream",
-    "endpoints",
-    "rollouts",
-    _ROLLOUT,
-    f"{_ROLLOUT}/attempts",
-    f"{_ROLLOUT}/grading",
+_ROLLOUT = f"{_JOB}/rollouts/{{trace_id}}"
+
+_USED = (
+    # The session
+    ("get", "/dashboard/session"),
+    ("post", "/dashboard/session"),
+    ("delete", "/dashboard/session"),
+    # Jobs
+    ("get", _JOBS),
+    ("get", "/v1/dashboard/curves"),
+    # A job
+    ("get", _JOB),
+    ("get", f"{_JOB}/events"),
+    ("get", f"{_JOB}/checkpoints"),
+    ("get", f"{_JOB}/curves"),
+    ("get", f"{_JOB}/stream"),
+    ("get", f"{_JOB}/endpoints"),
+    ("post", f"{_JOB}/cancel"),
+    ("post", f"{_JOB}/pause"),
+    ("post", f"{_JOB}/resume"),
+    ("get", "/v1/files/{file_id}/content"),
+    # Rollouts
+    ("get", f"{_JOB}/rollouts"),
+    ("get", _ROLLOUT),
+    ("get", f"{_ROLLOUT}/attempts"),
+    ("get", f"{_ROLLOUT}/grading"),
 )
-_READ = {_JOBS, _JOB, *(f"{_JOB}/{part}" for part in _PARTS), "/v1/files/{file_id}/content", "/v1/dashboard/curves"}
-_ACTIONS = {f"{_JOB}/{action}" for action in ("cancel", "pause", "resume")}
-_SESSION = [("/dashboard/session", verb) for verb in ("get", "post", "delete")]
+"""What the dashboard asks for, page by page."""
 _REFERENCE = "#/components/schemas/"
 
 
@@ -34,9 +47,8 @@ def document() -> str:
     """The same bytes for the same API."""
     app = create_app(Settings.model_validate({"DATABASE_URL": "postgresql://nowhere/none"}))
     full = app.openapi()
-    used = [*((path, "get") for path in _READ), *((path, "post") for path in _ACTIONS), *_SESSION]
     paths: dict[str, dict[str, Any]] = {}
-    for path, verb in used:
+    for verb, path in _USED:
         paths.setdefault(path, {})[verb] = _shape(_answered(full["paths"][path][verb]))
     names = _reachable(paths, full["components"]["schemas"])
     schemas = {name: _shape(full["components"]["schemas"][name]) for name in names}

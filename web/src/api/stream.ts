@@ -1,6 +1,7 @@
 /** Server-sent events of one job, read with fetch: EventSource cannot begin at a position, nor tell a 401. */
 import { createParser } from "eventsource-parser";
-import { ApiError, at, errorOf, JOBS_PATH, UNREACHABLE } from "./client";
+import { ApiError, at, errorOf, UNREACHABLE } from "./http";
+import { JOBS_PATH } from "./jobs";
 import type { Job, JobEvent, Step } from "./types";
 
 export type StreamMessage =

@@ -40,16 +40,6 @@ export type Outcome = "graded" | "failed";
 /** What can be asked of a job that is not over. */
 export type Action = "pause" | "resume" | "cancel";
 
-export interface Page<T> {
-  data: T[];
-  has_more: boolean;
-}
-
-/** How far a reply goes: a stream goes on after it, so that nothing is missed in between. */
-export interface Positioned {
-  lastEventId: string;
-}
-
 export interface CurvesQuery {
   points: number;
   from_step?: number;

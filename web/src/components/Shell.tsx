@@ -1,40 +1,28 @@
 import type { ReactNode } from "react";
-import { Link } from "wouter";
+import { Link, useLocation } from "wouter";
+import { SECTIONS, sectionOf } from "../lib/sections";
 
 interface Props {
-  /** Where we are, below the list of jobs. */
-  trail?: readonly { label: string; href?: string }[];
   onSignOut(): void;
   children: ReactNode;
 }
 
-/** Top bar and page. */
-export function Shell({ trail = [], onSignOut, children }: Props) {
+/** Top bar with the sections of the dashboard, and the page below. */
+export function Shell({ onSignOut, children }: Props) {
+  const [path] = useLocation();
+  const current = sectionOf(path);
   return (
     <>
       <header className="topbar">
-        <nav aria-label="Breadcrumb">
-          <Link href="/" className="brand">
-            <svg
-              width="18"
-              height="18"
-              viewBox="0 0 16 16"
-              fill="none"
-              stroke="currentColor"
-              strokeWidth="2.2"
-              strokeLinecap="round"
-              strokeLinejoin="round"
-              aria-hidden="true"
-            >
-              <path d="M1 13 6 8l3 2 6-7" />
-            </svg>
-            Agent RFT
-          </Link>
-          {trail.map((part) => (
-            <span key={part.label} className="crumb">
-              <span aria-hidden="true">/ </span>
-              {part.href ? <Link href={part.href}>{part.label}</Link> : part.label}
-            </span>
+        <Link href="/" className="brand">
+          <Mark />
+          Agent RFT
+        </Link>
+        <nav aria-label="Main">
+          {SECTIONS.map((section) => (
+            <Link key={section.href} href={section.href} aria-current={section === current ? "page" : undefined}>
+              {section.label}
+            </Link>
           ))}
         </nav>
         <button type="button" className="quiet" onClick={onSignOut}>
@@ -43,5 +31,23 @@ export function Shell({ trail = [], onSignOut, children }: Props) {
       </header>
       <main className="page">{children}</main>
     </>
+  );
+}
+
+function Mark() {
+  return (
+    <svg
+      width="18"
+      height="18"
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="2.2"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden="true"
+    >
+      <path d="M1 13 6 8l3 2 6-7" />
+    </svg>
   );
 }

@@ -1,15 +1,14 @@
 /** What the pages ask the platform to do. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { fileContent, jobsApi } from "../api/jobs";
 import type { Action } from "../api/types";
 import { keys } from "./queries";
-import { useSession } from "./session";
 
 /** Pause, resume or cancel a job. */
 export function useAct(jobId: string) {
-  const { client } = useSession();
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: (action: Action) => client.act(jobId, action),
+    mutationFn: (action: Action) => jobsApi.act(jobId, action),
     onSuccess: (job) => {
       cache.setQueryData(keys.job(jobId), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });
@@ -21,10 +20,9 @@ export function useAct(jobId: string) {
 
 /** Save a file of the platform on the reader's disk; not a plain link, so that a refusal is told on the page. */
 export function useDownload() {
-  const { client } = useSession();
   return useMutation({
     mutationFn: async ({ fileId, name }: { fileId: string; name: string }) => {
-      const address = URL.createObjectURL(await client.file(fileId));
+      const address = URL.createObjectURL(await fileContent(fileId));
       const link = document.createElement("a");
       link.href = address;
       link.download = name;

@@ -1,9 +1,9 @@
 /** Follows a job's stream and folds what comes into the query cache. */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { ApiError } from "../api/client";
+import { ApiError, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
-import type { Curves, Job, JobEvent, Positioned } from "../api/types";
+import type { Curves, Job, JobEvent } from "../api/types";
 import { fold, reconnectDelay } from "../lib/fold";
 import { keys } from "./queries";
 import { useSession } from "./session";

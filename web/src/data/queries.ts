@@ -1,9 +1,9 @@
 /** What the pages ask the API, and how fresh it has to be. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { jobsApi } from "../api/jobs";
 import type { EventType, Job, JobEvent, RolloutQuery } from "../api/types";
 import type { Zoom } from "../lib/plot";
 import { isTerminal } from "../lib/summary";
-import { useSession } from "./session";
 
 export const keys = {
   jobs: ["jobs"],
@@ -35,10 +35,9 @@ const ENDPOINTS_MS = 10_000;
 
 /** The list, polled; faster while something runs. */
 export function useJobs() {
-  const { client } = useSession();
   return useInfiniteQuery({
     queryKey: keys.jobs,
-    queryFn: ({ pageParam }) => client.jobs(pageParam, JOBS_PER_PAGE),
+    queryFn: ({ pageParam }) => jobsApi.list(pageParam, JOBS_PER_PAGE),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
     refetchInterval: (query) =>
@@ -48,12 +47,11 @@ export function useJobs() {
 
 /** The curves of the jobs of a page, by id: one request, with every step that one of them makes. */
 export function useCurvesOf(jobs: readonly Job[]) {
-  const { client } = useSession();
   const begun = jobs.filter((job) => job.current_step !== null);
   return useQuery({
     queryKey: ["list-curves", ...begun.map((job) => [job.id, job.current_step, job.status])],
     queryFn: async () => {
-      const curves = await client.curvesOf(
+      const curves = await jobsApi.curvesOf(
         begun.map((job) => job.id),
         SMALL_POINTS,
       );
@@ -66,37 +64,32 @@ export function useCurvesOf(jobs: readonly Job[]) {
 }
 
 export function useJob(id: string) {
-  const { client } = useSession();
-  return useQuery({ queryKey: keys.job(id), queryFn: () => client.job(id) });
+  return useQuery({ queryKey: keys.job(id), queryFn: () => jobsApi.get(id) });
 }
 
 export function useCurves(id: string) {
-  const { client } = useSession();
-  return useQuery({ queryKey: keys.curves(id), queryFn: () => client.curves(id, { points: POINTS }) });
+  return useQuery({ queryKey: keys.curves(id), queryFn: () => jobsApi.curves(id, { points: POINTS }) });
 }
 
 /** The steps of a part of the curves, as many as can be drawn; asked for where the whole leaves some out. */
 export function useDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
-  const { client } = useSession();
   return useQuery({
     queryKey: keys.detail(id, zoom),
-    queryFn: () => client.curves(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
+    queryFn: () => jobsApi.curves(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
     enabled: isWanted && zoom !== null,
     placeholderData: (previous) => (zoom === null ? undefined : previous),
   });
 }
 
 export function useCheckpoints(id: string) {
-  const { client } = useSession();
-  return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => client.checkpoints(id) });
+  return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => jobsApi.checkpoints(id) });
 }
 
 /** Events of one type, or all. */
 export function useEvents(id: string, type: EventType | undefined) {
-  const { client } = useSession();
   return useInfiniteQuery({
     queryKey: keys.events(id, type),
-    queryFn: ({ pageParam }) => client.events(id, type, pageParam),
+    queryFn: ({ pageParam }) => jobsApi.events(id, type, pageParam),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
     placeholderData: keepPreviousData,
@@ -109,10 +102,9 @@ export function useLiveEvents(id: string) {
 }
 
 export function useRollouts(id: string, query: RolloutQuery) {
-  const { client } = useSession();
   return useInfiniteQuery({
     queryKey: keys.rollouts(id, query),
-    queryFn: ({ pageParam }) => client.rollouts(id, query, pageParam, 25),
+    queryFn: ({ pageParam }) => jobsApi.rollouts(id, query, pageParam, 25),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
     placeholderData: keepPreviousData,
@@ -120,46 +112,41 @@ export function useRollouts(id: string, query: RolloutQuery) {
 }
 
 export function useRollout(id: string, traceId: string) {
-  const { client } = useSession();
   return useQuery({
     queryKey: keys.rollout(id, traceId),
-    queryFn: () => client.rollout(id, traceId),
+    queryFn: () => jobsApi.rollout(id, traceId),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
 /** What the graders of a rollout were shown; it does not change. */
 export function useGrading(id: string, traceId: string) {
-  const { client } = useSession();
   return useQuery({
     queryKey: keys.grading(id, traceId),
-    queryFn: () => client.grading(id, traceId),
+    queryFn: () => jobsApi.grading(id, traceId),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
 /** Every attempt of every call of a rollout, of one that has not ended too. */
 export function useAttempts(id: string, traceId: string) {
-  const { client } = useSession();
-  return useQuery({ queryKey: keys.attempts(id, traceId), queryFn: () => client.attempts(id, traceId) });
+  return useQuery({ queryKey: keys.attempts(id, traceId), queryFn: () => jobsApi.attempts(id, traceId) });
 }
 
 /** The health of a job's endpoints; looked at again while the job is active, as attempts come between steps. */
 export function useEndpoints(id: string, isActive: boolean) {
-  const { client } = useSession();
   return useQuery({
     queryKey: keys.endpoints(id),
-    queryFn: () => client.endpoints(id),
+    queryFn: () => jobsApi.endpoints(id),
     refetchInterval: isActive ? ENDPOINTS_MS : false,
   });
 }
 
 /** The rollouts beside one: its group, or with `isAlone` in its group all of its step and split. */
 export function useSiblings(id: string, query: RolloutQuery | null) {
-  const { client } = useSession();
   return useQuery({
     queryKey: keys.siblings(id, query ?? {}),
-    queryFn: () => client.rollouts(id, query ?? {}, undefined, 100),
+    queryFn: () => jobsApi.rollouts(id, query ?? {}, undefined, 100),
     enabled: query !== null,
     placeholderData: keepPreviousData,
   });

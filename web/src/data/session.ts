@@ -1,10 +1,9 @@
-/** The client of a browser that is signed in, and how it came in. */
+/** A browser that is signed in, and how it came in. */
 import { createContext, useContext } from "react";
-import { ApiError, type Client } from "../api/client";
+import { ApiError } from "../api/http";
 import { isSignedIn, signIn } from "../api/session";
 
 export interface Session {
-  client: Client;
   /** End the session and ask for a key. */
   signOut(): void;
   /** Ask for a key, because the session has ended. */

@@ -1,6 +1,7 @@
 /** Folds what the stream sends into what is already there. A stream may tell again what is known. */
+import type { Positioned } from "../api/http";
 import type { StreamMessage } from "../api/stream";
-import type { Job, JobEvent, Positioned } from "../api/types";
+import type { Job, JobEvent } from "../api/types";
 import type { JobCurves } from "./summary";
 
 export interface Known<C extends JobCurves = JobCurves> {

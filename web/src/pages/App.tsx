@@ -1,14 +1,11 @@
-import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { Route, Switch } from "wouter";
-import { ApiError, client } from "../api/client";
+import { ApiError } from "../api/http";
 import { signIn, signOut } from "../api/session";
+import { Shell } from "../components/Shell";
 import { SignInForm } from "../components/SignInForm";
 import { type Entry, messageOf, SessionContext } from "../data/session";
-import { JobPage } from "./JobPage";
-import { JobsPage } from "./JobsPage";
-import { NotFoundPage } from "./NotFoundPage";
-import { RolloutPage } from "./RolloutPage";
+import { Routes } from "./routes";
 
 const HAS_ENDED = "Your session has ended. Sign in again.";
 
@@ -37,7 +34,6 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
   const session = useMemo(() => {
     const leave = (reason: string | null) => onLeave({ isIn: false, reason });
     return {
-      client,
       refuse: () => leave(HAS_ENDED),
       signOut: () =>
         void signOut().then(
@@ -50,18 +46,9 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
   return (
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>
-        <Switch>
-          <Route path="/">
-            <JobsPage />
-          </Route>
-          <Route path="/jobs/:jobId">{({ jobId }) => <JobPage key={jobId} jobId={jobId} />}</Route>
-          <Route path="/jobs/:jobId/rollouts/:traceId">
-            {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
-          </Route>
-          <Route>
-            <NotFoundPage />
-          </Route>
-        </Switch>
+        <Shell onSignOut={session.signOut}>
+          <Routes />
+        </Shell>
       </SessionContext>
     </QueryClientProvider>
   );
@@ -73,6 +60,7 @@ function createCache(onRefused: () => void): QueryClient {
   };
   return new QueryClient({
     queryCache: new QueryCache({ onError }),
+    mutationCache: new MutationCache({ onError }),
     defaultOptions: {
       queries: {
         staleTime: 2_000,

@@ -7,16 +7,15 @@ import { JobActions, RefusedAction } from "../components/JobActions";
 import { JobHeader, JobProblem } from "../components/JobHeader";
 import { LivenessMark } from "../components/LivenessMark";
 import { Setup } from "../components/Setup";
-import { Shell } from "../components/Shell";
 import { HoldBanner } from "../components/HoldBanner";
 import { Problem, Skeleton } from "../components/State";
 import { Tiles } from "../components/Tiles";
 import { Usage } from "../components/Usage";
+import { Trail } from "../components/Trail";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
 import { useLive } from "../data/live";
 import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
-import { useSession } from "../data/session";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
@@ -28,7 +27,6 @@ import { RolloutsPanel } from "./RolloutsPanel";
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
 export function JobPage({ jobId }: { jobId: string }) {
-  const { signOut } = useSession();
   const job = useJob(jobId);
   const curves = useCurves(jobId);
   const checkpoints = useCheckpoints(jobId);
@@ -58,7 +56,8 @@ export function JobPage({ jobId }: { jobId: string }) {
   const problem = job.error ?? curves.error;
 
   return (
-    <Shell trail={[{ label: jobId }]} onSignOut={signOut}>
+    <>
+      <Trail parts={[{ label: "Jobs", href: "/" }, { label: jobId }]} />
       <title>{`${job.data?.user_provided_suffix ?? jobId} · Agent RFT`}</title>
       {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), curves.refetch()])} />}
       {(job.isPending || (curves.isPending && !problem)) && <Skeleton height={420} />}
@@ -108,6 +107,6 @@ export function JobPage({ jobId }: { jobId: string }) {
           <RolloutsPanel jobId={jobId} />
         </>
       )}
-    </Shell>
+    </>
   );
 }

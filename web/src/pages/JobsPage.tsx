@@ -1,21 +1,18 @@
 import type { Job } from "../api/types";
 import { JobRow, JobsTable } from "../components/JobsTable";
 import { Preformatted } from "../components/Preformatted";
-import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { useNow } from "../data/clock";
 import { useCurvesOf, useJobs } from "../data/queries";
-import { useSession } from "../data/session";
 import { isTerminal, NO_CURVES } from "../lib/summary";
 
 /** All jobs, newest first. */
 export function JobsPage() {
-  const { signOut } = useSession();
   const jobs = useJobs();
   const pages = jobs.data?.pages.map((page) => page.data) ?? [];
   const now = useNow(pages.some((page) => page.some((job) => !isTerminal(job))));
   return (
-    <Shell onSignOut={signOut}>
+    <>
       <title>Jobs · Agent RFT</title>
       <h1>Jobs</h1>
       {jobs.error && <Problem error={jobs.error} onRetry={() => void jobs.refetch()} />}
@@ -40,7 +37,7 @@ export function JobsPage() {
           )}
         </section>
       )}
-    </Shell>
+    </>
   );
 }
 

@@ -1,17 +1,16 @@
 import { useEffect, useMemo } from "react";
 import { Link, useLocation } from "wouter";
-import { ApiError } from "../api/client";
+import { ApiError } from "../api/http";
 import type { EndedRollout, RolloutDetail, RolloutQuery, RolloutSummary } from "../api/types";
 import { CallsPanel } from "../components/AttemptList";
 import { Group } from "../components/Group";
 import { OutcomeCard } from "../components/OutcomeCard";
 import { RolloutFacts } from "../components/RolloutFacts";
 import { RowPanel } from "../components/RowPanel";
-import { Shell } from "../components/Shell";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { TraceTurns } from "../components/TraceTurns";
+import { Trail } from "../components/Trail";
 import { useAttempts, useGrading, useJob, useRollout, useSiblings } from "../data/queries";
-import { useSession } from "../data/session";
 import { callIds, toTurns } from "../lib/conversation";
 import { formatFilter } from "../lib/filters";
 import { readOrder } from "../lib/job_order";
@@ -26,17 +25,23 @@ interface Props {
 
 /** One rollout, message by message. */
 export function RolloutPage({ jobId, traceId }: Props) {
-  const { signOut } = useSession();
   const rollout = useRollout(jobId, traceId);
   return (
-    <Shell trail={[{ label: jobId, href: `/jobs/${jobId}` }, { label: traceId.slice(0, 14) }]} onSignOut={signOut}>
+    <>
+      <Trail
+        parts={[
+          { label: "Jobs", href: "/" },
+          { label: jobId, href: `/jobs/${jobId}` },
+          { label: traceId.slice(0, 14) },
+        ]}
+      />
       <title>{`${traceId} · Agent RFT`}</title>
       {rollout.error && (
         <Missing jobId={jobId} traceId={traceId} error={rollout.error} onRetry={() => void rollout.refetch()} />
       )}
       {rollout.isPending && <Skeleton height={420} />}
       {rollout.data && <Found jobId={jobId} rollout={rollout.data} />}
-    </Shell>
+    </>
   );
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { at, errorOf, queryString } from "./client";
+import { at, errorOf, queryString } from "./http";
 import { parseMessage } from "./stream";
 
 test("paths and queries are escaped", () => {

@@ -1,0 +1,99 @@
+/** Requests to the platform that the page comes from; the browser adds its session to each. */
+
+/** The API answered with an error, or could not be reached (`status` 0). */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: number;
+  readonly code: string | null;
+  /** The field of the request that is wrong, where it is one. */
+  readonly param: string | null;
+
+  constructor(status: number, message: string, code: string | null = null, param: string | null = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+  }
+}
+
+export interface Page<T> {
+  data: T[];
+  has_more: boolean;
+}
+
+/** How far a reply goes: a stream goes on after it, so that nothing is missed in between. */
+export interface Positioned {
+  lastEventId: string;
+}
+
+export type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+export type Parameters = Record<string, string | number | boolean | undefined>;
+
+export const UNREACHABLE = "The platform cannot be reached.";
+
+/** A reply that is good. A body is sent as JSON, a form as what it is. Throws ApiError. */
+export async function send(method: Method, path: string, body?: unknown): Promise<Response> {
+  const response = await fetch(path, { method, ...contentOf(body) }).catch(() => {
+    throw new ApiError(0, UNREACHABLE);
+  });
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+/** A reply's body. Throws ApiError. */
+export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  return (await (await send(method, path, body)).json()) as T;
+}
+
+export const get = <T>(path: string, parameters: Parameters = {}) => call<T>("GET", path + queryString(parameters));
+
+export async function getPositioned<T>(path: string, parameters: Parameters = {}): Promise<T & Positioned> {
+  const response = await send("GET", path + queryString(parameters));
+  return { ...((await response.json()) as T), lastEventId: response.headers.get("last-event-id") ?? "0" };
+}
+
+/** Every item of a list. */
+export async function allPages<T>(page: (after: string | undefined) => Promise<Page<T>>, cursor: (item: T) => string) {
+  const items: T[] = [];
+  for (let after: string | undefined; ;) {
+    const { data, has_more } = await page(after);
+    items.push(...data);
+    const last = data.at(-1);
+    if (!has_more || last === undefined) return items;
+    after = cursor(last);
+  }
+}
+
+/** Path below a collection, each part escaped. */
+export function at(...parts: string[]): string {
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
+}
+
+/** `?a=1&b=2`, without what is undefined; empty when nothing is left. */
+export function queryString(parameters: Parameters): string {
+  const given = Object.entries(parameters).filter((entry) => entry[1] !== undefined);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text && `?${text}`;
+}
+
+/** What the API's envelope says, or what the status does. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  const body: unknown = await response.json().catch(() => null);
+  const envelope = (body as { error?: Record<string, unknown> } | null)?.error ?? {};
+  return new ApiError(
+    response.status,
+    textOrNull(envelope.message) ?? `The API answered HTTP ${response.status}.`,
+    textOrNull(envelope.code),
+    textOrNull(envelope.param),
+  );
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+function contentOf(body: unknown): RequestInit {
+  if (body === undefined) return {};
+  if (body instanceof FormData) return { body };
+  return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+}

@@ -1,0 +1,56 @@
+/** The typed way to jobs and what belongs to them. */
+import { allPages, at, call, get, getPositioned, type Page, send } from "./http";
+import type {
+  Action,
+  Attempt,
+  Checkpoint,
+  Curves,
+  CurvesQuery,
+  EndpointHealth,
+  EventType,
+  Grading,
+  Job,
+  JobCurvesObject,
+  JobEvent,
+  RolloutDetail,
+  RolloutQuery,
+  RolloutSummary,
+} from "./types";
+
+export const JOBS_PATH = "/v1/fine_tuning/jobs";
+const FILES_PATH = "/v1/files";
+const CURVES_PATH = "/v1/dashboard/curves";
+
+const job = (id: string, ...parts: string[]) => JOBS_PATH + at(id, ...parts);
+
+export const jobsApi = {
+  list: (after: string | undefined, limit: number) => get<Page<Job>>(JOBS_PATH, { after, limit }),
+  /** The curves of several jobs, for small pictures of them. */
+  curvesOf: async (ids: readonly string[], points: number) => {
+    const asked = new URLSearchParams([...ids.map((id) => ["job", id]), ["points", String(points)]]);
+    return (await get<{ data: JobCurvesObject[] }>(`${CURVES_PATH}?${asked}`)).data;
+  },
+  get: (id: string) => get<Job>(job(id)),
+  curves: (id: string, query: CurvesQuery) => getPositioned<Curves>(job(id, "curves"), { ...query }),
+  events: (id: string, type: EventType | undefined, after: string | undefined) =>
+    getPositioned<Page<JobEvent>>(job(id, "events"), { type, after, limit: 50 }),
+  checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),
+  rollouts: (id: string, query: RolloutQuery, after: string | undefined, limit: number) =>
+    get<Page<RolloutSummary>>(job(id, "rollouts"), { ...query, after, limit }),
+  rollout: (id: string, traceId: string) => get<RolloutDetail>(job(id, "rollouts", traceId)),
+  /** What its graders were shown. */
+  grading: (id: string, traceId: string) => get<Grading>(job(id, "rollouts", traceId, "grading")),
+  attempts: (id: string, traceId: string) =>
+    allPages<Attempt>(
+      (after) => get(job(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),
+      (attempt) => attempt.id,
+    ),
+  endpoints: (id: string) => get<Page<EndpointHealth>>(job(id, "endpoints")),
+  /** The job as it is then. */
+  act: (id: string, action: Action) => call<Job>("POST", job(id, action)),
+};
+
+/** A file's bytes. */
+export async function fileContent(id: string): Promise<Blob> {
+  return (await send("GET", FILES_PATH + at(id, "content"))).blob();
+}

@@ -1,0 +1,12 @@
+import { expect, test } from "vitest";
+import { SECTIONS, sectionOf } from "./sections";
+
+test("every section is found by its own address, and what lies below it", () => {
+  for (const section of SECTIONS) expect(sectionOf(section.href)).toBe(section);
+  expect(sectionOf("/jobs/ftjob-1/rollouts/2")?.label).toBe("Jobs");
+});
+
+test("an address that leads nowhere lies in none", () => {
+  expect(sectionOf("/nowhere")).toBeNull();
+  expect(sectionOf("/jobsandmore")).toBeNull();
+});

@@ -1,0 +1,16 @@
+/** The parts of the dashboard. */
+
+export interface Section {
+  label: string;
+  href: string;
+  /** First parts of the addresses that belong to it. */
+  paths: readonly string[];
+}
+
+export const SECTIONS: readonly Section[] = [{ label: "Jobs", href: "/", paths: ["", "jobs", "new", "compare"] }];
+
+/** The section that an address lies in; none for an address that leads nowhere. */
+export function sectionOf(path: string): Section | null {
+  const first = path.split("/")[1] ?? "";
+  return SECTIONS.find((section) => section.paths.includes(first)) ?? null;
+}
