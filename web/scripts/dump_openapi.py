@@ -32,7 +32,13 @@ _USED = (
     ("post", f"{_JOB}/cancel"),
     ("post", f"{_JOB}/pause"),
     ("post", f"{_JOB}/resume"),
+    # Files
+    ("get", "/v1/files"),
+    ("post", "/v1/files"),
+    ("get", "/v1/files/{file_id}"),
+    ("delete", "/v1/files/{file_id}"),
     ("get", "/v1/files/{file_id}/content"),
+    ("get", "/v1/files/{file_id}/problems"),
     # Rollouts
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),

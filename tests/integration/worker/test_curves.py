@@ -182,5 +182,14 @@ async def test_curves_of_several_jobs_come_at_once(bench: Workbench, ingest: Ing
     assert [one.job for one in told.data] == [waiting, drawn_job]
     assert (told.data[0].curves.steps, told.data[0].curves.data) == (0, [])
     assert told.data[1].curves == await curves(http, drawn_job, points=50)
+    assert told.data[1].rollouts_spent is None
+    reply = await http.get(url, params={"job": asked, "points": 50, "spent": True})
+    waits, drawn = CurvesOfJobs.model_validate_json(reply.content, strict=True).data
+    assert waits.rollouts_spent == []
+    steps = (await http.get(f"/{drawn_job}/steps")).json()["data"]
+    rollouts = [
+        sum((step["record"][split] or {"rollouts": 0})["rollouts"] for split in ("train", "valid")) for step in steps
+    ]
+    assert drawn.rollouts_spent == [sum(rollouts[: point.step + 1]) for point in drawn.curves.data]
     for query in ({}, {"job": ["ftjob"] * 101}, {"job": ["ftjob"], "points": 501}):
         assert (await http.get(url, params=query)).status_code == 400

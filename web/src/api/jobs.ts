@@ -1,5 +1,5 @@
 /** The typed way to jobs and what belongs to them. */
-import { allPages, at, call, get, getPositioned, type Page, send } from "./http";
+import { allPages, at, call, get, getPositioned, type Page } from "./http";
 import type {
   Action,
   Attempt,
@@ -18,7 +18,6 @@ import type {
 } from "./types";
 
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
-const FILES_PATH = "/v1/files";
 const CURVES_PATH = "/v1/dashboard/curves";
 
 const job = (id: string, ...parts: string[]) => JOBS_PATH + at(id, ...parts);
@@ -49,8 +48,3 @@ export const jobsApi = {
   /** The job as it is then. */
   act: (id: string, action: Action) => call<Job>("POST", job(id, action)),
 };
-
-/** A file's bytes. */
-export async function fileContent(id: string): Promise<Blob> {
-  return (await send("GET", FILES_PATH + at(id, "content"))).blob();
-}

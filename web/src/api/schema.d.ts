@@ -36,6 +36,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_files"];
+        put?: never;
+        post: operations["upload_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_file"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/files/{file_id}/content": {
         parameters: {
             query?: never;
@@ -44,6 +76,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["retrieve_file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}/problems": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_file_problems"];
         put?: never;
         post?: never;
         delete?: never;
@@ -363,6 +411,15 @@ export interface components {
              */
             object: "list";
         };
+        DatasetObject: {
+            duplicates: number;
+            first_problems: string[];
+            longest_row_tokens: number;
+            problems: number;
+            rows: number;
+            stopped_at_line: number | null;
+            tools: string[];
+        };
         EndpointHealth: {
             attempts: number;
             client_error_share: number;
@@ -429,6 +486,36 @@ export interface components {
         };
         /** @enum {string} */
         FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "unauthorized" | "endpoint_not_found" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
+        FileDeleted: {
+            /**
+             * @default true
+             * @constant
+             */
+            deleted: true;
+            id: string;
+            /**
+             * @default file
+             * @constant
+             */
+            object: "file";
+        };
+        FileObject: {
+            bytes: number;
+            created_at: number;
+            dataset: components["schemas"]["DatasetObject"] | null;
+            expires_at: number | null;
+            filename: string;
+            id: string;
+            /**
+             * @default file
+             * @constant
+             */
+            object: "file";
+            purpose: string;
+            /** @enum {string} */
+            status: "uploaded" | "processed" | "error";
+            status_details: string | null;
+        };
         FinalFigures: {
             gain: components["schemas"]["RewardDifference"] | null;
             reward: components["schemas"]["RewardEstimate"] | null;
@@ -486,6 +573,7 @@ export interface components {
         JobCurvesObject: {
             curves: components["schemas"]["CurvesObject"];
             job: string;
+            rollouts_spent?: number[] | null;
         };
         JobErrorObject: {
             code: string;
@@ -589,8 +677,30 @@ export interface components {
              */
             object: "list";
         };
+        ListPage_FileObject_: {
+            data: components["schemas"]["FileObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         ListPage_JobObject_: {
             data: components["schemas"]["JobObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_ProblemObject_: {
+            data: components["schemas"]["ProblemObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -647,6 +757,17 @@ export interface components {
             message: string;
             since: number;
             step: number | null;
+        };
+        ProblemObject: {
+            id: string;
+            line: number;
+            /**
+             * @default file.problem
+             * @constant
+             */
+            object: "file.problem";
+            path: string;
+            reason: string;
         };
         ProgressObject: {
             activity: components["schemas"]["Activity"];
@@ -971,6 +1092,7 @@ export interface operations {
             query: {
                 job: string[];
                 points?: number;
+                spent?: boolean;
             };
             header?: never;
             path?: never;
@@ -984,6 +1106,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesOfJobs"];
+                };
+            };
+        };
+    };
+    list_files: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+                order?: "asc" | "desc";
+                purpose?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_FileObject_"];
+                };
+            };
+        };
+    };
+    upload_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** @enum {string} */
+                    "expires_after[anchor]"?: "created_at";
+                    "expires_after[seconds]"?: number;
+                    /** Format: binary */
+                    file: string;
+                    /** @enum {string} */
+                    purpose: "assistants" | "batch" | "fine-tune" | "vision" | "user_data" | "evals";
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileObject"];
+                };
+            };
+        };
+    };
+    retrieve_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileObject"];
+                };
+            };
+        };
+    };
+    delete_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileDeleted"];
                 };
             };
         };
@@ -1009,6 +1228,30 @@ export interface operations {
             };
         };
     };
+    list_file_problems: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_ProblemObject_"];
+                };
+            };
+        };
+    };
     list_jobs: {
         parameters: {
             query?: {
@@ -1017,6 +1260,10 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                order?: "asc" | "desc";
+                search?: string | null;
+                sort?: "created" | "reward" | "gain" | "burst" | "duration";
+                status?: components["schemas"]["JobStatus"][] | null;
             };
             header?: {
                 "if-none-match"?: string;

@@ -32,6 +32,12 @@ export type SessionState = Schemas["SessionObject"];
 export type SignIn = Schemas["SignIn"];
 export type FailureCode = Schemas["FailureCode"];
 
+export type StoredFile = Schemas["FileObject"];
+/** A line of a file that is no row. */
+export type FileProblem = Schemas["ProblemObject"];
+/** What a file is for. */
+export type Purpose = "fine-tune" | "evals";
+
 export type Split = Schemas["Split"];
 /** Splits that a step has figures of. */
 export type MeasuredSplit = "train" | "valid";

@@ -1,6 +1,7 @@
 /** What the pages ask the platform to do. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { fileContent, jobsApi } from "../api/jobs";
+import { filesApi } from "../api/files";
+import { jobsApi } from "../api/jobs";
 import type { Action } from "../api/types";
 import { keys } from "./queries";
 
@@ -22,7 +23,7 @@ export function useAct(jobId: string) {
 export function useDownload() {
   return useMutation({
     mutationFn: async ({ fileId, name }: { fileId: string; name: string }) => {
-      const address = URL.createObjectURL(await fileContent(fileId));
+      const address = URL.createObjectURL(await filesApi.content(fileId));
       const link = document.createElement("a");
       link.href = address;
       link.download = name;

@@ -6,6 +6,7 @@ import {
   dateTime,
   delta,
   duration,
+  fileSize,
   fixed,
   middle,
   percent,
@@ -25,6 +26,16 @@ describe("numbers", () => {
   test("minus is a real minus, and never before zero", () => {
     expect(fixed(-1.25, 1)).toBe("−1.3");
     expect(fixed(-0.0001, 3)).toBe("0.000");
+  });
+
+  test("bytes in the unit that fits", () => {
+    expect([0, 999, 1000, 3_450_000, 512_000_000_000].map(fileSize)).toEqual([
+      "0 B",
+      "999 B",
+      "1.0 kB",
+      "3.5 MB",
+      "512.0 GB",
+    ]);
   });
 
   test("differences carry their sign", () => {

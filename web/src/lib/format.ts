@@ -42,6 +42,13 @@ export function compact(value: number | null | undefined): string {
   return fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
 }
 
+/** Bytes: `512 B`, `3.4 kB`, `12.0 MB`. */
+export function fileSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const power = Math.min(3, Math.floor(Math.log10(bytes) / 3));
+  return `${fixed(bytes / 1000 ** power, 1)} ${["B", "kB", "MB", "GB"][power]}`;
+}
+
 /** Seconds: `0.04 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`, `3 d 4 h`. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return NONE;

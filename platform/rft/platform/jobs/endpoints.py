@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from rft.core.job import JobStatus
 from rft.platform.api.conditional import (
     NOT_MODIFIED,
     STREAM_GOES_ON,
@@ -18,12 +19,13 @@ from rft.platform.api.conditional import (
 from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Uow
 from rft.platform.api.errors import BadRequest
 from rft.platform.api.idempotency_repository import OptionalIdempotencyKey
-from rft.platform.api.pagination import After, ListPage
+from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.jobs import creation, endpoint_service, service
 from rft.platform.jobs.endpoint_schemas import EndpointsChange
 from rft.platform.jobs.event_repository import EventType
 from rft.platform.jobs.objects import EventObject, JobObject, to_job_object
 from rft.platform.jobs.resume_schemas import ResumeOptions
+from rft.platform.jobs.search_repository import JobFilter, JobSort
 from rft.platform.orders.schemas import JobOrder
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["fine-tuning jobs"])
@@ -53,18 +55,32 @@ async def list_jobs(
     request: Request,
     uow: Reading,
     settings: AppSettings,
+    search: Annotated[str | None, Query(max_length=200)] = None,
+    status: Annotated[list[JobStatus] | None, Query()] = None,
+    sort: JobSort = "created",
+    order: Order = "desc",
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
-    """Jobs, newest first. Answers `If-None-Match`."""
+    """Jobs, newest first. Answers `If-None-Match`.
+
+    Ours: `search` finds words in id, suffix, model and metadata; `status` may be given several times; `sort` orders by
+    another figure, those without it last.
+    """
     pairs = {match[1]: value for key, value in request.query_params.items() if (match := _METADATA_FILTER.match(key))}
     page = await service.list_jobs(
         uow,
         settings,
+        JobFilter(
+            metadata=pairs or None,
+            is_metadata_null=_is_null(request.query_params.get("metadata")),
+            search=search,
+            statuses=status or (),
+        ),
+        sort=sort,
+        order=order,
         after=after,
         limit=limit,
-        metadata=pairs or None,
-        is_metadata_null=_is_null(request.query_params.get("metadata")),
     )
     return by_content(request, page)
 

@@ -7,7 +7,6 @@ from typing import LiteralString
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
-from psycopg.types.json import Jsonb
 
 from rft.core.job import JobStatus
 from rft.core.progress import RunProgress
@@ -124,19 +123,9 @@ class JobRepository:
         rows = await self._fetch("select " + _COLUMNS + " from jobs where id = %(id)s for update", {"id": job_id})
         return rows[0] if rows else None
 
-    async def page(
-        self,
-        *,
-        after: str | None,
-        limit: int,
-        metadata: dict[str, str] | None = None,
-        is_metadata_null: bool = False,
-    ) -> list[JobRow]:
-        """Up to `limit` jobs, newest first; `metadata`: jobs that have all these pairs."""
-        wanted = None if metadata is None else Jsonb(metadata)
-        return await self._fetch(
-            _PAGE, {"after": after, "limit": limit, "metadata": wanted, "is_metadata_null": is_metadata_null}
-        )
+    async def in_order(self, job_ids: Sequence[str]) -> list[JobRow]:
+        """These jobs, in this order, without those that do not exist."""
+        return await self._fetch(_IN_ORDER, {"ids": list(job_ids)})
 
     async def with_models(self) -> list[JobRow]:
         """Jobs that have a fine-tuned model or kept checkpoints, newest first."""
@@ -153,13 +142,8 @@ class JobRepository:
             return await cursor.fetchall()
 
 
-_PAGE: LiteralString = (
-    "select " + _COLUMNS + " from jobs"
-    " where (%(after)s::text is null"
-    " or (created_at, id) < (select created_at, id from jobs where id = %(after)s))"
-    " and (%(metadata)s::jsonb is null or metadata @> %(metadata)s::jsonb)"
-    " and (not %(is_metadata_null)s or metadata is null)"
-    " order by created_at desc, id desc limit %(limit)s"
+_IN_ORDER: LiteralString = (
+    "select " + _COLUMNS + " from jobs where id = any(%(ids)s::text[]) order by array_position(%(ids)s::text[], id)"
 )
 _WITH_MODELS: LiteralString = (
     "select " + _COLUMNS + " from jobs where (fine_tuned_model is not null and model_deleted_at is null)"

@@ -8,11 +8,12 @@ from psycopg.rows import TupleRow
 
 from rft.core.errors import IllegalTransition
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
+from rft.platform.api.pagination import ListPage, Order, page_document, to_page, unknown_cursor
 from rft.platform.jobs import transitions
 from rft.platform.jobs.event_repository import EventRepository, EventType, History
 from rft.platform.jobs.objects import JobObject, to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.jobs.search_repository import JobFilter, JobSort, search_jobs
 from rft.platform.queue.messages import RUN_JOB
 from rft.platform.settings import Settings
 from rft.platform.store.unit_of_work import UnitOfWork
@@ -26,17 +27,19 @@ async def find_job(uow: UnitOfWork, job_id: str) -> JobRow:
 async def list_jobs(
     uow: UnitOfWork,
     settings: Settings,
+    wanted: JobFilter,
     *,
+    sort: JobSort = "created",
+    order: Order = "desc",
     after: str | None,
     limit: int,
-    metadata: dict[str, str] | None,
-    is_metadata_null: bool,
 ) -> ListPage[JobObject]:
-    """One page of jobs, newest first."""
+    """One page of jobs, newest first unless it is asked for otherwise. Raises BadRequest."""
     jobs = JobRepository(uow.connection)
-    if after is not None and await jobs.get(after) is None:
+    if after is not None and not await jobs.exists(after):
         raise unknown_cursor(after)
-    rows = await jobs.page(after=after, limit=limit + 1, metadata=metadata, is_metadata_null=is_metadata_null)
+    found = await search_jobs(uow.connection, wanted, sort=sort, order=order, after=after, limit=limit + 1)
+    rows = await jobs.in_order(found)
     return to_page([to_job_object(row, settings) for row in rows], limit=limit)
 
 

@@ -67,6 +67,8 @@ class JobCurvesObject(BaseModel):
 
     job: str
     curves: CurvesObject
+    rollouts_spent: list[int] | None = None
+    """Rollouts of both splits up to and with each point of the curves, in their order; only where it was asked for."""
 
 
 class CurvesOfJobs(BaseModel):

@@ -49,6 +49,11 @@ class CurveRepository:
         assert row is not None, "a row of one aggregate"
         return row[0] or ""
 
+    async def rollouts_spent(self, job_id: str, steps: Sequence[int]) -> list[int]:
+        """Rollouts up to and with each of these steps, all of which are done; in the order of the steps."""
+        cursor = await self._connection.execute(_SPENT, (job_id, list(steps)))
+        return [row[0] for row in await cursor.fetchall()]
+
 
 # Candidates are JSON, which is read faster than rows are. The baseline, step 0, is none: it would hide others.
 _SERIES: LiteralString = """
@@ -92,4 +97,9 @@ _POINTS: LiteralString = """
 select string_agg('{"step":' || step || ',"created_at":' || floor(date_part('epoch', created_at))::bigint
     || ',"record":' || drawn || '}', ',' order by step)
 from steps where job_id = %s and step = any(%s::integer[])
+"""
+_SPENT: LiteralString = """
+select spent from (
+    select step, (sum(rollouts) over (order by step))::bigint as spent from steps where job_id = %s
+) summed where step = any(%s::integer[]) order by step
 """

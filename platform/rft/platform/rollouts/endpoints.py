@@ -31,9 +31,14 @@ async def list_curves_of_jobs(
     uow: Reading,
     job: Annotated[list[str], Query(min_length=1, max_length=100)],
     points: Annotated[int, Query(ge=FEWEST, le=500)] = 100,
+    spent: bool = False,
 ) -> Response:
-    """The curves of several jobs at once, each as a job's own curves are, in few points."""
-    return Response(await service.curves_of_jobs(uow, job, points=points), media_type="application/json")
+    """The curves of several jobs at once, each as a job's own curves are, in few points.
+
+    `spent`: with the rollouts that each had cost by each point.
+    """
+    content = await service.curves_of_jobs(uow, job, points=points, has_spent=spent)
+    return Response(content, media_type="application/json")
 
 
 @router.get("/steps", response_model=ListPage[StepObject], responses=STREAM_GOES_ON)

@@ -8,7 +8,7 @@ from rft.platform.api.pagination import ListPage, page_document, to_page, unknow
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
-from rft.platform.rollouts.curve_repository import CurveRepository
+from rft.platform.rollouts.curve_repository import CurveRepository, Series
 from rft.platform.rollouts.downsampling import downsample
 from rft.platform.rollouts.ledger_objects import (
     AttemptObject,
@@ -48,24 +48,38 @@ async def job_curves(
     """A `CurvesObject` as JSON over a window of steps, both ends counted; by default all of them."""
     curves = CurveRepository(uow.connection)
     series = await curves.series(job_id, from_step=from_step, to_step=to_step)
+    return await _curves(curves, job_id, series, _chosen(series, points=points))
+
+
+async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int, has_spent: bool = False) -> str:
+    """A `CurvesOfJobs` as JSON, without jobs that do not exist. `has_spent`: with `rollouts_spent`."""
+    known = await JobRepository(uow.connection).known(job_ids)
+    curves, documents = CurveRepository(uow.connection), list[str]()
+    for job_id in dict.fromkeys(job_ids):
+        if job_id not in known:
+            continue
+        series = await curves.series(job_id, from_step=None, to_step=None)
+        steps = _chosen(series, points=points)
+        spent = f',"rollouts_spent":{json.dumps(await curves.rollouts_spent(job_id, steps))}' if has_spent else ""
+        document = await _curves(curves, job_id, series, steps)
+        documents.append(f'{{"job":{json.dumps(job_id)},"curves":{document}{spent}}}')
+    return f'{{"object":"list","data":[{",".join(documents)}]}}'
+
+
+def _chosen(series: Series | None, *, points: int) -> list[int]:
+    """The steps that are drawn."""
     if series is None:
-        return _document("", steps=0, rollouts=0, excluded=0)
-    chosen = downsample(
+        return []
+    return downsample(
         series.candidates, series.validated, series.saved, first=series.first, last=series.last, points=points
     )
-    data = await curves.points(job_id, chosen)
+
+
+async def _curves(curves: CurveRepository, job_id: str, series: Series | None, steps: Sequence[int]) -> str:
+    if series is None:
+        return _document("", steps=0, rollouts=0, excluded=0)
+    data = await curves.points(job_id, steps)
     return _document(data, steps=series.steps, rollouts=series.rollouts, excluded=series.excluded)
-
-
-async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int) -> str:
-    """A `CurvesOfJobs` as JSON, without jobs that do not exist."""
-    known = await JobRepository(uow.connection).known(job_ids)
-    documents = [
-        f'{{"job":{json.dumps(job_id)},"curves":{await job_curves(uow, job_id, points=points)}}}'
-        for job_id in dict.fromkeys(job_ids)
-        if job_id in known
-    ]
-    return f'{{"object":"list","data":[{",".join(documents)}]}}'
 
 
 def _document(points: str, *, steps: int, rollouts: int, excluded: int) -> str:

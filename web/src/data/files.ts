@@ -1,0 +1,50 @@
+/** What the pages ask of files, and sending one. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { filesApi, type Sending } from "../api/files";
+import type { Purpose, StoredFile } from "../api/types";
+
+/** Whatever was asked of files; stale once one comes or goes. */
+export const FILES = ["files"];
+
+/** The newest files of a purpose. */
+export function useFiles(purpose: Purpose) {
+  return useQuery({ queryKey: [...FILES, purpose], queryFn: () => filesApi.list(purpose) });
+}
+
+/** The first lines of a file; they do not change. */
+export function useFirstLines(id: string | null, most: number) {
+  return useQuery({
+    queryKey: [...FILES, "lines", id, most],
+    queryFn: () => filesApi.firstLines(id ?? "", most),
+    enabled: id !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** Sends a file at a time, for `components/Upload`. */
+export function useUpload(purpose: Purpose, onUploaded: (file: StoredFile) => void): Sending {
+  const cache = useQueryClient();
+  const [share, setShare] = useState(0);
+  const calledOff = useRef<AbortController>(null);
+  const sending = useMutation({
+    mutationFn: (file: File) => {
+      calledOff.current = new AbortController();
+      setShare(0);
+      return filesApi.upload(file, { purpose, onProgress: setShare, signal: calledOff.current.signal });
+    },
+    onSuccess: (stored) => {
+      void cache.invalidateQueries({ queryKey: FILES });
+      onUploaded(stored);
+    },
+  });
+  const wasStopped = sending.error?.name === "AbortError";
+  return {
+    file: sending.isPending ? sending.variables : null,
+    share,
+    error: wasStopped ? null : sending.error,
+    wasStopped,
+    start: sending.mutate,
+    stop: () => calledOff.current?.abort(),
+  };
+}
