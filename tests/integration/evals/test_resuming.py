@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -67,6 +67,11 @@ async def test_another_worker_finishes_the_rest(stage: Stage, gate: tuple[Gate, 
     eval_id, run_id, worker = await begun(stage, url)
     before = {item.id: item.to_dict() for item in await collect(stage.items(eval_id, run_id))}
     assert await stage.work(run_id) == "not to be run now", "its lease stands"
+    going = (await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)).to_dict()
+    figures: Any = going["figures"]
+    assert (going["status"], figures["samples"], figures["passed"]["mean"]) == ("in_progress", 3, 1.0)
+    [item, *_] = before.values()
+    assert [result["reply"] for result in cast("list[Any]", item["results"])] == ['{"score": 1}']
     await kill(worker)
     assert await end_leases(stage) == [run_id]
     grader.opened.set()

@@ -263,9 +263,38 @@ async def test_two_runs_are_compared_item_by_item(stage: Stage, provider: Script
     passed = told["passed"]
     assert (passed["difference"], passed["better"], passed["worse"], passed["same"]) == (0.5, 1, 0, 1)
     assert passed["low"] < 0.5 < passed["high"]
+    rows: Any = await stage.client.get(f"{path}/rows?with={asked.id}", cast_to=object)
+    assert [(one["change"], one["value"], one["other_value"]) for one in rows["data"]] == [
+        ("better", 1.0, 0.0),
+        ("same", 1.0, 1.0),
+    ]
+    second: Any = await stage.client.get(f"{path}/rows?with={asked.id}&offset=1&limit=1", cast_to=object)
+    assert (second["data"], second["total"], second["has_more"]) == (rows["data"][1:], 2, False)
+    better: Any = await stage.client.get(f"{path}/rows?with={asked.id}&change=better&limit=1", cast_to=object)
+    assert (better["data"], better["total"], better["has_more"]) == (rows["data"][:1], 1, False)
+    place = better["data"][0]["other_row_index"]
+    [item] = await collect(stage.items(eval_id, asked.id, extra_query={"datasource_item_id": place}))
+    assert (item.datasource_item_id, item.datasource_item["answer"]) == (place, "7")
+    for lost in (path, f"{path}/rows"):
+        with pytest.raises(openai.BadRequestError) as refused:
+            await stage.client.get(f"{lost}?with=evalrun_none", cast_to=object)
+        assert (refused.value.param, refused.value.code) == ("with", "run_not_found")
+
+
+async def test_the_variance_of_a_run_says_which_items_have_signal(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("6", None), row("7", None)), samples_per_row=2)
+    path = f"/evals/{eval_id}/runs/{run.id}/variance"
+    told: Any = await stage.client.get(path, cast_to=object)
+    assert (told["rows"], told["samples"], told["rows_with_signal"], told["share_with_signal"]) == (2, 4, 0, 0.0)
+    assert [(one["row_index"], one["mean"], one["spread"]) for one in told["data"]] == [(1, 0.0, 0.0), (0, 1.0, 0.0)]
+    assert (told["criterion"], told["advised_multiplier"]) == (None, None)
+    criterion = run.per_testing_criteria_results[0].testing_criteria
+    scores: Any = await stage.client.get(f"{path}?criterion={criterion}&limit=1", cast_to=object)
+    assert (scores["criterion"], scores["data"]) == (criterion, told["data"][:1])
     with pytest.raises(openai.BadRequestError) as refused:
-        await stage.client.get(f"{path}?with=evalrun_none", cast_to=object)
-    assert (refused.value.param, refused.value.code) == ("with", "run_not_found")
+        await stage.client.get(f"{path}?criterion=style", cast_to=object)
+    assert (refused.value.param, refused.value.code) == ("criterion", "criterion_not_found")
 
 
 def template(content: str) -> Any:

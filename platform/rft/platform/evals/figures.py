@@ -1,4 +1,4 @@
-"""What the output items of a run tell of a model, and of two models on the same items. Pure."""
+"""What the output items of a run tell of a model. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -7,10 +7,8 @@ from typing import Literal
 
 from rft.core.base import Record
 from rft.core.estimates import (
-    RewardDifference,
     RewardEstimate,
     best_of_k,
-    estimate_difference,
     estimate_reward,
     pass_at_k,
     variance_within_rows,
@@ -89,33 +87,10 @@ class RunFigures(Record):
     latency: Latency | None
 
 
-class CriterionComparison(Record):
-    """One criterion's scores, row by row."""
-
-    testing_criteria: str
-    score: RewardDifference | None
-    """This run's less the other's."""
-
-
-class Comparison(Record):
-    """Two runs on the items that both have a verdict of."""
-
-    rows: int
-    """Compared."""
-    passed: RewardDifference | None
-    """This run's share of passing samples less the other's, with its paired interval at 95%."""
-    criteria: tuple[CriterionComparison, ...]
-    only_here: tuple[int, ...]
-    """Items that the other run does not have, by `datasource_item_id`."""
-    only_there: tuple[int, ...]
-    without_verdict: tuple[int, ...]
-    """Items of both, by this run's `datasource_item_id`, where one of them has no sample with a verdict."""
-
-
 def run_figures(items: Sequence[Measured], criteria: Sequence[str]) -> RunFigures:
     """The figures of a run. `criteria`: their ids, in the order of `scores`."""
     graded = [item for item in items if item.status != "error"]
-    passing = _by_row(graded, _passing)
+    passed = _by_row(graded, passing)
     latencies = sorted(item.latency_s for item in graded if item.latency_s is not None)
     return RunFigures(
         rows=len({item.row_index for item in graded}),
@@ -123,54 +98,25 @@ def run_figures(items: Sequence[Measured], criteria: Sequence[str]) -> RunFigure
         samples=len(graded),
         errored=len(items) - len(graded),
         errored_by_code=dict(Counter(item.failure_code or "unknown" for item in items if item.status == "error")),
-        passed=estimate_reward(passing),
-        pass_at_k=_over_rows(passing, lambda row, k: pass_at_k(round(fsum(row)), len(row), k)),
-        variance_within_rows=variance_within_rows(passing),
+        passed=estimate_reward(passed),
+        pass_at_k=_over_rows(passed, lambda row, k: pass_at_k(round(fsum(row)), len(row), k)),
+        variance_within_rows=variance_within_rows(passed),
         criteria=tuple(_of_criterion(items, place, name) for place, name in enumerate(criteria)),
         prompt_tokens=sum(item.prompt_tokens for item in items),
         completion_tokens=sum(item.completion_tokens for item in items),
         turns_without_usage=sum(item.turns_without_usage for item in items),
         cost=_cost(items),
-        completion_tokens_per_sample=_mean([item.completion_tokens for item in graded]) if latencies else None,
-        tool_calls_per_sample=_mean([item.tool_calls for item in graded]) if latencies else None,
+        completion_tokens_per_sample=mean_of([item.completion_tokens for item in graded]) if latencies else None,
+        tool_calls_per_sample=mean_of([item.tool_calls for item in graded]) if latencies else None,
         latency=Latency(p50_s=_quantile(latencies, 0.5), p95_s=_quantile(latencies, 0.95)) if latencies else None,
     )
 
 
-def compare(here: Sequence[Measured], there: Sequence[Measured], criteria: Sequence[str]) -> Comparison:
-    """The items of one run against the same items of another; equal items of a run are told apart by their order."""
-    ours, theirs = _by_item(here), _by_item(there)
-    both = [(ours[key], theirs[key]) for key in ours if key in theirs]
-    passed = [(_values(mine, _passing), _values(other, _passing)) for mine, other in both]
-    return Comparison(
-        rows=sum(bool(mine and other) for mine, other in passed),
-        passed=_difference(passed),
-        criteria=tuple(
-            CriterionComparison(
-                testing_criteria=name,
-                score=_difference(
-                    [(_values(mine, _score(place)), _values(other, _score(place))) for mine, other in both]
-                ),
-            )
-            for place, name in enumerate(criteria)
-        ),
-        only_here=tuple(sorted(rows[0].row_index for key, rows in ours.items() if key not in theirs)),
-        only_there=tuple(sorted(rows[0].row_index for key, rows in theirs.items() if key not in ours)),
-        without_verdict=tuple(
-            sorted(
-                mine[0].row_index
-                for (mine, _), (has_mine, has_other) in zip(both, passed, strict=True)
-                if not (has_mine and has_other)
-            )
-        ),
-    )
-
-
 def _of_criterion(items: Sequence[Measured], place: int, name: str) -> CriterionFigures:
-    scores = _by_row(items, _score(place))
+    scores = _by_row(items, score_at(place))
     return CriterionFigures(
         testing_criteria=name,
-        score_mean=_mean([_mean(row) for row in scores]) if scores else None,
+        score_mean=mean_of([mean_of(row) for row in scores]) if scores else None,
         score=estimate_reward(scores),
         passed=estimate_reward(_by_row(items, _verdict(place))),
         best_of_k=_over_rows(scores, best_of_k),
@@ -179,13 +125,16 @@ def _of_criterion(items: Sequence[Measured], place: int, name: str) -> Criterion
 
 
 Value = Callable[[Measured], float | None]
+"""A number of one sample; None where it has none."""
 
 
-def _passing(item: Measured) -> float | None:
+def passing(item: Measured) -> float | None:
+    """1 or 0; None without a verdict."""
     return None if item.status == "error" else float(item.status == "pass")
 
 
-def _score(place: int) -> Value:
+def score_at(place: int) -> Value:
+    """The score of the criterion at this place."""
     return lambda item: item.scores[place]
 
 
@@ -197,33 +146,21 @@ def _verdict(place: int) -> Value:
     return verdict
 
 
-def _values(items: Iterable[Measured], value: Value) -> list[float]:
+def values_of(items: Iterable[Measured], value: Value) -> list[float]:
+    """Those that there are."""
     return [found for item in items if (found := value(item)) is not None]
 
 
+def by_row(items: Iterable[Measured], value: Value) -> dict[int, list[float]]:
+    """The values of each row that has one."""
+    rows: dict[int, list[Measured]] = {}
+    for item in items:
+        rows.setdefault(item.row_index, []).append(item)
+    return {row: values for row, samples in rows.items() if (values := values_of(samples, value))}
+
+
 def _by_row(items: Iterable[Measured], value: Value) -> list[list[float]]:
-    rows: dict[int, list[Measured]] = {}
-    for item in items:
-        rows.setdefault(item.row_index, []).append(item)
-    return [values for samples in rows.values() if (values := _values(samples, value))]
-
-
-def _by_item(items: Iterable[Measured]) -> dict[tuple[str, int], list[Measured]]:
-    """The samples of each item, by its content and by how often the run had it before."""
-    rows: dict[int, list[Measured]] = {}
-    for item in items:
-        rows.setdefault(item.row_index, []).append(item)
-    earlier: Counter[str] = Counter()
-    found: dict[tuple[str, int], list[Measured]] = {}
-    for _, samples in sorted(rows.items()):
-        digest = samples[0].item_digest
-        found[digest, earlier[digest]] = samples
-        earlier[digest] += 1
-    return found
-
-
-def _difference(pairs: Sequence[tuple[list[float], list[float]]]) -> RewardDifference | None:
-    return estimate_difference([other for _, other in pairs], [mine for mine, _ in pairs])
+    return list(by_row(items, value).values())
 
 
 def _over_rows(rows: Sequence[list[float]], figure: Callable[[list[float], int], float]) -> dict[int, float]:
@@ -232,7 +169,7 @@ def _over_rows(rows: Sequence[list[float]], figure: Callable[[list[float], int],
     found: dict[int, float] = {}
     k = 1
     while k <= most:
-        found[k] = _mean([figure(row, k) for row in rows if len(row) >= k])
+        found[k] = mean_of([figure(row, k) for row in rows if len(row) >= k])
         k *= 2
     return found
 
@@ -243,7 +180,8 @@ def _cost(items: Sequence[Measured]) -> float | None:
     return fsum(known) if known and len(known) == len(costs) else None
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float]) -> float:
+    """Of one value or more."""
     return fsum(values) / len(values)
 
 

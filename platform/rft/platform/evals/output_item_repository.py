@@ -77,6 +77,11 @@ class RunCounts(Record):
     """Passed, failed and errored by each criterion, in their order."""
     usage: dict[str, ModelUsage] = Field(default_factory=dict)
 
+    @property
+    def samples(self) -> int:
+        """All of them."""
+        return self.passed + self.failed + self.errored
+
 
 class OutputItemRepository:
     """Reads and writes inside the caller's transaction."""
@@ -106,10 +111,17 @@ class OutputItemRepository:
         return rows[0] if rows else None
 
     async def page(
-        self, run_id: str, *, after: str | None, limit: int, order: Order, status: ItemStatus | None
+        self,
+        run_id: str,
+        *,
+        after: str | None,
+        limit: int,
+        order: Order,
+        status: ItemStatus | None,
+        row_index: int | None,
     ) -> list[OutputItemRow]:
         """Up to `limit`, in the order of the rows."""
-        values = {"run_id": run_id, "after": after, "limit": limit, "status": status}
+        values = {"run_id": run_id, "after": after, "limit": limit, "status": status, "row_index": row_index}
         return await self._fetch(_FIRST_ROWS if order == "asc" else _LAST_ROWS, values)
 
     async def measured(self, run_id: str) -> list[Measured]:
@@ -164,6 +176,7 @@ _PAGE: LiteralString = (
     "select "
     + _COLUMNS
     + " from eval_output_items where run_id = %(run_id)s and (%(status)s::text is null or status = %(status)s)"
+    + " and (%(row_index)s::integer is null or row_index = %(row_index)s)"
     + " and (%(after)s::text is null or "
 )
 _PLACE: LiteralString = "(select row_index, sample_index from eval_output_items where id = %(after)s)"

@@ -8,14 +8,25 @@ from starlette.responses import Response
 from rft.platform.api.conditional import NOT_MODIFIED, by_content
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
-from rft.platform.evals import run_service
+from rft.platform.evals import run_analysis, run_service
+from rft.platform.evals.comparison import Change
 from rft.platform.evals.output_item_repository import ItemStatus
-from rft.platform.evals.run_objects import ComparisonObject, EvalRunDeleted, EvalRunObject, OutputItemObject
+from rft.platform.evals.run_objects import (
+    ComparedRowsObject,
+    ComparisonObject,
+    EvalRunDeleted,
+    EvalRunObject,
+    OutputItemObject,
+    VarianceObject,
+)
 from rft.platform.evals.run_repository import RunStatus
 from rft.platform.evals.run_schemas import RunCreate
 
 router = APIRouter(prefix="/evals/{eval_id}/runs", tags=["evals"])
 Limit = Annotated[int, Query(ge=1, le=100)]
+Criterion = Annotated[
+    str | None, Query(description="The id of a criterion, whose scores are looked at; absent: whether samples pass.")
+]
 
 
 @router.post("")
@@ -72,7 +83,36 @@ async def compare_eval_runs(
     other: Annotated[str, Query(alias="with", description="The other run, of the same eval.")],
 ) -> ComparisonObject:
     """A run against another one, item by item, with the paired interval at 95%."""
-    return await run_service.compare_runs(uow, eval_id, run_id, other)
+    return await run_analysis.compare_runs(uow, eval_id, run_id, other)
+
+
+@router.get("/{run_id}/compare/rows")
+async def list_compared_rows(
+    uow: Uow,
+    eval_id: str,
+    run_id: str,
+    other: Annotated[str, Query(alias="with", description="The other run, of the same eval.")],
+    criterion: Criterion = None,
+    change: Change | None = None,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Limit = 20,
+) -> ComparedRowsObject:
+    """The items that both runs have a verdict of, the largest change first."""
+    return await run_analysis.list_compared_rows(
+        uow, eval_id, run_id, other, criterion=criterion, change=change, offset=offset, limit=limit
+    )
+
+
+@router.get("/{run_id}/variance")
+async def retrieve_eval_run_variance(
+    uow: Uow,
+    eval_id: str,
+    run_id: str,
+    criterion: Criterion = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> VarianceObject:
+    """How far the samples of each item spread, and what that says of a job's `compute_multiplier`."""
+    return await run_analysis.run_variance(uow, eval_id, run_id, criterion=criterion, limit=limit)
 
 
 @router.get("/{run_id}/output_items")
@@ -84,10 +124,11 @@ async def list_eval_output_items(
     limit: Limit = 20,
     order: Order = "asc",
     status: ItemStatus | None = None,
+    datasource_item_id: Annotated[int | None, Query(ge=0, lt=2**31, description="Ours: of one item.")] = None,
 ) -> ListPage[OutputItemObject]:
     """What became of a run's items, in their order."""
     return await run_service.list_output_items(
-        uow, eval_id, run_id, after=after, limit=limit, order=order, status=status
+        uow, eval_id, run_id, after=after, limit=limit, order=order, status=status, row_index=datasource_item_id
     )
 
 

@@ -5,9 +5,11 @@ from typing import Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.row_spread import RowSpread, Variance
 from rft.platform.api.pagination import Listed
 from rft.platform.api.wire import UnixTime
-from rft.platform.evals.figures import Comparison, RunFigures
+from rft.platform.evals.comparison import ComparedRow, Comparison
+from rft.platform.evals.figures import RunFigures
 from rft.platform.evals.output_item_repository import ItemStatus, OutputItemRow, RunCounts
 from rft.platform.evals.repository import EvalRow
 from rft.platform.evals.run_repository import RunRow, RunStatus
@@ -83,7 +85,7 @@ class EvalRunObject(Listed):
     rows: int | None
     """Ours: items, once they are counted."""
     figures: RunFigures | None
-    """Ours: once the run is over."""
+    """Ours: once the run is over; also of what is finished so far, where one run is asked for and it is not large."""
 
 
 class EvalRunDeleted(BaseModel):
@@ -109,7 +111,10 @@ class OutputItemObject(Listed):
     datasource_item: StoredJson
     sample: StoredJson
     results: list[StoredJson]
-    """In the order of the criteria; `score` is null where there is no verdict, and `error` says whose doing that is."""
+    """In the order of the criteria; `score` is null where there is no verdict, and `error` says whose doing that is.
+
+    `reply`, ours: what the endpoint or the judge answered, shortened, without keys; `sub_replies` by part.
+    """
 
 
 class ComparisonObject(Comparison):
@@ -119,6 +124,27 @@ class ComparisonObject(Comparison):
     eval_id: str
     run_id: str
     with_run_id: str
+
+
+class ComparedRowsObject(BaseModel):
+    """Ours: the items that two runs have a verdict of, the largest change first."""
+
+    object: Literal["list"] = "list"
+    data: list[ComparedRow]
+    total: int
+    """Items of the change that was asked for."""
+    has_more: bool
+
+
+class VarianceObject(Variance):
+    """Ours: how far the samples of each item spread."""
+
+    object: Literal["eval.run.variance"] = "eval.run.variance"
+    run_id: str
+    criterion: str | None
+    """Whose scores are looked at; null: whether samples pass."""
+    data: list[RowSpread]
+    """Items by their mean, lowest first, `row_index` their `datasource_item_id`; of more than `limit` every so many."""
 
 
 def to_run_object(row: RunRow, eval_: EvalRow, counts: RunCounts | None, *, root: str) -> EvalRunObject:
@@ -140,7 +166,7 @@ def to_run_object(row: RunRow, eval_: EvalRow, counts: RunCounts | None, *, root
         error=None if row.error is None else EvalApiErrorObject.model_validate(row.error.model_dump()),
         report_url=f"{root.rstrip('/')}/v1/evals/{row.eval_id}/runs/{row.id}",
         result_counts=ResultCountsObject(
-            total=told.passed + told.failed + told.errored,
+            total=told.samples,
             passed=told.passed,
             failed=told.failed,
             errored=told.errored,

@@ -3,16 +3,14 @@
 import secrets
 import uuid
 
-from rft.core.base import JsonObject
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
-from rft.platform.evals.figures import compare
 from rft.platform.evals.output_item_repository import ItemStatus, OutputItemRepository
+from rft.platform.evals.reconciling import figures_of
 from rft.platform.evals.repository import EvalRepository, EvalRow
 from rft.platform.evals.run_checks import CheckedRun, check_run
 from rft.platform.evals.run_objects import (
-    ComparisonObject,
     EvalRunDeleted,
     EvalRunObject,
     OutputItemObject,
@@ -27,6 +25,8 @@ from rft.platform.queue.messages import RUN_EVAL
 from rft.platform.store.unit_of_work import UnitOfWork, unit_of_work
 
 _SEEDS = 2**31
+MOST_SAMPLES_IN_A_REPLY = 20_000
+"""Figures of a run that is going are made anew for each reply."""
 _FILE = "data_source.source.id"
 
 
@@ -73,10 +73,12 @@ async def find_run(uow: UnitOfWork, eval_id: str, run_id: str) -> tuple[RunRow, 
 
 
 async def retrieve_run(uow: UnitOfWork, eval_id: str, run_id: str, *, root: str) -> EvalRunObject:
-    """One with its counts. Raises NotFound."""
+    """One with its counts, and while it is going with the figures of what is finished. Raises NotFound."""
     row, eval_ = await find_run(uow, eval_id, run_id)
-    counts = await OutputItemRepository(uow.connection).counts([run_id])
-    return to_run_object(row, eval_, counts.get(run_id), root=root)
+    counts = (await OutputItemRepository(uow.connection).counts([run_id])).get(run_id)
+    if row.status == "in_progress" and counts is not None and counts.samples <= MOST_SAMPLES_IN_A_REPLY:
+        row = row.model_copy(update={"figures": await figures_of(uow.connection, eval_id, run_id)})
+    return to_run_object(row, eval_, counts, root=root)
 
 
 async def list_runs(
@@ -127,13 +129,14 @@ async def list_output_items(
     limit: int,
     order: Order,
     status: ItemStatus | None,
+    row_index: int | None,
 ) -> ListPage[OutputItemObject]:
     """One page, in the order of the items. Raises NotFound, BadRequest."""
     await find_run(uow, eval_id, run_id)
     items = OutputItemRepository(uow.connection)
     if after is not None and await items.get(run_id, after) is None:
         raise unknown_cursor(after)
-    rows = await items.page(run_id, after=after, limit=limit + 1, order=order, status=status)
+    rows = await items.page(run_id, after=after, limit=limit + 1, order=order, status=status, row_index=row_index)
     return to_page([to_output_item_object(row, eval_id=eval_id) for row in rows], limit=limit)
 
 
@@ -144,18 +147,6 @@ async def find_output_item(uow: UnitOfWork, eval_id: str, run_id: str, item_id: 
     if row is None:
         raise NotFound(f"No such output item: {item_id}", param="output_item_id", code="output_item_not_found")
     return to_output_item_object(row, eval_id=eval_id)
-
-
-async def compare_runs(uow: UnitOfWork, eval_id: str, run_id: str, other_id: str) -> ComparisonObject:
-    """A run less another one, item by item. Raises NotFound, BadRequest."""
-    _, eval_ = await find_run(uow, eval_id, run_id)
-    if await RunRepository(uow.connection).get(eval_id, other_id) is None:
-        raise BadRequest(f"The eval has no run '{other_id}'.", param="with", code="run_not_found")
-    items = OutputItemRepository(uow.connection)
-    criteria = [str(criterion["id"]) for criterion in eval_.testing_criteria]
-    comparison = compare(await items.measured(run_id), await items.measured(other_id), criteria)
-    told: JsonObject = {"eval_id": eval_id, "run_id": run_id, "with_run_id": other_id}
-    return ComparisonObject.model_validate(comparison.model_dump() | told)
 
 
 def _no_run(run_id: str) -> NotFound:

@@ -118,6 +118,9 @@ def _result(
     if isinstance(outcome, Grade):
         parts = {name: part.score for name, part in outcome.parts.items()}
         result |= {"sub_scores": dict(parts)} if parts else {}
+        replies = {name: part.reply for name, part in outcome.parts.items() if part.reply is not None}
+        result |= {"sub_replies": dict(replies)} if replies else {}
+        result |= {} if outcome.reply is None else {"reply": outcome.reply}
         result |= {"errors": list(outcome.model_errors)} if outcome.model_errors and error is None else {}
         result |= {"error_details": outcome.error_details} if outcome.error_details and error is None else {}
     return result

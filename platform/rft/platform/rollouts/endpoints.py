@@ -17,6 +17,7 @@ from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
 from rft.platform.rollouts.repository import Outcome, RolloutFilter
+from rft.platform.rollouts.variance import JobVarianceObject, job_variance
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
 _MAX_INTEGER = 2**31 - 1
@@ -118,6 +119,18 @@ async def list_rollout_attempts(
 ) -> ListPage[AttemptObject]:
     """Every attempt of every call a rollout made to the customer's endpoints, in the order they ended."""
     return await service.list_attempts(uow, fine_tuning_job_id, trace_id, after=after, limit=limit)
+
+
+@router.get("/variance")
+async def retrieve_job_variance(
+    uow: Reading,
+    fine_tuning_job_id: str,
+    split: Split = Split.VALID,
+    step: Annotated[int, Query(ge=0, le=_MAX_INTEGER)] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> JobVarianceObject:
+    """How far the rewards of each row spread at a step, by default at the baseline of validation."""
+    return await job_variance(uow, fine_tuning_job_id, split=split, step=step, limit=limit)
 
 
 @router.get("/endpoints")

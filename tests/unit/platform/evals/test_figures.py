@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rft.platform.evals.figures import Measured, compare, run_figures
+from rft.platform.evals.comparison import compare, compared_rows
+from rft.platform.evals.figures import Measured, run_figures
 
 
 def measured(
@@ -104,3 +105,31 @@ def test_equal_items_of_one_run_are_compared_one_by_one() -> None:
     here = [measured(0, True, item="a"), measured(1, False, item="a")]
     told = compare(here, [measured(0, True, item="a")], ["exact"])
     assert (told.rows, told.only_here) == (1, (1,))
+
+
+def test_compared_rows_are_those_that_the_counts_count_the_largest_change_first() -> None:
+    here = [measured(0, True, item="a"), measured(1, False, item="b"), measured(2, True, item="c")]
+    here += [measured(3, True, item="d"), measured(3, False, item="d"), measured(4, None, item="e")]
+    there = [measured(at, False, item=item) for at, item in enumerate("edcba")]
+    told = compare(here, there, ["exact"]).passed
+    rows = compared_rows(here, there, criteria=1, by=None)
+    assert [(row.row_index, row.other_row_index, row.value - row.other_value) for row in rows] == [
+        (0, 4, 1.0),
+        (2, 2, 1.0),
+        (3, 1, 0.5),
+        (1, 3, 0.0),
+    ]
+    assert told is not None
+    assert [[row.change for row in rows].count(change) for change in ("better", "worse", "same")] == [
+        told.better,
+        told.worse,
+        told.same,
+    ]
+
+
+def test_rows_are_compared_by_a_criterions_score_too() -> None:
+    here = [measured(0, True, score=0.7), measured(1, True, score=0.9)]
+    there = [measured(0, True, score=0.9), measured(1, None, scores=[None])]
+    [row] = compared_rows(here, there, criteria=1, by=0)
+    assert (row.change, row.value, row.other_value, row.passed, row.other_passed) == ("worse", 0.7, 0.9, 1.0, 1.0)
+    assert (row.scores, row.other_scores) == ((0.7,), (0.9,))

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.grade import RUNTIME_ERROR, SAMPLE_PARSE_ERROR, Grade, TokenUsage
+from rft.core.grade import RUNTIME_ERROR, SAMPLE_PARSE_ERROR, Grade, PartOutcome, TokenUsage
 from rft.platform.evals.criteria import CRITERION_GRADER, names_sample, passing_score
 from rft.platform.evals.verdicts import Criterion, NoVerdict, judge_usage, verdicts
 
@@ -99,3 +99,13 @@ def test_tokens_of_judges_are_counted_also_where_no_score_came_of_them() -> None
         "cached_tokens": 0,
         "calls": 2,
     }
+
+
+def test_what_graders_answered_stands_beside_their_scores() -> None:
+    parts = {
+        "style": PartOutcome(score=1.0, reply="well written"),
+        "length": PartOutcome(score=0.0),
+    }
+    told = verdicts([criterion()] * 3, [grade(1.0, reply='{"score": 1}'), grade(0.5, parts=parts), grade(0.25)])
+    assert [result.get("reply") for result in told.results] == ['{"score": 1}', None, None]
+    assert [result.get("sub_replies") for result in told.results] == [None, {"style": "well written"}, None]
