@@ -25,13 +25,16 @@ async def empty_list(platform: Platform, page: Page) -> None:
 
 
 async def jobs_list(platform: Platform, page: Page) -> None:
+    over = await platform.new_job(suffix="over-and-measured", seed=7)
+    await over.start()
+    await over.write(events(over.shape))
     for number, suffix in enumerate(("first", "second")):
         job = await platform.new_job(suffix=suffix, seed=number)
         await job.start()
         await job.write(events(job.shape, until_step=4, is_ended=False))
     await platform.new_job(suffix="waits")
     await sign_in(page, platform.url, platform.key)
-    await expect(page.locator("tbody tr")).to_have_count(3)
+    await expect(page.locator("tbody tr")).to_have_count(4)
 
 
 async def running_job(platform: Platform, page: Page) -> None:

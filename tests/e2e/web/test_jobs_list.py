@@ -2,7 +2,7 @@
 
 from playwright.async_api import Page, expect
 
-from rft.core.events import RunEnded, StepDone
+from rft.core.events import PolicyMeasured, RunEnded, StepDone
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import shown, sign_in
@@ -32,11 +32,14 @@ async def test_jobs_show_status_progress_and_rewards(platform: Platform, page: P
     await expect(rows.nth(1)).to_contain_text("3 / 8")
     await expect(rows.nth(1)).to_contain_text("running")
     last = next(event for event in reversed(history) if isinstance(event, StepDone))
-    assert last.valid is not None
     assert last.train is not None
+    final = next(event.stats for event in history if isinstance(event, PolicyMeasured)).reward_estimate
+    assert final is not None
     await expect(rows.nth(2)).to_contain_text("succeeded")
-    await expect(rows.nth(2)).to_contain_text(shown(last.valid.reward_mean))
+    await expect(rows.nth(2)).to_contain_text(shown(final.mean))
+    await expect(rows.nth(2)).to_contain_text(f"final [{shown(final.low)}, {shown(final.high)}]")
     await expect(rows.nth(2)).to_contain_text(shown(last.train.reward_mean))
+    await expect(rows.nth(2)).to_contain_text(f" {done.shape.rows * done.shape.group_size} ")
 
     await running.write(step_events(running.shape, 4))
     await expect(rows.nth(1)).to_contain_text("4 / 8")
@@ -80,3 +83,33 @@ async def test_jobs_beyond_a_page_are_reached_and_their_curves_come_together(pla
     [url] = [url for url in asked if "/curves" in url]
     assert all(job.id in url for job in begun)
     await expect(page.get_by_role("button", name="Older jobs")).to_have_count(0)
+
+
+async def test_jobs_are_searched_filtered_sorted_and_chosen(platform: Platform, page: Page) -> None:
+    begun = await platform.new_job(suffix="mail begun")
+    await begun.start()
+    await begun.write(events(begun.shape, until_step=2, is_ended=False))
+    _, _, coding = [await platform.new_job(suffix=suffix) for suffix in ("mail small", "mail large", "coding")]
+    await sign_in(page, platform.url, platform.key)
+    rows = page.locator("table.jobs tbody tr")
+    await expect(rows).to_have_count(4)
+
+    await page.get_by_role("searchbox", name="Search jobs").fill("MAIL")
+    await expect(rows).to_have_count(3)
+    await expect(page).to_have_url(f"{platform.url}/?search=MAIL")
+    await page.get_by_role("combobox", name="Status").select_option("Queued")
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("combobox", name="Order").select_option("Oldest first")
+    await expect(rows.first).to_contain_text("mail small")
+    await page.reload()
+    await expect(rows.first).to_contain_text("mail small")
+    await expect(page.get_by_role("searchbox", name="Search jobs")).to_have_value("MAIL")
+
+    await page.get_by_role("searchbox", name="Search jobs").fill("nobody's")
+    await page.get_by_role("button", name="Show all jobs").click()
+    await expect(rows).to_have_count(4)
+    await expect(page.get_by_role("searchbox", name="Search jobs")).to_have_value("")
+    for suffix in ("mail begun", "coding"):
+        await page.get_by_role("checkbox", name=f"Compare {suffix}").check()
+    link = page.get_by_role("link", name="Compare 2 jobs")
+    await expect(link).to_have_attribute("href", f"/compare?job={begun.id}&job={coding.id}")

@@ -12,6 +12,7 @@ import type {
   Job,
   JobCurvesObject,
   JobEvent,
+  JobQuery,
   RolloutDetail,
   RolloutQuery,
   RolloutSummary,
@@ -23,10 +24,15 @@ const CURVES_PATH = "/v1/dashboard/curves";
 const job = (id: string, ...parts: string[]) => JOBS_PATH + at(id, ...parts);
 
 export const jobsApi = {
-  list: (after: string | undefined, limit: number) => get<Page<Job>>(JOBS_PATH, { after, limit }),
-  /** The curves of several jobs, for small pictures of them. */
-  curvesOf: async (ids: readonly string[], points: number) => {
+  list: ({ search, statuses, sort, order }: JobQuery, after: string | undefined, limit: number) => {
+    const asked = new URLSearchParams([...statuses.map((status) => ["status", status]), ["limit", String(limit)]]);
+    for (const [name, value] of Object.entries({ search, sort, order, after })) if (value) asked.set(name, value);
+    return get<Page<Job>>(`${JOBS_PATH}?${asked}`);
+  },
+  /** The curves of several jobs; `spent`: with the rollouts that each had cost. */
+  curvesOf: async (ids: readonly string[], points: number, spent = false) => {
     const asked = new URLSearchParams([...ids.map((id) => ["job", id]), ["points", String(points)]]);
+    if (spent) asked.set("spent", "true");
     return (await get<{ data: JobCurvesObject[] }>(`${CURVES_PATH}?${asked}`)).data;
   },
   get: (id: string) => get<Job>(job(id)),

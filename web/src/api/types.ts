@@ -46,6 +46,18 @@ export type Outcome = "graded" | "failed";
 /** What can be asked of a job that is not over. */
 export type Action = "pause" | "resume" | "cancel";
 
+export type JobStatus = Job["status"];
+export type JobSort = "created" | "reward" | "gain" | "burst" | "duration";
+
+export interface JobQuery {
+  /** Words in its id, name, model and metadata; empty: any job. */
+  search: string;
+  /** One of these; none: any. */
+  statuses: readonly JobStatus[];
+  sort: JobSort;
+  order: "asc" | "desc";
+}
+
 export interface CurvesQuery {
   points: number;
   from_step?: number;

@@ -1,7 +1,7 @@
 /** What the pages ask the API, and how fresh it has to be. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { jobsApi } from "../api/jobs";
-import type { EventType, Job, JobEvent, RolloutQuery } from "../api/types";
+import type { EventType, Job, JobEvent, JobQuery, RolloutQuery } from "../api/types";
 import type { Zoom } from "../lib/plot";
 import { isTerminal } from "../lib/summary";
 
@@ -34,10 +34,11 @@ const SLOW_MS = 20_000;
 const ENDPOINTS_MS = 10_000;
 
 /** The list, polled; faster while something runs. */
-export function useJobs() {
+export function useJobs(wanted: JobQuery) {
   return useInfiniteQuery({
-    queryKey: keys.jobs,
-    queryFn: ({ pageParam }) => jobsApi.list(pageParam, JOBS_PER_PAGE),
+    queryKey: [...keys.jobs, wanted],
+    queryFn: ({ pageParam }) => jobsApi.list(wanted, pageParam, JOBS_PER_PAGE),
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
     refetchInterval: (query) =>

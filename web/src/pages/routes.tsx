@@ -3,7 +3,7 @@ import { type ComponentType, lazy, Suspense } from "react";
 import { Route, Switch, useLocation } from "wouter";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { Skeleton } from "../components/State";
-import { JobsPage } from "./JobsPage";
+import { JobsPage } from "./jobs/JobsPage";
 import { NotFoundPage } from "./NotFoundPage";
 
 const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(async () => ({ default: await load() }));
