@@ -16,6 +16,7 @@ import uvicorn
 from openai import AsyncOpenAI
 from openai.types import FileObject
 
+from rft.platform.api.http_protocol import HttpProtocol
 from rft.platform.app import create_app
 from rft.platform.queue.messages import TaskMessage
 from rft.platform.settings import Settings
@@ -85,7 +86,9 @@ class Served:
         self, settings: Settings, enqueue: Callable[[TaskMessage], None], *, web_assets: Path | None = None
     ) -> None:
         app = create_app(settings, enqueuer=enqueue, has_reconciler=False, web_assets=web_assets)
-        self._server = _PromptServer(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=5))
+        self._server = _PromptServer(
+            uvicorn.Config(app, http=HttpProtocol, log_config=None, timeout_graceful_shutdown=5)
+        )
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})

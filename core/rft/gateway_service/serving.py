@@ -39,6 +39,7 @@ def serve(
         make_app(settings),
         host=given.host,
         port=given.port,
+        http="h11",  # It bounds a request's head; callers keep their connections, and send few requests.
         log_config=None,
         access_log=False,
         backlog=4096,

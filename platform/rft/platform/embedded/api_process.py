@@ -9,6 +9,7 @@ import sys
 
 import uvicorn
 
+from rft.platform.api.http_protocol import HttpProtocol
 from rft.platform.settings import settings
 
 _GRACE_S = 3
@@ -21,6 +22,8 @@ def main() -> None:
     config = uvicorn.Config(
         "rft.platform.app:create_app",
         factory=True,
+        http=HttpProtocol,
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
         log_level=settings().log_level.lower(),
         access_log=False,
         timeout_graceful_shutdown=_GRACE_S,

@@ -8,8 +8,10 @@ from fastapi import Depends, Request
 
 from rft.platform.api.dependencies import Services
 from rft.platform.serving.processes import ServingProcesses
+from rft.platform.serving.served_model import ServedModel, find_base, find_served
 from rft.platform.serving.service import count
 from rft.platform.serving.told import ToldSoFar
+from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
 
 
@@ -19,6 +21,14 @@ async def get_processes(request: Request) -> ServingProcesses:
 
 
 Processes = Annotated[ServingProcesses, Depends(get_processes)]
+
+
+async def named(services: Services, name: str) -> ServedModel:
+    """The model; a base model is found without the database. Raises as `find_served` does."""
+    if (base := find_base(services.settings, name)) is not None:
+        return base
+    async with reading(services.database) as uow:
+        return await find_served(uow, services.settings, name)
 
 
 async def counted(

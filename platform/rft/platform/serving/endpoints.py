@@ -13,13 +13,11 @@ from rft.core.ids import public_id
 from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError, ErrorEnvelope
 from rft.platform.api.hang_up import each_while_connected, while_connected
-from rft.platform.serving.answering import Processes, counted, drain, first_of
+from rft.platform.serving.answering import Processes, counted, drain, first_of, named
 from rft.platform.serving.order import to_completion_request
 from rft.platform.serving.replies import Reply
 from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk
-from rft.platform.serving.served_model import find_served
 from rft.platform.serving.service import events
-from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
 
 router = APIRouter(tags=["chat"])
@@ -37,8 +35,7 @@ async def create_chat_completion(
     request: Request, services: AppServices, processes: Processes, key_id: KeyId, body: ChatCompletionBody
 ) -> ChatCompletion:
     """An answer of a base model, a fine-tuned model or a checkpoint; with `stream`, as server-sent events."""
-    async with reading(services.database) as uow:
-        model = await find_served(uow, services.settings, body.model)
+    model = await named(services, body.model)
     wanted = to_completion_request(body, model.adapter)
     reply = Reply(
         id=public_id("chatcmpl-", secrets.token_bytes(29), 29),

@@ -24,11 +24,16 @@ class ServedModel:
     adapter: AdapterRef | None
 
 
+def find_base(settings: Settings, name: str) -> ServedModel | None:
+    """A registered base model; None for another name. Raises BadRequest for one that nobody has built yet."""
+    path = base_models(settings).get(name)
+    return None if path is None else ServedModel(_there(name, path), _plain(chat_spec(name, settings)), None)
+
+
 async def find_served(uow: UnitOfWork, settings: Settings, name: str) -> ServedModel:
     """Raises NotFound for a model that is none, or no longer kept; BadRequest for one that nobody has built yet."""
-    known = base_models(settings)
-    if name in known:
-        return ServedModel(_there(name, known[name]), _plain(chat_spec(name, settings)), None)
+    if (base := find_base(settings, name)) is not None:
+        return base
     job, checkpoint = await find_fine_tuned(uow, settings, name)
     path = await final_step(uow, job) if checkpoint is None else checkpoint.path
     directory = None if path is None else settings.runs_dir / job.id / path

@@ -50,5 +50,5 @@ def to_api_error(refused: Refused) -> ApiError:
 
 async def count(services: Services, api_key_id: str, told: ToldSoFar) -> None:
     """Add a request to its key's day, as far as it came."""
-    async with services.database.transaction() as connection:
+    async with services.database.connection() as connection:
         await ServingRepository(connection).count(api_key_id, told.model, told.tokens)

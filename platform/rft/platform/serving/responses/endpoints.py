@@ -13,7 +13,7 @@ from rft.core.ids import public_id
 from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError, ErrorEnvelope
 from rft.platform.api.hang_up import each_while_connected, while_connected
-from rft.platform.serving.answering import Processes, counted, drain, first_of
+from rft.platform.serving.answering import Processes, counted, drain, first_of, named
 from rft.platform.serving.responses.items import ITEM_KEY_LENGTH
 from rft.platform.serving.responses.order import to_response_order
 from rft.platform.serving.responses.reply import ResponseReply
@@ -21,9 +21,7 @@ from rft.platform.serving.responses.schemas import ResponseBody, ResponseObject
 from rft.platform.serving.responses.sealed_turns import TurnSeal, model_digest
 from rft.platform.serving.responses.stream_schemas import StreamEvent
 from rft.platform.serving.responses.streaming import ResponseEvents
-from rft.platform.serving.served_model import find_served
 from rft.platform.serving.service import events
-from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
 
 router = APIRouter(tags=["responses"])
@@ -41,8 +39,7 @@ async def create_response(
 
     Nothing is stored: the items of the conversation come back in `input`.
     """
-    async with reading(services.database) as uow:
-        model = await find_served(uow, services.settings, body.model)
+    model = await named(services, body.model)
     seal = TurnSeal(services.secret_box, services.settings.organization, model_digest(model))
     order = to_response_order(body, model.adapter, seal)
     reply = ResponseReply(
