@@ -13,6 +13,8 @@ from rft.platform.settings import Settings
 _JOBS = "/v1/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{fine_tuning_job_id}}"
 _ROLLOUT = f"{_JOB}/rollouts/{{trace_id}}"
+_EVAL = "/v1/evals/{eval_id}"
+_RUN = f"{_EVAL}/runs/{{run_id}}"
 
 _USED = (
     # The session
@@ -39,6 +41,23 @@ _USED = (
     ("delete", "/v1/files/{file_id}"),
     ("get", "/v1/files/{file_id}/content"),
     ("get", "/v1/files/{file_id}/problems"),
+    # Evals
+    ("get", "/v1/evals"),
+    ("get", _EVAL),
+    ("delete", _EVAL),
+    ("get", f"{_EVAL}/runs"),
+    ("post", f"{_EVAL}/runs"),
+    ("get", _RUN),
+    ("delete", _RUN),
+    ("post", f"{_RUN}/cancel"),
+    ("get", f"{_RUN}/compare"),
+    ("get", f"{_RUN}/compare/rows"),
+    ("get", f"{_RUN}/variance"),
+    ("get", f"{_RUN}/output_items"),
+    # Models
+    ("get", "/v1/models"),
+    # Registered tools and graders
+    ("get", "/v1/tools"),
     # Rollouts
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),

@@ -11,8 +11,8 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from rft.core.events import RolloutDone, RunEnded
 from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.test_compare import compared_job
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
 SCREENS = Path(__file__).parents[3] / "var" / "screens"
@@ -36,16 +36,6 @@ async def jobs_list(platform: Platform, page: Page) -> None:
     await platform.new_job(suffix="waits")
     await sign_in(page, platform.url, platform.key)
     await expect(page.locator("tbody tr")).to_have_count(4)
-
-
-async def comparison(platform: Platform, page: Page) -> None:
-    jobs = [
-        await compared_job(platform, suffix, seed) for seed, suffix in enumerate(("small batches", "large batches"))
-    ]
-    address = "&".join(f"job={job.id}" for job in jobs)
-    await sign_in(page, platform.url, platform.key, f"/compare?{address}")
-    await expect(page.locator(".chart-canvas canvas")).to_be_visible()
-    await expect(page.get_by_role("region", name="Settings").locator("tbody tr").first).to_be_visible()
 
 
 async def running_job(platform: Platform, page: Page) -> None:
@@ -78,6 +68,41 @@ async def trace(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
 
 
+async def evals_list(platform: Platform, page: Page) -> None:
+    await SeededEval.make(platform.database)
+    await SeededEval.make(platform.database, "Questions about reports")
+    await sign_in(page, platform.url, platform.key, "/evals")
+    await expect(page.locator("tbody tr")).to_have_count(2)
+
+
+async def eval_definition(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    await made.run("before", skill=0.2)
+    await made.run("after", skill=0.8, model="ft:starter:local:reports:ab12cd34:ckpt-step-20")
+    await made.run("now", skill=0.5, is_going=True)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}")
+    await expect(page.locator("table.eval-runs tbody tr")).to_have_count(3)
+    await page.get_by_role("button", name="New run").click()
+    await expect(page.get_by_role("form", name="New run")).to_be_visible()
+
+
+async def eval_run(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("repeated", skill=0.5)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    await page.locator(".output-items summary").nth(1).click()
+    await expect(page.get_by_role("region", name="What helpful answered")).to_be_visible()
+    await expect(page.get_by_role("region", name="Variance").get_by_role("img")).to_be_visible()
+
+
+async def eval_comparison(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    runs = [await made.run(name, skill=skill) for name, skill in (("before", 0.2), ("after", 0.8))]
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/compare?a={runs[1]}&b={runs[0]}")
+    await page.locator(".output-items summary").first.click()
+    await expect(page.get_by_role("region", name="Answer of B").first).to_be_visible()
+
+
 async def sign_in_form(platform: Platform, page: Page) -> None:
     await page.goto(platform.url)
     await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
@@ -96,7 +121,8 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        sign_in_form, empty_list, jobs_list, comparison, running_job, failed_job, trace, no_such_page, question,
+        evals_list, eval_definition, eval_run, eval_comparison,
+        sign_in_form, empty_list, jobs_list, running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip
 

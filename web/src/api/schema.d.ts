@@ -36,6 +36,150 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/evals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_evals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_eval"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_eval"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_eval_runs"];
+        put?: never;
+        post: operations["create_eval_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_eval_run"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_eval_run"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_eval_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["compare_eval_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}/compare/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_compared_rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}/output_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_eval_output_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/evals/{eval_id}/runs/{run_id}/variance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_eval_run_variance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/files": {
         parameters: {
             query?: never;
@@ -324,6 +468,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_tools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -368,6 +544,18 @@ export interface components {
             tool_calls: number;
             turns_without_usage: number;
         };
+        BaseModelObject: {
+            auto: components["schemas"]["ModelAuto"] | null;
+            chat_format: string | null;
+            engine_problem: string | null;
+            engines: string[];
+            memory: components["schemas"]["ModelMemory"] | null;
+            problem: string | null;
+            stop_tokens: string[];
+            takes_parallel_calls: boolean;
+            template_fingerprint: string | null;
+            thinking_switch: string | null;
+        };
         CheckpointObject: {
             created_at: number;
             fine_tuned_model_checkpoint: string;
@@ -386,6 +574,81 @@ export interface components {
         CodeShare: {
             count: number;
             share: number;
+        };
+        ComparedRow: {
+            /** @enum {string} */
+            change: "better" | "worse" | "same";
+            other_passed: number | null;
+            other_row_index: number;
+            other_scores: (number | null)[];
+            other_value: number;
+            passed: number | null;
+            row_index: number;
+            scores: (number | null)[];
+            value: number;
+        };
+        ComparedRowsObject: {
+            data: components["schemas"]["ComparedRow"][];
+            has_more: boolean;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+            total: number;
+        };
+        ComparisonObject: {
+            criteria: components["schemas"]["CriterionComparison"][];
+            eval_id: string;
+            /**
+             * @default eval.run.comparison
+             * @constant
+             */
+            object: "eval.run.comparison";
+            only_here: number[];
+            only_there: number[];
+            passed: components["schemas"]["RewardDifference"] | null;
+            rows: number;
+            run_id: string;
+            with_run_id: string;
+            without_verdict: number[];
+        };
+        CompletionsSource: {
+            input_messages?: (components["schemas"]["MessageTemplate"] | components["schemas"]["ItemReference"]) | null;
+            model?: string | null;
+            sampling_params?: components["schemas"]["SamplingParams"] | null;
+            source: components["schemas"]["FileContent"] | components["schemas"]["FileId"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "completions";
+        } & {
+            [key: string]: unknown;
+        };
+        ContentRow: {
+            item: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            sample?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        CriterionComparison: {
+            score: components["schemas"]["RewardDifference"] | null;
+            testing_criteria: string;
+        };
+        CriterionFigures: {
+            best_of_k: {
+                [key: string]: number;
+            };
+            passed: components["schemas"]["RewardEstimate"] | null;
+            score: components["schemas"]["RewardEstimate"] | null;
+            score_mean?: number | null;
+            testing_criteria: string;
+            variance_within_rows: number | null;
         };
         CurvePoint: {
             created_at: number;
@@ -420,6 +683,16 @@ export interface components {
             stopped_at_line: number | null;
             tools: string[];
         };
+        DataSourceConfigObject: {
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            schema: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @enum {string} */
+            type: "custom" | "logs" | "stored_completions";
+        };
         EndpointHealth: {
             attempts: number;
             client_error_share: number;
@@ -448,6 +721,85 @@ export interface components {
             stage: components["schemas"]["Stage"];
             to_step: number;
             warning: string | null;
+        };
+        EvalApiErrorObject: {
+            code: string;
+            message: string;
+            param?: string | null;
+        };
+        EvalDeleted: {
+            /**
+             * @default true
+             * @constant
+             */
+            deleted: true;
+            eval_id: string;
+            /**
+             * @default eval.deleted
+             * @constant
+             */
+            object: "eval.deleted";
+        };
+        EvalObject: {
+            created_at: number;
+            data_source_config: components["schemas"]["DataSourceConfigObject"];
+            id: string;
+            metadata: {
+                [key: string]: string;
+            } | null;
+            name: string;
+            /**
+             * @default eval
+             * @constant
+             */
+            object: "eval";
+            testing_criteria: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
+        };
+        EvalRunDeleted: {
+            /**
+             * @default true
+             * @constant
+             */
+            deleted: true;
+            /**
+             * @default eval.run.deleted
+             * @constant
+             */
+            object: "eval.run.deleted";
+            run_id: string;
+        };
+        EvalRunObject: {
+            created_at: number;
+            data_source: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            error: components["schemas"]["EvalApiErrorObject"] | null;
+            eval_id: string;
+            figures: components["schemas"]["RunFigures"] | null;
+            finished_at: number | null;
+            id: string;
+            metadata: {
+                [key: string]: string;
+            } | null;
+            model: string;
+            name: string;
+            /**
+             * @default eval.run
+             * @constant
+             */
+            object: "eval.run";
+            per_model_usage: components["schemas"]["PerModelUsageObject"][];
+            per_testing_criteria_results: components["schemas"]["PerCriterionObject"][];
+            report_url: string;
+            result_counts: components["schemas"]["ResultCountsObject"];
+            rows: number | null;
+            samples_per_row: number;
+            seed: number;
+            started_at: number | null;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "canceled" | "failed";
         };
         EventObject: {
             created_at: number;
@@ -486,6 +838,16 @@ export interface components {
         };
         /** @enum {string} */
         FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "unauthorized" | "endpoint_not_found" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
+        FileContent: {
+            content: components["schemas"]["ContentRow"][];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "file_content";
+        } & {
+            [key: string]: unknown;
+        };
         FileDeleted: {
             /**
              * @default true
@@ -498,6 +860,16 @@ export interface components {
              * @constant
              */
             object: "file";
+        };
+        FileId: {
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "file_id";
+        } & {
+            [key: string]: unknown;
         };
         FileObject: {
             bytes: number;
@@ -563,12 +935,45 @@ export interface components {
             } | null;
             trace_id: string;
         };
+        GroupSignal: {
+            compute_multiplier: number;
+            group_size: number;
+            is_lower_bound: boolean;
+            share: number;
+        };
+        HealthObject: {
+            attempts: number;
+            client_error_share: number | null;
+            error_share: number | null;
+            last_failure: string | null;
+            last_seen: number | null;
+            /** @enum {string} */
+            status: "unknown" | "healthy" | "degraded" | "failing";
+        };
         HoldObject: {
             endpoint: string;
             reason: string;
             since: number;
             stage: components["schemas"]["Stage"];
             step: number;
+        };
+        InputMessage: {
+            content: string | components["schemas"]["TextBlock"] | (string | components["schemas"]["TextBlock"])[];
+            /** @enum {string} */
+            role: "user" | "assistant" | "system" | "developer";
+            type?: "message" | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ItemReference: {
+            item_reference: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "item_reference";
+        } & {
+            [key: string]: unknown;
         };
         JobCurvesObject: {
             curves: components["schemas"]["CurvesObject"];
@@ -632,7 +1037,21 @@ export interface components {
         };
         /** @enum {string} */
         JobStatus: "validating_files" | "queued" | "running" | "paused" | "succeeded" | "failed" | "cancelled";
+        JsonlSource: {
+            source: components["schemas"]["FileContent"] | components["schemas"]["FileId"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "jsonl";
+        } & {
+            [key: string]: unknown;
+        };
         JsonValue: unknown;
+        Latency: {
+            p50_s: number;
+            p95_s: number;
+        };
         ListPage_AttemptObject_: {
             data: components["schemas"]["AttemptObject"][];
             first_id: string | null;
@@ -657,6 +1076,28 @@ export interface components {
         };
         ListPage_EndpointHealth_: {
             data: components["schemas"]["EndpointHealth"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_EvalObject_: {
+            data: components["schemas"]["EvalObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_EvalRunObject_: {
+            data: components["schemas"]["EvalRunObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -699,6 +1140,17 @@ export interface components {
              */
             object: "list";
         };
+        ListPage_OutputItemObject_: {
+            data: components["schemas"]["OutputItemObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         ListPage_ProblemObject_: {
             data: components["schemas"]["ProblemObject"][];
             first_id: string | null;
@@ -712,6 +1164,17 @@ export interface components {
         };
         ListPage_RolloutSummary_: {
             data: components["schemas"]["RolloutSummary"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_ToolObject_: {
+            data: components["schemas"]["ToolObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -737,6 +1200,85 @@ export interface components {
             /** @default [] */
             tool_calls: components["schemas"]["ToolCall"][];
         };
+        MessageTemplate: {
+            template: components["schemas"]["InputMessage"][];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "template";
+        } & {
+            [key: string]: unknown;
+        };
+        ModelAuto: {
+            beta: number;
+            conversations_at_once: number | null;
+            engine: string;
+            lora_layers: string[];
+            lora_rank: number;
+            lr_scheduler_type: string;
+            max_context_tokens: number;
+            micro_batch_tokens: number | null;
+            temperature: number;
+            warmup_steps: number;
+        };
+        ModelList: {
+            data: components["schemas"]["ModelObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ModelMemory: {
+            activation_bytes_per_token: number | null;
+            adapter_bytes: number;
+            cache_bytes_per_token: number | null;
+            parameters: number;
+            sampling_bytes: number | null;
+            training_bytes: number | null;
+            weights_bytes: number;
+        };
+        ModelObject: {
+            base_model?: components["schemas"]["BaseModelObject"] | null;
+            created: number;
+            fine_tuning_job_id?: string | null;
+            id: string;
+            /**
+             * @default model
+             * @constant
+             */
+            object: "model";
+            owned_by: string;
+            path?: string | null;
+            step_number?: number | null;
+            trained_from?: string | null;
+            valid_reward?: number | null;
+        };
+        OutputItemObject: {
+            created_at: number;
+            datasource_item: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            datasource_item_id: number;
+            eval_id: string;
+            id: string;
+            /**
+             * @default eval.run.output_item
+             * @constant
+             */
+            object: "eval.run.output_item";
+            results: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
+            run_id: string;
+            sample: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            sample_index: number;
+            /** @enum {string} */
+            status: "pass" | "fail" | "error";
+        };
         PartOutcome: {
             error_details?: string | null;
             failure_code?: string | null;
@@ -757,6 +1299,20 @@ export interface components {
             message: string;
             since: number;
             step: number | null;
+        };
+        PerCriterionObject: {
+            errored: number;
+            failed: number;
+            passed: number;
+            testing_criteria: string;
+        };
+        PerModelUsageObject: {
+            cached_tokens: number;
+            completion_tokens: number;
+            invocation_count: number;
+            model_name: string;
+            prompt_tokens: number;
+            total_tokens: number;
         };
         ProblemObject: {
             id: string;
@@ -795,6 +1351,25 @@ export interface components {
             steps: number;
             temperature: number;
             warmup_steps: number;
+        };
+        ResponsesSource: {
+            input_messages?: (components["schemas"]["MessageTemplate"] | components["schemas"]["ItemReference"]) | null;
+            model?: string | null;
+            sampling_params?: components["schemas"]["SamplingParams"] | null;
+            source: components["schemas"]["FileContent"] | components["schemas"]["FileId"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "responses";
+        } & {
+            [key: string]: unknown;
+        };
+        ResultCountsObject: {
+            errored: number;
+            failed: number;
+            passed: number;
+            total: number;
         };
         ResumeOptions: {
             max_importance_gap?: number | null;
@@ -933,6 +1508,76 @@ export interface components {
             /** @default 0 */
             waiting_for_engine: number;
         };
+        RowSpread: {
+            best: number;
+            mean: number;
+            row_index: number;
+            samples: number;
+            spread: number | null;
+        };
+        RunCreate: {
+            data_source: components["schemas"]["JsonlSource"] | components["schemas"]["CompletionsSource"] | components["schemas"]["ResponsesSource"];
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            name?: string | null;
+            samples_per_row?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        RunFigures: {
+            completion_tokens: number;
+            completion_tokens_per_sample: number | null;
+            cost?: number | null;
+            criteria: components["schemas"]["CriterionFigures"][];
+            errored: number;
+            errored_by_code: {
+                [key: string]: number;
+            };
+            latency: components["schemas"]["Latency"] | null;
+            pass_at_k: {
+                [key: string]: number;
+            };
+            passed: components["schemas"]["RewardEstimate"] | null;
+            prompt_tokens: number;
+            rows: number;
+            rows_without_verdict: number;
+            samples: number;
+            tool_calls_per_sample: number | null;
+            /** @default 0 */
+            turns_without_usage: number;
+            variance_within_rows: number | null;
+        };
+        SamplingParams: {
+            max_completion_tokens?: number | null;
+            n?: number | null;
+            reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+            response_format?: ({
+                [key: string]: components["schemas"]["JsonValue"];
+            } | {
+                /** @enum {unknown} */
+                type?: "text" | "json_object";
+            } | {
+                schema: Record<string, never>;
+                /** @constant */
+                type?: "json_schema";
+            } | {
+                json_schema: {
+                    schema: Record<string, never>;
+                };
+                /** @constant */
+                type?: "json_schema";
+            }) | null;
+            seed?: number | null;
+            temperature?: number | null;
+            text?: components["schemas"]["TextWanted"] | null;
+            tools?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[] | null;
+            top_p?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
         SessionObject: {
             expires_at?: number | null;
             is_signed_in: boolean;
@@ -978,6 +1623,33 @@ export interface components {
         };
         /** @enum {string} */
         StopReason: "completed" | "max_turns" | "max_tool_calls" | "max_tokens" | "context_full";
+        TextBlock: {
+            text: string;
+            /** @enum {string} */
+            type: "input_text" | "output_text" | "text";
+        } & {
+            [key: string]: unknown;
+        };
+        TextWanted: {
+            format?: ({
+                [key: string]: components["schemas"]["JsonValue"];
+            } | {
+                /** @enum {unknown} */
+                type?: "text" | "json_object";
+            } | {
+                schema: Record<string, never>;
+                /** @constant */
+                type?: "json_schema";
+            } | {
+                json_schema: {
+                    schema: Record<string, never>;
+                };
+                /** @constant */
+                type?: "json_schema";
+            }) | null;
+        } & {
+            [key: string]: unknown;
+        };
         Timing: {
             eval_s: number;
             full_step_s: number;
@@ -1003,6 +1675,35 @@ export interface components {
             calls_per_rollout_mean: number | null;
             name: string;
         };
+        ToolObject: {
+            callback_url: string | null;
+            created_at: number;
+            description: string | null;
+            headers: {
+                [key: string]: string;
+            } | null;
+            health: components["schemas"]["HealthObject"];
+            id: string;
+            max_concurrency: number | null;
+            max_output_chars: number | null;
+            name: string;
+            /**
+             * @default tool
+             * @constant
+             */
+            object: "tool";
+            parameters: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            rate_limit: number | null;
+            /** @enum {string} */
+            retry: "safe" | "unsafe";
+            server_url: string;
+            timeout_s: number | null;
+            updated_at: number;
+        } & {
+            [key: string]: unknown;
+        };
         UsageMetrics: {
             judge_tokens: {
                 [key: string]: components["schemas"]["rft__platform__lifecycle__usage__JudgeTokens"];
@@ -1016,6 +1717,25 @@ export interface components {
                 [key: string]: number;
             };
             training_seconds: number;
+        };
+        VarianceObject: {
+            advice: string;
+            advised_multiplier: number | null;
+            by_group_size: components["schemas"]["GroupSignal"][];
+            criterion: string | null;
+            data: components["schemas"]["RowSpread"][];
+            mean: number | null;
+            /**
+             * @default eval.run.variance
+             * @constant
+             */
+            object: "eval.run.variance";
+            rows: number;
+            rows_sampled_twice: number;
+            rows_with_signal: number;
+            run_id: string;
+            samples: number;
+            share_with_signal: number | null;
         };
     };
     responses: never;
@@ -1106,6 +1826,296 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesOfJobs"];
+                };
+            };
+        };
+    };
+    list_evals: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+                order?: "asc" | "desc";
+                order_by?: "created_at" | "updated_at";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_EvalObject_"];
+                };
+            };
+        };
+    };
+    retrieve_eval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalObject"];
+                };
+            };
+        };
+    };
+    delete_eval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalDeleted"];
+                };
+            };
+        };
+    };
+    list_eval_runs: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+                order?: "asc" | "desc";
+                status?: ("queued" | "in_progress" | "completed" | "canceled" | "failed") | null;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_EvalRunObject_"];
+                };
+            };
+        };
+    };
+    create_eval_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCreate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRunObject"];
+                };
+            };
+        };
+    };
+    retrieve_eval_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                "if-none-match"?: string;
+            };
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRunObject"];
+                };
+            };
+        };
+    };
+    delete_eval_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRunDeleted"];
+                };
+            };
+        };
+    };
+    cancel_eval_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalRunObject"];
+                };
+            };
+        };
+    };
+    compare_eval_runs: {
+        parameters: {
+            query: {
+                with: string;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonObject"];
+                };
+            };
+        };
+    };
+    list_compared_rows: {
+        parameters: {
+            query: {
+                change?: ("better" | "worse" | "same") | null;
+                criterion?: string | null;
+                limit?: number;
+                offset?: number;
+                with: string;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparedRowsObject"];
+                };
+            };
+        };
+    };
+    list_eval_output_items: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                datasource_item_id?: number | null;
+                limit?: number;
+                order?: "asc" | "desc";
+                status?: ("pass" | "fail" | "error") | null;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_OutputItemObject_"];
+                };
+            };
+        };
+    };
+    retrieve_eval_run_variance: {
+        parameters: {
+            query?: {
+                criterion?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                eval_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VarianceObject"];
                 };
             };
         };
@@ -1593,6 +2603,47 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": unknown;
+                };
+            };
+        };
+    };
+    list_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelList"];
+                };
+            };
+        };
+    };
+    list_tools: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_ToolObject_"];
                 };
             };
         };

@@ -38,6 +38,22 @@ export type FileProblem = Schemas["ProblemObject"];
 /** What a file is for. */
 export type Purpose = "fine-tune" | "evals";
 
+export type Eval = Schemas["EvalObject"];
+export type EvalRun = Schemas["EvalRunObject"];
+export type RunFigures = NonNullable<EvalRun["figures"]>;
+export type RewardEstimate = Schemas["RewardEstimate"];
+export type RewardDifference = Schemas["RewardDifference"];
+export type OutputItem = Schemas["OutputItemObject"];
+export type ItemStatus = OutputItem["status"];
+export type RunComparison = Schemas["ComparisonObject"];
+export type ComparedRow = Schemas["ComparedRow"];
+export type Change = ComparedRow["change"];
+export type RowSpread = Schemas["RowSpread"];
+export type Variance = Omit<Schemas["VarianceObject"], "object" | "run_id" | "criterion">;
+/** A base model, a fine-tuned one or a checkpoint. */
+export type Model = Schemas["ModelObject"];
+export type RegisteredTool = Schemas["ToolObject"];
+
 export type Split = Schemas["Split"];
 /** Splits that a step has figures of. */
 export type MeasuredSplit = "train" | "valid";

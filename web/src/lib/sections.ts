@@ -7,7 +7,10 @@ export interface Section {
   paths: readonly string[];
 }
 
-export const SECTIONS: readonly Section[] = [{ label: "Jobs", href: "/", paths: ["", "jobs", "new", "compare"] }];
+export const SECTIONS: readonly Section[] = [
+  { label: "Jobs", href: "/", paths: ["", "jobs", "new", "compare"] },
+  { label: "Evals", href: "/evals", paths: ["evals"] },
+];
 
 /** The section that an address lies in; none for an address that leads nowhere. */
 export function sectionOf(path: string): Section | null {

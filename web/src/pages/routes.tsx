@@ -8,9 +8,12 @@ import { NotFoundPage } from "./NotFoundPage";
 
 const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(async () => ({ default: await load() }));
 
-const ComparePage = page(async () => (await import("./compare/ComparePage")).ComparePage);
 const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
+const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
+const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
+const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
+const EvalComparePage = page(async () => (await import("./evals/EvalComparePage")).EvalComparePage);
 
 export function Routes() {
   const [path] = useLocation();
@@ -19,10 +22,15 @@ export function Routes() {
       <Suspense fallback={<Skeleton height={420} />}>
         <Switch>
           <Route path="/" component={JobsPage} />
-          <Route path="/compare" component={ComparePage} />
           <Route path="/jobs/:jobId">{({ jobId }) => <JobPage key={jobId} jobId={jobId} />}</Route>
           <Route path="/jobs/:jobId/rollouts/:traceId">
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
+          </Route>
+          <Route path="/evals" component={EvalsPage} />
+          <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>
+          <Route path="/evals/:evalId/compare">{({ evalId }) => <EvalComparePage evalId={evalId} />}</Route>
+          <Route path="/evals/:evalId/runs/:runId">
+            {({ evalId, runId }) => <EvalRunPage key={runId} evalId={evalId} runId={runId} />}
           </Route>
           <Route component={NotFoundPage} />
         </Switch>

@@ -1,0 +1,99 @@
+"""Evals in a browser: definitions, runs, items, what there is to learn from, and two runs compared."""
+
+import json
+import re
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from tests.e2e.web.seeded_evals import ROWS, SeededEval
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import PageProblems, sign_in
+
+
+async def test_from_the_list_to_the_reply_of_a_grader(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    await made.run("first", skill=0.5)
+    await sign_in(page, platform.url, platform.key, "/evals")
+    await page.get_by_role("link", name="Arithmetic").click()
+    await expect(page.get_by_role("heading", name="What is measured")).to_be_visible()
+    await page.get_by_role("link", name="first").click()
+    errored = page.locator(".tile", has_text="Errored")
+    await expect(errored).to_contain_text("server error 1")
+    await page.get_by_role("button", name="Errored 1").click()
+    await expect(page.locator(".output-items > li")).to_have_count(1)
+    await page.locator(".output-items summary").click()
+    await expect(page.get_by_text("No verdict: HTTP 500 of")).to_be_visible()
+    await page.get_by_role("button", name=re.compile(r"^All \d+")).click()
+    await expect(page.locator(".output-items > li")).to_have_count(4 * ROWS)
+    await page.locator(".output-items summary").last.click()
+    await expect(page.get_by_role("region", name="What helpful answered")).to_contain_text(f"row {ROWS - 1} read")
+
+
+async def test_the_variance_of_a_run_says_what_multiplier_its_items_speak_for(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("repeated", skill=0.5)
+    single = await made.run("single", skill=0.5, samples=1)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    variance = page.get_by_role("region", name="Variance")
+    await expect(variance.get_by_role("img")).to_be_visible()
+    await expect(variance.locator(".facts")).to_contain_text("of 12 items")
+    await expect(variance.get_by_role("table")).to_contain_text("≥")
+    await variance.get_by_role("button", name="helpful").click()
+    await expect(variance.get_by_role("button", name="helpful")).to_have_attribute("aria-pressed", "true")
+    await page.goto(f"{platform.url}/evals/{made.id}/runs/{single}")
+    await expect(page.get_by_role("heading", name="Items")).to_be_visible()
+    await expect(variance).to_be_hidden()
+
+
+async def test_two_runs_that_are_chosen_are_compared_item_by_item(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    await made.run("worse", skill=0.1)
+    await made.run("better", skill=0.9)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}")
+    for name in ("worse", "better"):
+        await page.get_by_label(f"Compare {name}").check()
+    await page.get_by_role("link", name="Compare the two").click()
+    await expect(page.get_by_role("region", name="Run A")).to_contain_text("better")
+    await expect(page.get_by_text("A is better beyond chance.")).to_be_visible()
+    await page.get_by_role("button", name=re.compile(r"^Better \d+")).click()
+    first = page.locator(".output-items > li").first
+    await expect(first.locator(".badge")).to_have_text("better")
+    await first.locator("summary").click()
+    await expect(first.get_by_role("region", name="Answer of A")).to_have_count(4)
+    await expect(first.get_by_role("region", name="Answer of B").first).to_be_visible()
+
+
+async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("going", skill=0.5, is_going=True)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    await expect(page.locator(".tile", has_text="Passed so far")).to_contain_text("95 %")
+    await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "50")
+    async with page.expect_response(lambda reply: reply.url.endswith("/cancel")) as asked:
+        await page.get_by_role("button", name="Cancel").click()
+    assert (await asked.value).ok
+    async with platform.database.connection() as connection:
+        cursor = await connection.execute("select is_cancel_requested from eval_runs where id = %s", (run,))
+        assert await cursor.fetchone() == (True,)
+
+
+async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_names_its_field(
+    platform: Platform, page: Page, page_problems: PageProblems, tmp_path: Path
+) -> None:
+    page_problems.tolerated.append("400")
+    made = await SeededEval.make(platform.database)
+    items = tmp_path / "items.jsonl"
+    items.write_text(json.dumps({"item": {"question": "1 + 1?", "answer": "2"}, "sample": {"output_text": "2"}}) + "\n")
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}")
+    await page.get_by_role("button", name="New run").click()
+    form = page.get_by_role("form", name="New run")
+    await form.locator("input[type=file]").set_input_files(items)
+    await expect(form.get_by_role("combobox", name="Items")).not_to_have_value("")
+    await form.get_by_role("combobox", name="Model").fill("nobody")
+    await form.get_by_role("button", name="Start the run").click()
+    await expect(form.get_by_role("alert")).to_contain_text("data_source.model")
+    await form.get_by_role("button", name="Judge the file's samples").click()
+    await form.get_by_label("Name").fill("given")
+    await form.get_by_role("button", name="Start the run").click()
+    await expect(page.get_by_role("row", name=re.compile("given.*queued"))).to_be_visible()

@@ -1,0 +1,47 @@
+/** The typed way to evals, their runs and what became of each item. */
+import { at, call, get, type Page } from "./http";
+import type { Change, ComparedRow, Eval, EvalRun, ItemStatus, OutputItem, RunComparison, Variance } from "./types";
+
+const EVALS_PATH = "/v1/evals";
+
+const runs = (evalId: string, ...parts: string[]) => `${EVALS_PATH}${at(evalId)}/runs${at(...parts)}`;
+
+/** What a run is ordered with. */
+export interface RunOrder {
+  name?: string;
+  data_source: unknown;
+  samples_per_row?: number;
+}
+
+export interface ComparedRows {
+  data: ComparedRow[];
+  total: number;
+  has_more: boolean;
+}
+
+export interface ItemQuery {
+  status?: ItemStatus;
+  datasource_item_id?: number;
+}
+
+export const evalsApi = {
+  /** Newest first. */
+  list: (after: string | undefined, limit: number) => get<Page<Eval>>(EVALS_PATH, { after, limit, order: "desc" }),
+  get: (id: string) => get<Eval>(EVALS_PATH + at(id)),
+  remove: (id: string) => call<{ deleted: boolean }>("DELETE", EVALS_PATH + at(id)),
+  /** Newest first. */
+  runs: (evalId: string, after: string | undefined, limit: number) =>
+    get<Page<EvalRun>>(runs(evalId), { after, limit, order: "desc" }),
+  run: (evalId: string, id: string) => get<EvalRun>(runs(evalId, id)),
+  start: (evalId: string, order: RunOrder) => call<EvalRun>("POST", runs(evalId), order),
+  cancel: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "cancel")),
+  removeRun: (evalId: string, id: string) => call<{ deleted: boolean }>("DELETE", runs(evalId, id)),
+  items: (evalId: string, id: string, query: ItemQuery, after: string | undefined, limit: number) =>
+    get<Page<OutputItem>>(runs(evalId, id, "output_items"), { ...query, after, limit }),
+  variance: (evalId: string, id: string, criterion: string | undefined) =>
+    get<Variance>(runs(evalId, id, "variance"), { criterion, limit: 400 }),
+  compare: (evalId: string, id: string, other: string) =>
+    get<RunComparison>(runs(evalId, id, "compare"), { with: other }),
+  comparedRows: (evalId: string, id: string, other: string, change: Change | undefined, offset: number) =>
+    get<ComparedRows>(runs(evalId, id, "compare", "rows"), { with: other, change, offset, limit: 50 }),
+};

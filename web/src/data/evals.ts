@@ -1,0 +1,105 @@
+/** What the pages ask of evals, and what they ask them to do. */
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { evalsApi, type ItemQuery, type RunOrder } from "../api/evals";
+import type { Change, EvalRun } from "../api/types";
+import { isGoing } from "../lib/evals";
+
+const EVALS = ["evals"];
+const FAST_MS = 2_000;
+const SLOW_MS = 20_000;
+const PER_PAGE = 50;
+
+const runKey = (evalId: string, id: string) => [...EVALS, evalId, "run", id];
+
+export function useEvals() {
+  return useInfiniteQuery({
+    queryKey: [...EVALS, "list"],
+    queryFn: ({ pageParam }) => evalsApi.list(pageParam, PER_PAGE),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+  });
+}
+
+export function useEval(id: string) {
+  return useQuery({ queryKey: [...EVALS, id], queryFn: () => evalsApi.get(id) });
+}
+
+/** An eval's runs, newest first; looked at again sooner while one of them goes. */
+export function useEvalRuns(evalId: string) {
+  return useInfiniteQuery({
+    queryKey: [...EVALS, evalId, "runs"],
+    queryFn: ({ pageParam }) => evalsApi.runs(evalId, pageParam, PER_PAGE),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    refetchInterval: (query) => (query.state.data?.pages.some((page) => page.data.some(isGoing)) ? FAST_MS : SLOW_MS),
+  });
+}
+
+export function useEvalRun(evalId: string, id: string) {
+  return useQuery({
+    queryKey: runKey(evalId, id),
+    queryFn: () => evalsApi.run(evalId, id),
+    refetchInterval: (query) => (query.state.data && isGoing(query.state.data) ? FAST_MS : false),
+  });
+}
+
+/** Output items in their order. `run` is among the keys by its counts: what comes in is shown. */
+export function useOutputItems(evalId: string, run: EvalRun, query: ItemQuery) {
+  return useInfiniteQuery({
+    queryKey: [...runKey(evalId, run.id), "items", query, run.result_counts.total],
+    queryFn: ({ pageParam }) => evalsApi.items(evalId, run.id, query, pageParam, PER_PAGE),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The samples of one item of a run. */
+export function useItemsOfRow(evalId: string, runId: string, row: number) {
+  return useQuery({
+    queryKey: [...runKey(evalId, runId), "row", row],
+    queryFn: () => evalsApi.items(evalId, runId, { datasource_item_id: row }, undefined, 20),
+  });
+}
+
+export function useVariance(evalId: string, run: EvalRun, criterion: string | undefined) {
+  return useQuery({
+    queryKey: [...runKey(evalId, run.id), "variance", criterion, run.result_counts.total],
+    queryFn: () => evalsApi.variance(evalId, run.id, criterion),
+    placeholderData: keepPreviousData,
+    enabled: run.result_counts.total > 0,
+  });
+}
+
+export function useComparison(evalId: string, a: string, b: string) {
+  return useQuery({
+    queryKey: [...EVALS, evalId, "compare", a, b],
+    queryFn: () => evalsApi.compare(evalId, a, b),
+  });
+}
+
+export function useComparedRows(evalId: string, a: string, b: string, change: Change | undefined) {
+  return useInfiniteQuery({
+    queryKey: [...EVALS, evalId, "compare", a, b, "rows", change],
+    queryFn: ({ pageParam }) => evalsApi.comparedRows(evalId, a, b, change, pageParam),
+    initialPageParam: 0,
+    getNextPageParam: (page, pages) =>
+      page.has_more ? pages.reduce((rows, one) => rows + one.data.length, 0) : undefined,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** Start, cancel and delete; whatever is shown of the eval is asked for again. */
+export function useEvalActions(evalId: string) {
+  const cache = useQueryClient();
+  const onSettled = () => cache.invalidateQueries({ queryKey: [...EVALS, evalId] });
+  return {
+    start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order), onSettled }),
+    cancel: useMutation({ mutationFn: (runId: string) => evalsApi.cancel(evalId, runId), onSettled }),
+    removeRun: useMutation({ mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId) }),
+    remove: useMutation({
+      mutationFn: () => evalsApi.remove(evalId),
+      onSuccess: () => cache.invalidateQueries({ queryKey: [...EVALS, "list"] }),
+    }),
+  };
+}

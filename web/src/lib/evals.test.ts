@@ -1,0 +1,126 @@
+import { expect, test } from "vitest";
+import type { Eval, EvalRun, OutputItem, RewardDifference } from "../api/types";
+import {
+  answerOf,
+  criteriaOf,
+  differenceWords,
+  itemFields,
+  itemInALine,
+  passAtK,
+  passedShare,
+  resultsOf,
+  runShare,
+  verdictWords,
+} from "./evals";
+
+const EXACT = {
+  id: "exact-1",
+  type: "string_check",
+  name: "exact",
+  operation: "eq",
+  input: "{{a}}",
+  reference: "{{b}}",
+};
+const definition = (...criteria: object[]) =>
+  ({
+    testing_criteria: criteria,
+    data_source_config: {
+      type: "custom",
+      schema: { properties: { item: { properties: { question: {}, answer: {} } } } },
+    },
+  }) as unknown as Eval;
+const run = (fields: object) =>
+  ({
+    result_counts: { passed: 3, failed: 1, errored: 2, total: 6 },
+    figures: null,
+    samples_per_row: 2,
+    rows: 6,
+    ...fields,
+  }) as unknown as EvalRun;
+const item = (fields: object) => ({ datasource_item: {}, sample: {}, results: [], ...fields }) as unknown as OutputItem;
+
+test("a criterion says in a line what it looks at", () => {
+  const [exact, judge, code] = criteriaOf(
+    definition(
+      EXACT,
+      { id: "j", type: "score_model", model: "lab/judge", pass_threshold: 0.6 },
+      { id: "c", type: "python" },
+    ),
+  );
+  expect(exact).toEqual({
+    id: "exact-1",
+    name: "exact",
+    type: "string check",
+    detail: "{{a}} = {{b}}",
+    passesFrom: null,
+  });
+  expect(judge).toMatchObject({ name: "score_model", detail: "by the judge lab/judge", passesFrom: 0.6 });
+  expect(code?.detail).toBeNull();
+  expect(itemFields(definition())).toEqual(["question", "answer"]);
+});
+
+test("the share passed leaves out what has no verdict, before there are figures too", () => {
+  expect(passedShare(run({}))).toBe(0.75);
+  expect(passedShare(run({ figures: { passed: { mean: 0.7 } } }))).toBe(0.7);
+  expect(passedShare(run({ result_counts: { passed: 0, failed: 0, errored: 2, total: 2 } }))).toBeNull();
+  expect(runShare(run({}))).toBe(0.5);
+  expect(runShare(run({ rows: null }))).toBeNull();
+});
+
+test("pass@k is told of the most samples, and not of one", () => {
+  expect(passAtK(run({ figures: { pass_at_k: { 8: 0.9, 1: 0.5, 2: 0.7 } } }))).toEqual({ k: 8, value: 0.9 });
+  expect(passAtK(run({ figures: { pass_at_k: { 1: 0.5 } } }))).toBeNull();
+});
+
+const difference = (low: number, high: number): RewardDifference => ({
+  difference: (low + high) / 2,
+  low,
+  high,
+  rows: 10,
+  better: 3,
+  worse: 1,
+  same: 6,
+});
+
+test("what chance explains is not called better", () => {
+  expect(differenceWords(difference(0.1, 0.3), true)).toEqual({
+    text: "+20.0 points (95 %: +10.0 to +30.0)",
+    tone: "good",
+  });
+  expect(differenceWords(difference(-0.3, -0.1), false)).toEqual({
+    text: "−0.200 (95 %: −0.300 to −0.100)",
+    tone: "bad",
+  });
+  expect(differenceWords(difference(-0.1, 0.3), true).tone).toBe("muted");
+  expect(verdictWords(difference(-0.1, 0.3))).toContain("chance");
+  expect(verdictWords(difference(-0.3, -0.1))).toContain("B is better");
+});
+
+test("an answer is the last thing said, or called", () => {
+  const call = { id: "c", function: { name: "search", arguments: '{"q": 1}' } };
+  expect(answerOf(item({ sample: { output: [{ role: "assistant", content: "6" }] } }))).toBe("6");
+  expect(answerOf(item({ sample: { output: [{ role: "assistant", content: null, tool_calls: [call] }] } }))).toBe(
+    'search({"q": 1})',
+  );
+  expect(answerOf(item({}))).toBe("");
+  expect(itemInALine({ answer: "6", question: "3 + 3?" })).toBe("3 + 3?");
+  expect(itemInALine({ a: 1 })).toBe('{"a":1}');
+});
+
+test("a result without a verdict says whose doing that is, and replies stand by their grader", () => {
+  const error = { code: "server_error", message: "HTTP 500", stage: "grader", fault: "endpoint" };
+  const [down, graded] = resultsOf(
+    item({
+      results: [
+        { name: "a", score: null, passed: false, error },
+        { name: "b", score: 0.5, passed: true, error: null, sub_scores: { style: 1 }, sub_replies: { style: "fine" } },
+      ],
+    }),
+  );
+  expect(down).toMatchObject({ score: null, error: "HTTP 500 (grader: server error)", replies: [] });
+  expect(graded).toMatchObject({
+    error: null,
+    parts: [{ name: "style", score: 1 }],
+    replies: [{ name: "style", text: "fine" }],
+  });
+});

@@ -1,0 +1,196 @@
+/** Evals in text: what an order, a run and an output item say. */
+import type { Eval, EvalRun, OutputItem, RewardDifference, RewardEstimate } from "../api/types";
+import { delta, fixed, percent } from "./format";
+
+type Fields = Record<string, unknown>;
+
+export interface CriterionView {
+  id: string;
+  name: string;
+  type: string;
+  /** What it holds the answer against, where that is said in a line. */
+  detail: string | null;
+  /** From which score on it passes, where the order says so. */
+  passesFrom: number | null;
+}
+
+/** An eval's testing criteria, in their order. */
+export function criteriaOf({ testing_criteria }: Eval): CriterionView[] {
+  return testing_criteria.map((each) => ({
+    id: text(each.id),
+    name: text(each.name) || text(each.type),
+    type: text(each.type).replaceAll("_", " "),
+    detail: detailOf(each),
+    passesFrom: typeof each.pass_threshold === "number" ? each.pass_threshold : null,
+  }));
+}
+
+function detailOf(criterion: Fields): string | null {
+  switch (criterion.type) {
+    case "string_check":
+      return `${text(criterion.input)} ${OPERATIONS[text(criterion.operation)] ?? ""} ${text(criterion.reference)}`;
+    case "text_similarity":
+      return `${text(criterion.input)} like ${text(criterion.reference)} by ${text(criterion.evaluation_metric)}`;
+    case "endpoint":
+      return text(criterion.url);
+    case "score_model":
+    case "label_model":
+      return `by the judge ${text(criterion.model)}`;
+    case "multi":
+      return text(criterion.calculate_output);
+    default:
+      return null;
+  }
+}
+
+const OPERATIONS: Record<string, string> = { eq: "=", ne: "≠", like: "contains", ilike: "contains (any case)" };
+
+/** The names that templates may use of an item. */
+export function itemFields({ data_source_config }: Eval): string[] {
+  const item = fields(fields(data_source_config.schema.properties).item);
+  return Object.keys(fields(item.properties));
+}
+
+export function isGoing(run: Pick<EvalRun, "status">): boolean {
+  return run.status === "queued" || run.status === "in_progress";
+}
+
+const RUN_MARKS: Record<EvalRun["status"], { label: string; tone: string }> = {
+  queued: { label: "queued", tone: "" },
+  in_progress: { label: "running", tone: "active" },
+  completed: { label: "completed", tone: "good" },
+  canceled: { label: "cancelled", tone: "" },
+  failed: { label: "failed", tone: "bad" },
+};
+
+export function runMark(run: Pick<EvalRun, "status">) {
+  return RUN_MARKS[run.status];
+}
+
+/** `62 %` and `51 % to 72 %`: a share with its interval at 95 %. */
+export function share(estimate: RewardEstimate | null | undefined): { value: string; interval: string | null } {
+  if (!estimate) return { value: percent(null), interval: null };
+  return { value: percent(estimate.mean), interval: `${percent(estimate.low)} to ${percent(estimate.high)}` };
+}
+
+/** Of a run that is not over too: passed of what has a verdict. */
+export function passedShare(run: EvalRun): number | null {
+  const { passed, failed } = run.result_counts;
+  return run.figures?.passed?.mean ?? (passed + failed > 0 ? passed / (passed + failed) : null);
+}
+
+/** The largest k that the run's samples tell of, but for 1. */
+export function passAtK(run: EvalRun): { k: number; value: number } | null {
+  const all = Object.entries(run.figures?.pass_at_k ?? {}).map(([k, value]) => ({ k: Number(k), value }));
+  const last = all.toSorted((one, other) => one.k - other.k).at(-1);
+  return last && last.k > 1 ? last : null;
+}
+
+/** What is done, in [0, 1]; null before the items are counted. */
+export function runShare(run: EvalRun): number | null {
+  return run.rows ? Math.min(1, run.result_counts.total / (run.rows * run.samples_per_row)) : null;
+}
+
+/** Where its answers come from. */
+export function answeredBy(run: Pick<EvalRun, "model">): string {
+  return run.model || "given samples";
+}
+
+/** A difference with its interval, and whether chance explains it. */
+export function differenceWords(difference: RewardDifference, isShare: boolean): { text: string; tone: string } {
+  const [mean, low, high] = [difference.difference, difference.low, difference.high].map((value) =>
+    isShare ? `${delta(value * 100, 1)}` : delta(value),
+  );
+  const unit = isShare ? " points" : "";
+  const tone = difference.low > 0 ? "good" : difference.high < 0 ? "bad" : "muted";
+  return { text: `${mean}${unit} (95 %: ${low} to ${high})`, tone };
+}
+
+/** Why chance may explain a difference, or that it does not. */
+export function verdictWords(difference: RewardDifference): string {
+  if (difference.low > 0) return "A is better beyond chance.";
+  if (difference.high < 0) return "B is better beyond chance.";
+  return "The interval includes no difference: chance may explain it.";
+}
+
+export interface ItemMessage {
+  role: string;
+  content: string;
+  calls: { id: string; name: string; arguments: string }[];
+}
+
+/** What an output item's sample says, from its prompt or its answer. */
+export function messagesOf(sample: OutputItem["sample"], part: "input" | "output"): ItemMessage[] {
+  const messages = Array.isArray(sample[part]) ? (sample[part] as Fields[]) : [];
+  return messages.map((message) => ({
+    role: text(message.role) || "assistant",
+    content: text(message.content),
+    calls: (Array.isArray(message.tool_calls) ? (message.tool_calls as Fields[]) : []).map((call) => ({
+      id: text(call.id),
+      name: text(fields(call.function).name),
+      arguments: text(fields(call.function).arguments),
+    })),
+  }));
+}
+
+/** The last thing said, in a line. */
+export function answerOf(item: OutputItem): string {
+  const last = messagesOf(item.sample, "output").at(-1);
+  if (!last) return "";
+  return last.content || last.calls.map((call) => `${call.name}(${call.arguments})`).join(", ");
+}
+
+/** An item in a line: its question where it has one, or else what it holds. */
+export function itemInALine(item: OutputItem["datasource_item"]): string {
+  const known = ["question", "prompt", "input", "query", "problem"].map((name) => item[name]);
+  const found = known.find((value) => typeof value === "string");
+  return typeof found === "string" ? found : JSON.stringify(item);
+}
+
+export interface ResultView {
+  id: string;
+  score: number | null;
+  passed: boolean;
+  /** Why there is no verdict, with whose doing that is. */
+  error: string | null;
+  /** What went wrong with the answer. */
+  details: string | null;
+  replies: { name: string | null; text: string }[];
+  parts: { name: string; score: number | null }[];
+}
+
+/** What became of an output item under each criterion. */
+export function resultsOf(item: OutputItem): ResultView[] {
+  return item.results.map((result) => {
+    const error = result.error === null ? null : fields(result.error);
+    const own = typeof result.reply === "string" ? [{ name: null, text: result.reply }] : [];
+    const ofParts = Object.entries(fields(result.sub_replies)).map(([name, reply]) => ({ name, text: text(reply) }));
+    return {
+      id: text(result.name),
+      score: number(result.score),
+      passed: result.passed === true,
+      error: error && `${text(error.message)} (${text(error.stage)}: ${text(error.code).replaceAll("_", " ")})`,
+      details: typeof result.error_details === "string" ? result.error_details : null,
+      replies: [...own, ...ofParts],
+      parts: Object.entries(fields(result.sub_scores)).map(([name, score]) => ({ name, score: number(score) })),
+    };
+  });
+}
+
+/** A score as people read it. */
+export function scoreWords(score: number | null): string {
+  return score === null ? "no score" : fixed(score, Number.isInteger(score) ? 0 : 3);
+}
+
+function text(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function number(value: unknown): number | null {
+  return typeof value === "number" ? value : null;
+}
+
+function fields(value: unknown): Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+}

@@ -1,0 +1,73 @@
+import { useState } from "react";
+import type { Change, ComparedRow, Eval, RewardDifference } from "../../api/types";
+import { More } from "../../components/More";
+import { Segmented } from "../../components/Segmented";
+import { Empty, Problem, Skeleton } from "../../components/State";
+import { useComparedRows } from "../../data/evals";
+import { criteriaOf } from "../../lib/evals";
+import { count, percent, reward } from "../../lib/format";
+import { BothAnswers } from "./BothAnswers";
+
+type Filter = Change | "all";
+
+interface Props {
+  definition: Eval;
+  a: string;
+  b: string;
+  passed: RewardDifference | null;
+}
+
+/** The items of both, the largest change first. */
+export function ComparedRows({ definition, a, b, passed }: Props) {
+  const [filter, setFilter] = useState<Filter>("all");
+  const rows = useComparedRows(definition.id, a, b, filter === "all" ? undefined : filter);
+  const all = rows.data?.pages.flatMap((page) => page.data) ?? [];
+  const options = [
+    { value: "all", label: `All ${count(passed?.rows ?? 0)}` },
+    { value: "better", label: `Better ${count(passed?.better ?? 0)}` },
+    { value: "worse", label: `Worse ${count(passed?.worse ?? 0)}` },
+    { value: "same", label: `Same ${count(passed?.same ?? 0)}` },
+  ] as const satisfies readonly { value: Filter; label: string }[];
+  return (
+    <section className="panel" aria-labelledby="rows">
+      <header>
+        <h2 id="rows">Items, the largest change first</h2>
+        <span className="spacer" />
+        <Segmented label="Which items" options={options} value={filter} onChange={setFilter} />
+      </header>
+      {rows.error && <Problem error={rows.error} onRetry={() => void rows.refetch()} />}
+      {rows.isPending && <Skeleton height={120} />}
+      {rows.data && all.length === 0 && <Empty title="No such items" />}
+      <ol className="output-items">
+        {all.map((row) => (
+          <Row key={row.row_index} definition={definition} row={row} a={a} b={b} />
+        ))}
+      </ol>
+      <More query={rows} label="More items" />
+    </section>
+  );
+}
+
+const TONES: Record<Change, string> = { better: "good", worse: "bad", same: "" };
+
+function Row({ definition, row, a, b }: { definition: Eval; row: ComparedRow; a: string; b: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const names = criteriaOf(definition).map((each) => each.name);
+  const scores = row.scores.map((score, i) => `${names[i]} ${reward(score)} / ${reward(row.other_scores[i])}`);
+  return (
+    <li>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          <span className="item-place muted">{row.row_index}</span>
+          <span className={`badge ${TONES[row.change]}`}>{row.change}</span>
+          <span className="nowrap">
+            passed {percent(row.passed)} <span className="muted">/ {percent(row.other_passed)}</span>
+          </span>
+          <span className="spacer" />
+          <span className="item-scores muted">{scores.join("   ")}</span>
+        </summary>
+        {isOpen && <BothAnswers definition={definition} row={row} a={a} b={b} />}
+      </details>
+    </li>
+  );
+}

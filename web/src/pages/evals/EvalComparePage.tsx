@@ -1,0 +1,136 @@
+import { Link, useSearchParams } from "wouter";
+import type { Eval, EvalRun, RewardDifference } from "../../api/types";
+import { Scroll } from "../../components/Scroll";
+import { Empty, Problem, Skeleton } from "../../components/State";
+import { Trail } from "../../components/Trail";
+import { useComparison, useEval, useEvalRun } from "../../data/evals";
+import { answeredBy, criteriaOf, differenceWords, passedShare, share, verdictWords } from "../../lib/evals";
+import { count, percent, plural } from "../../lib/format";
+import { ComparedRows } from "./ComparedRows";
+import "./evals.css";
+
+/** Two runs, item by item; `?a=&b=`. */
+export function EvalComparePage({ evalId }: { evalId: string }) {
+  const [search] = useSearchParams();
+  const [a, b] = [search.get("a") ?? "", search.get("b") ?? ""];
+  const definition = useEval(evalId);
+  const [runA, runB] = [useEvalRun(evalId, a), useEvalRun(evalId, b)];
+  const comparison = useComparison(evalId, a, b);
+  const problem = [definition, runA, runB, comparison].find((query) => query.error);
+  const trail = [
+    { label: "Evals", href: "/evals" },
+    { label: definition.data?.name ?? evalId, href: `/evals/${evalId}` },
+    { label: "Compare" },
+  ];
+  const isThere = definition.data && runA.data && runB.data && comparison.data;
+  return (
+    <>
+      <Trail parts={trail} />
+      <title>Compare runs · Agent RFT</title>
+      <h1>Two runs, item by item</h1>
+      {problem?.error && <Problem error={problem.error} onRetry={() => void problem.refetch()} />}
+      {!isThere && !problem && <Skeleton height={320} />}
+      {isThere && (
+        <>
+          <div className="compared-runs">
+            <RunCard letter="A" evalId={evalId} run={runA.data} />
+            <RunCard letter="B" evalId={evalId} run={runB.data} />
+          </div>
+          <Differences definition={definition.data} comparison={comparison.data} />
+          <ComparedRows definition={definition.data} a={a} b={b} passed={comparison.data.passed} />
+        </>
+      )}
+    </>
+  );
+}
+
+function RunCard({ letter, evalId, run }: { letter: string; evalId: string; run: EvalRun }) {
+  const { interval } = share(run.figures?.passed);
+  return (
+    <section className="panel compared-run" aria-label={`Run ${letter}`}>
+      <span className="muted">{letter}</span>
+      <Link href={`/evals/${evalId}/runs/${run.id}`} className="strong run-name">
+        {run.name}
+      </Link>
+      <span className="mono run-model">{answeredBy(run)}</span>
+      <span className="spacer" />
+      <span>
+        {percent(passedShare(run))} passed <span className="muted small">{interval}</span>
+      </span>
+    </section>
+  );
+}
+
+interface DifferencesProps {
+  definition: Eval;
+  comparison: NonNullable<ReturnType<typeof useComparison>["data"]>;
+}
+
+function Differences({ definition, comparison }: DifferencesProps) {
+  const names = new Map(criteriaOf(definition).map((each) => [each.id, each.name]));
+  const left = [
+    comparison.only_here.length && `${plural(comparison.only_here.length, "item")} only in A`,
+    comparison.only_there.length && `${plural(comparison.only_there.length, "item")} only in B`,
+    comparison.without_verdict.length &&
+      `${plural(comparison.without_verdict.length, "item")} without a verdict in one`,
+  ].filter(Boolean);
+  return (
+    <section className="panel" aria-labelledby="differences">
+      <header>
+        <h2 id="differences">A less B</h2>
+        <span className="muted small">
+          {plural(comparison.rows, "item")} compared{left.length > 0 && `; left out: ${left.join(", ")}`}
+        </span>
+      </header>
+      {comparison.passed === null ? (
+        <Empty title="Nothing to compare">
+          <span>No item has a verdict in both runs.</span>
+        </Empty>
+      ) : (
+        <Scroll label="Differences">
+          <table>
+            <thead>
+              <tr>
+                <th>Of what</th>
+                <th>Difference</th>
+                <th className="number">Better</th>
+                <th className="number">Worse</th>
+                <th className="number">Same</th>
+              </tr>
+            </thead>
+            <tbody>
+              <DifferenceRow name="Items passed" difference={comparison.passed} isShare />
+              {comparison.criteria.map((each) => (
+                <DifferenceRow
+                  key={each.testing_criteria}
+                  name={`${names.get(each.testing_criteria) ?? each.testing_criteria}, score`}
+                  difference={each.score}
+                />
+              ))}
+            </tbody>
+          </table>
+          <p className="verdict">{verdictWords(comparison.passed)}</p>
+        </Scroll>
+      )}
+    </section>
+  );
+}
+
+interface DifferenceProps {
+  name: string;
+  difference: RewardDifference | null;
+  isShare?: boolean;
+}
+
+function DifferenceRow({ name, difference, isShare = false }: DifferenceProps) {
+  const told = difference && differenceWords(difference, isShare);
+  return (
+    <tr>
+      <td>{name}</td>
+      <td className={`nowrap ${told?.tone ?? "muted"}`}>{told?.text ?? "no score in both"}</td>
+      <td className="number">{count(difference?.better)}</td>
+      <td className="number">{count(difference?.worse)}</td>
+      <td className="number">{count(difference?.same)}</td>
+    </tr>
+  );
+}

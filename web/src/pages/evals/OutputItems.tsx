@@ -1,0 +1,84 @@
+import { useState } from "react";
+import type { EvalRun, ItemStatus, OutputItem } from "../../api/types";
+import { More } from "../../components/More";
+import { Segmented } from "../../components/Segmented";
+import { Empty, Problem, Skeleton } from "../../components/State";
+import { useOutputItems } from "../../data/evals";
+import { answerOf, type CriterionView, itemInALine, resultsOf, scoreWords } from "../../lib/evals";
+import { count } from "../../lib/format";
+import { ItemDetail } from "./ItemDetail";
+
+interface Props {
+  evalId: string;
+  run: EvalRun;
+  criteria: readonly CriterionView[];
+}
+
+type Filter = ItemStatus | "all";
+
+/** What became of each sample of each item, in their order. */
+export function OutputItems({ evalId, run, criteria }: Props) {
+  const [filter, setFilter] = useState<Filter>("all");
+  const items = useOutputItems(evalId, run, filter === "all" ? {} : { status: filter });
+  const all = items.data?.pages.flatMap((page) => page.data) ?? [];
+  const { total, passed, failed, errored } = run.result_counts;
+  const options = [
+    { value: "all", label: `All ${count(total)}` },
+    { value: "pass", label: `Passed ${count(passed)}` },
+    { value: "fail", label: `Failed ${count(failed)}` },
+    { value: "error", label: `Errored ${count(errored)}` },
+  ] as const satisfies readonly { value: Filter; label: string }[];
+  return (
+    <section className="panel" aria-labelledby="items">
+      <header>
+        <h2 id="items">Items</h2>
+        <span className="spacer" />
+        <Segmented label="Which items" options={options} value={filter} onChange={setFilter} />
+      </header>
+      {items.error && <Problem error={items.error} onRetry={() => void items.refetch()} />}
+      {items.isPending && <Skeleton height={120} />}
+      {items.data && all.length === 0 && <Empty title={filter === "all" ? "No items yet" : "No such items"} />}
+      <ol className="output-items">
+        {all.map((item) => (
+          <Item key={item.id} item={item} criteria={criteria} hasSamples={run.samples_per_row > 1} />
+        ))}
+      </ol>
+      <More query={items} label="More items" />
+    </section>
+  );
+}
+
+const MARKS: Record<ItemStatus, { label: string; tone: string }> = {
+  pass: { label: "passed", tone: "good" },
+  fail: { label: "failed", tone: "bad" },
+  error: { label: "errored", tone: "warn" },
+};
+
+interface ItemProps {
+  item: OutputItem;
+  criteria: readonly CriterionView[];
+  hasSamples: boolean;
+}
+
+function Item({ item, criteria, hasSamples }: ItemProps) {
+  const [isOpen, setOpen] = useState(false);
+  const mark = MARKS[item.status];
+  const scores = resultsOf(item).map((result, i) => `${criteria[i]?.name ?? result.id} ${scoreWords(result.score)}`);
+  return (
+    <li>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          <span className="item-place muted">
+            {item.datasource_item_id}
+            {hasSamples && ` #${item.sample_index + 1}`}
+          </span>
+          <span className={`badge ${mark.tone}`}>{mark.label}</span>
+          <span className="item-line">{itemInALine(item.datasource_item)}</span>
+          <span className="item-line muted">{answerOf(item)}</span>
+          <span className="item-scores">{scores.join("  ")}</span>
+        </summary>
+        {isOpen && <ItemDetail item={item} criteria={criteria} />}
+      </details>
+    </li>
+  );
+}
