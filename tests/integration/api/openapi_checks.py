@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.integration.api.openapi_acquaintance import Case
 
 _LISTS = r"GET .*"
-_ORDERS = r"POST /v1/(fine_tuning/jobs|rehearsals)"
+_ORDERS = r"POST /v1/(fine_tuning/jobs|fine_tuning/alpha/jobs/estimate|rehearsals)"
 _GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
 _WITH_TOOLS = rf"({_ORDERS}|POST /v1/tools.*|POST /v1/fine_tuning/alpha/tool/run)"
 _CHANGES = r"POST /v1/fine_tuning/jobs/[^/]+/endpoints"

@@ -1,10 +1,11 @@
-"""`/v1/fine_tuning/alpha/graders`, `.../tool` and `/test` of what is registered: one call each, without a job."""
+"""What can be tried without a job: one call of a tool or grader, registered or not, and what an order comes to."""
 
 from fastapi import APIRouter, Request
 
 from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.hang_up import while_connected
-from rft.platform.dry_runs import registered, service
+from rft.platform.dry_runs import estimate, registered, service
+from rft.platform.dry_runs.estimate_objects import EstimateObject
 from rft.platform.dry_runs.objects import (
     GraderRun,
     GraderRunObject,
@@ -13,6 +14,7 @@ from rft.platform.dry_runs.objects import (
     ToolRun,
     ToolRunObject,
 )
+from rft.platform.orders.schemas import JobOrder
 from rft.platform.registry.schemas import GraderTested, GraderTry, ToolTested, ToolTry
 
 router = APIRouter(prefix="/fine_tuning/alpha", tags=["dry runs"])
@@ -32,6 +34,13 @@ async def validate_grader(
 ) -> GraderValidated:
     """Check a grader, without calling anybody."""
     return await while_connected(request, service.validate_grader(services, body, key_id=key_id))
+
+
+@router.post("/jobs/estimate")
+async def estimate_job(services: AppServices, order: JobOrder) -> EstimateObject:
+    """Ours: what an order comes to: steps, rollouts, what each endpoint has to bear. Checked as a job's, and refused as
+    one; nobody's endpoint is called, and there is no job."""
+    return await estimate.estimate_job(services, order)
 
 
 @router.post("/tool/run")

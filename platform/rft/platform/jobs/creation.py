@@ -59,7 +59,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
         order = resolved.order
         files = await check_files(uow, order)
-        await _check_baselines(uow, services, order)
+        await check_baselines(uow, services, order)
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
@@ -111,7 +111,7 @@ async def check_files(uow: UnitOfWork, order: JobCreate) -> dict[str, FileRow]:
     return found
 
 
-async def _check_baselines(uow: UnitOfWork, services: Services, order: JobCreate) -> None:
+async def check_baselines(uow: UnitOfWork, services: Services, order: JobCreate) -> None:
     """Raises BadRequest that names the baseline."""
     names = order.method.reinforcement.baselines or []
     if names and isinstance(order.method.reinforcement.grader, RulerGrader):

@@ -1,0 +1,158 @@
+"""What an order would come to: checked as a job's, but nobody's endpoint is called and nothing is written."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from rft.core.spec import ResolvedHyperparameters
+from rft.platform.api.dependencies import Services
+from rft.platform.api.errors import BadRequest
+from rft.platform.dry_runs.estimate_objects import (
+    EndpointEstimate,
+    EstimateObject,
+    EstimateWarning,
+    RolloutsEstimate,
+)
+from rft.platform.dry_runs.measured_calls_repository import MeasuredCalls, measured_calls
+from rft.platform.files.repository import FileRow
+from rft.platform.jobs.creation import GRADER, check_baselines, check_files
+from rft.platform.jobs.objects import to_resolved_object
+from rft.platform.jobs.order_checks import refuse_misdescribed_tools, refuse_undescribed_tools, unknown_fields
+from rft.platform.jobs.order_warnings import order_warnings
+from rft.platform.jobs.run_spec import resolved
+from rft.platform.orders.base_models import resolve_base
+from rft.platform.orders.grader_schemas import (
+    EndpointGrader,
+    Grader,
+    LabelModelGrader,
+    RulerGrader,
+    ScoreModelGrader,
+)
+from rft.platform.orders.grader_specification import leaves, refuse_without_judge
+from rft.platform.orders.schemas import JobCreate, JobOrder
+from rft.platform.registry.resolution import resolve_order
+from rft.platform.rehearsals.schemas import DEFAULT_CALLS
+from rft.platform.store.unit_of_work import reading
+
+_UNNAMED = "grader"
+
+
+async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
+    """Steps, rollouts, and what each endpoint has to bear. Raises BadRequest as the job's creation does."""
+    resolve_base(wanted.model, services.settings)
+    async with reading(services.database) as uow:
+        order = (await resolve_order(uow.connection, services.secret_box, wanted)).order
+        files = await check_files(uow, order)
+        await check_baselines(uow, services, order)
+        tools = order.method.reinforcement.tools or []
+        measured = {tool.name: await measured_calls(uow.connection, tool, model=order.model) for tool in tools}
+    refuse_misdescribed_tools(files)
+    refuse_undescribed_tools(tools, files.values())
+    refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
+    rows = {param: _rows(file, param) for param, file in files.items()}
+    return to_estimate(order, rows, measured)
+
+
+def _rows(file: FileRow, param: str) -> int:
+    rows = 0 if file.report is None else file.report.rows
+    if rows == 0:
+        raise BadRequest(f"The file '{file.id}' has no rows.", param=param, code=f"invalid_{param}")
+    return rows
+
+
+def to_estimate(
+    order: JobCreate, rows: Mapping[str, int], measured: Mapping[str, MeasuredCalls | None]
+) -> EstimateObject:
+    """Pure. `rows`: of each file, by the field that names it; `measured`: by tool, None where nobody knows."""
+    reinforcement = order.method.reinforcement
+    train, valid, test = (rows.get(param, 0) for param in ("training_file", "validation_file", "test_file"))
+    used = resolved(reinforcement, train_rows=train)
+    evaluations = _evaluations(used) if valid else 0
+    of_baselines = len(reinforcement.baselines or []) * valid * used.eval_samples
+    validation = evaluations * valid * used.eval_samples
+    training = used.steps * used.burst
+    final = (2 * test or valid) * used.eval_samples
+    rollouts = RolloutsEstimate(
+        training=training,
+        validation=validation,
+        final=final,
+        baselines=of_baselines,
+        total=training + validation + final + of_baselines,
+    )
+    return EstimateObject(
+        train_rows=train,
+        validation_rows=valid,
+        test_rows=test,
+        hyperparameters=to_resolved_object(used),
+        evaluations=evaluations,
+        rollouts=rollouts,
+        endpoints=[
+            *_of_tools(order, used, rollouts.total, measured),
+            *_of_graders(reinforcement.grader, used, rollouts.total),
+        ],
+        warnings=[EstimateWarning(code=code, message=message) for code, message in _told(order)],
+    )
+
+
+def _evaluations(used: ResolvedHyperparameters) -> int:
+    """Before the first step, every so many, and after the last one."""
+    return 1 + used.steps // used.eval_interval + (used.steps % used.eval_interval > 0)
+
+
+def _of_tools(
+    order: JobCreate, used: ResolvedHyperparameters, rollouts: int, measured: Mapping[str, MeasuredCalls | None]
+) -> Sequence[EndpointEstimate]:
+    tools = order.method.reinforcement.tools or []
+    most = order.method.reinforcement.max_episode_steps
+    assumed = (DEFAULT_CALLS if most is None else min(DEFAULT_CALLS, most)) / max(1, len(tools))
+    found: list[EndpointEstimate] = []
+    for tool in tools:
+        known = measured.get(tool.name)
+        per_rollout = assumed if known is None else known.per_rollout
+        found.append(
+            EndpointEstimate(
+                stage="tool",
+                name=tool.name,
+                burst=used.burst,
+                calls_per_rollout=per_rollout,
+                calls=round(rollouts * per_rollout),
+                measured_in=None if known is None else known.job_id,
+            )
+        )
+    return found
+
+
+def _of_graders(grader: Grader, used: ResolvedHyperparameters, rollouts: int) -> Sequence[EndpointEstimate]:
+    """Those that ask somebody; the others cost nobody anything."""
+    found: list[EndpointEstimate] = []
+    for _, variable, leaf in leaves(grader, GRADER):
+        match leaf:
+            case EndpointGrader():
+                name = variable or leaf.name or _UNNAMED
+                found.append(_asked_once("grader", name, used.burst, rollouts, 1.0))
+            case ScoreModelGrader() | LabelModelGrader():
+                found.append(_asked_once("judge", leaf.model, used.burst, rollouts, 1.0))
+            case RulerGrader():
+                found.append(_asked_once("judge", leaf.model, used.batch_size, rollouts, 1 / used.group_size))
+            case _:
+                pass
+    return found
+
+
+def _asked_once(
+    stage: Literal["grader", "judge"], name: str, burst: int, rollouts: int, per_rollout: float
+) -> EndpointEstimate:
+    calls = round(rollouts * per_rollout)
+    return EndpointEstimate(
+        stage=stage, name=name, burst=burst, calls_per_rollout=per_rollout, calls=calls, measured_in=None
+    )
+
+
+def _told(order: JobCreate) -> list[tuple[str, str]]:
+    """What its owner would hear at once, as far as nobody has to be asked."""
+    told = [(warning.code, warning.message) for warning in order_warnings(order, ())]
+    unknown = unknown_fields(order)
+    if unknown:
+        told.append(("unknown_fields", f"These fields are not known here and have no effect: {', '.join(unknown)}"))
+    if order.validation_file is None:
+        told.append(("no_validation", "Without a validation file nothing tells which checkpoint is the best."))
+    return told

@@ -1,0 +1,94 @@
+"""What an order comes to, told before there is a job."""
+
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from openai import AsyncOpenAI
+from psycopg.types.json import Jsonb
+
+from rft.testing.loopback import LoopbackEndpoint
+from tests.shared.running_api import EXACT, ROW, Api, changed, upload
+
+PATH = "/v1/fine_tuning/alpha/jobs/estimate"
+
+
+@pytest.fixture
+async def whole_order(client: AsyncOpenAI, order: dict[str, Any]) -> dict[str, Any]:
+    """Ten rows to train on, four to validate."""
+    train, valid = await upload(client, ROW * 10), await upload(client, ROW * 4)
+    return changed(order, {"training_file": train.id, "validation_file": valid.id})
+
+
+async def estimated(api: Api, order: dict[str, Any], status: int = 200) -> Any:
+    async with httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as http:
+        reply = await http.post(PATH, json=order)
+    assert reply.status_code == status, reply.text
+    return reply.json()
+
+
+def with_reinforcement(order: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    reinforcement = order["method"]["reinforcement"] | fields
+    return changed(order, {"method": {"type": "reinforcement", "reinforcement": reinforcement}})
+
+
+async def test_steps_rollouts_and_what_each_endpoint_bears(
+    api: Api, whole_order: dict[str, Any], customer: LoopbackEndpoint, client: AsyncOpenAI
+) -> None:
+    hyperparameters = {"batch_size": 4, "compute_multiplier": 0.5, "n_epochs": 2, "eval_interval": 2}
+    told = await estimated(api, with_reinforcement(whole_order, hyperparameters=hyperparameters))
+    assert (told["train_rows"], told["validation_rows"], told["test_rows"]) == (10, 4, 0)
+    used = told["hyperparameters"]
+    assert (used["steps"], used["group_size"], used["burst"]) == (5, 4, 16)
+    assert told["evaluations"] == 4, "steps 0, 2, 4 and 5"
+    assert told["rollouts"] == {"training": 80, "validation": 16, "final": 4, "baselines": 0, "total": 100}
+    assert [(one["stage"], one["name"], one["burst"], one["calls"]) for one in told["endpoints"]] == [
+        ("tool", "search", 16, 150),
+        ("tool", "cat", 16, 150),
+        ("grader", "judge", 16, 100),
+    ]
+    assert customer.connections == 0, "nobody was called"
+    assert (await client.fine_tuning.jobs.list()).data == []
+
+
+async def test_calls_are_those_of_the_newest_job_with_the_same_tool(
+    api: Api, whole_order: dict[str, Any], client: AsyncOpenAI, migrated_url: str
+) -> None:
+    earlier = await client.fine_tuning.jobs.create(**whole_order)
+    record = {"train": {"tools": [{"name": "search", "calls_per_rollout_mean": 2.5}]}, "valid": None, "timing": {}}
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        await connection.execute("update jobs set current_step = 3 where id = %s", (earlier.id,))
+        await connection.execute(
+            "insert into steps (job_id, step, record) values (%s, 3, %s)", (earlier.id, Jsonb(record))
+        )
+    search, cat, _ = (await estimated(api, whole_order))["endpoints"]
+    assert (search["calls_per_rollout"], search["measured_in"]) == (2.5, earlier.id)
+    assert (cat["calls_per_rollout"], cat["measured_in"]) == (1.5, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"model": "nobody's"}, "model"),
+        ({"training_file": "file-none"}, "training_file"),
+        ({"method": {"type": "reinforcement", "reinforcement": {"grader": EXACT | {"operation": "is"}}}},
+         "method.reinforcement.grader.operation"),
+        ({"method": {"type": "reinforcement", "reinforcement": {"grader": EXACT, "tools": [
+            {"name": "search", "server_url": "nowhere"}]}}}, "method.reinforcement.tools[0].server_url"),
+    ],
+)  # fmt: skip
+async def test_what_a_job_would_be_refused_for_is_told_at_its_field(
+    api: Api, whole_order: dict[str, Any], fields: dict[str, Any], param: str
+) -> None:
+    refused = await estimated(api, changed(whole_order, fields), 400)
+    assert refused["error"]["param"] == param
+
+
+async def test_what_its_owner_should_hear_is_told(api: Api, whole_order: dict[str, Any]) -> None:
+    order = {**with_reinforcement(whole_order, grader=EXACT, tools=[]), "validation_file": None, "sufix": "mail"}
+    told = await estimated(api, order)
+    assert [warning["code"] for warning in told["warnings"]] == ["unknown_fields", "no_validation"]
+    assert "sufix" in told["warnings"][0]["message"]
+    assert told["rollouts"]["validation"] == 0
+    assert told["endpoints"] == []
