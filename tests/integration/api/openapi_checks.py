@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.integration.api.openapi_acquaintance import Case
 
+_SEARCHES = r"GET .*/rollouts(/[^/]+/neighbours)?"
 _LISTS = r"GET .*"
 _ORDERS = r"POST /v1/(fine_tuning/jobs|fine_tuning/alpha/jobs/estimate|rehearsals)"
 _GRADED = rf"({_ORDERS}|POST /v1/evals|POST /v1/graders.*|POST /v1/fine_tuning/(alpha/graders/.*|jobs/.*/regrade))"
@@ -35,6 +36,8 @@ _ANSWERED = r"POST /v1/(chat/completions|responses|fine_tuning/jobs/.*/playgroun
 _CALLED = rf"({_GRADED}|{_WITH_TOOLS}|{_CHANGES})"
 RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_LISTS, "invalid_cursor"): "whether `after` names an object is no matter of form",
+    (_SEARCHES, "step_required"): "text within words is looked for in one step",
+    (_SEARCHES, "no_terms"): "a search has at least one letter or digit",
     (r"GET .*/(curves|endpoints)", "invalid_window"): "the window's end is compared with its beginning",
     (r"POST .*/(cancel|pause|resume)|POST .*/regrade", "invalid_state"): "not in the state that this job is in",
     (_CHANGES, "invalid_state"): "not in the state that this job is in",

@@ -838,6 +838,8 @@ export interface components {
         };
         /** @enum {string} */
         FailureCode: "connect_error" | "tls_error" | "connection_reset" | "timeout" | "rate_limited" | "server_error" | "unexpected_status" | "unauthorized" | "endpoint_not_found" | "rejected" | "invalid_reply" | "invalid_score" | "grader_error" | "invalid_variable" | "oversize_reply" | "oversize_request" | "blocked_address" | "deadline_exceeded" | "cancelled" | "sampler_error" | "platform_deadline" | "internal_error";
+        /** @enum {string} */
+        Fault: "endpoint" | "platform";
         FileContent: {
             content: components["schemas"]["ContentRow"][];
             /**
@@ -1400,6 +1402,7 @@ export interface components {
         /** @enum {string} */
         Role: "developer" | "system" | "user" | "assistant" | "tool";
         RolloutDetail: {
+            answer: string | null;
             attempt: number;
             completion_tokens: number;
             created_at: number;
@@ -1415,6 +1418,7 @@ export interface components {
              */
             object: "fine_tuning.job.rollout";
             policy_version: number;
+            prompt: string | null;
             record: components["schemas"]["RolloutDone"] | null;
             reward: number | null;
             row_index: number;
@@ -1466,6 +1470,7 @@ export interface components {
             step: number;
         };
         RolloutSummary: {
+            answer: string | null;
             attempt: number;
             completion_tokens: number;
             created_at: number;
@@ -1481,6 +1486,7 @@ export interface components {
              */
             object: "fine_tuning.job.rollout";
             policy_version: number;
+            prompt: string | null;
             reward: number | null;
             row_index: number;
             split: components["schemas"]["Split"];
@@ -1595,6 +1601,8 @@ export interface components {
             hold: string | null;
             job: string;
         };
+        /** @enum {string} */
+        Sort: "newest" | "reward" | "completion_tokens" | "duration_s" | "tool_calls";
         /** @enum {string} */
         Split: "train" | "valid" | "test";
         SplitCurves: {
@@ -2491,11 +2499,27 @@ export interface operations {
         parameters: {
             query?: {
                 after?: string | null;
+                contains?: string | null;
+                failure_code?: components["schemas"]["FailureCode"] | null;
+                fault?: components["schemas"]["Fault"] | null;
+                from_step?: number | null;
                 limit?: number;
+                max_duration_s?: number | null;
+                max_reward?: number | null;
+                max_tokens?: number | null;
+                min_duration_s?: number | null;
+                min_reward?: number | null;
+                min_tokens?: number | null;
+                order?: "asc" | "desc";
                 outcome?: ("graded" | "failed") | null;
+                q?: string | null;
                 row_index?: number | null;
+                sort?: components["schemas"]["Sort"];
                 split?: components["schemas"]["Split"] | null;
                 step?: number | null;
+                stop_reason?: components["schemas"]["StopReason"] | null;
+                to_step?: number | null;
+                tool?: string | null;
             };
             header?: never;
             path: {

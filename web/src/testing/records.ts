@@ -142,6 +142,8 @@ export function summary(id: string, given: Partial<RolloutSummary> = {}): Rollou
     completion_tokens: 10,
     duration_s: 1,
     created_at: 0,
+    prompt: null,
+    answer: null,
     ...given,
   };
 }

@@ -257,11 +257,30 @@ rollouts_app.add_list(
     limit=50,
     filters={
         "step": Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")],
+        "from_step": Annotated[int | None, typer.Option("--from-step", min=0, help="From this step on.")],
+        "to_step": Annotated[int | None, typer.Option("--to-step", min=0, help="Up to this step.")],
         "row_index": Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")],
         "split": _SplitOption,
         "outcome": Annotated[
             Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
         ],
+        "min_reward": Annotated[float | None, typer.Option("--min-reward", help="Only with at least this reward.")],
+        "max_reward": Annotated[float | None, typer.Option("--max-reward", help="Only with at most this reward.")],
+        "stop_reason": Annotated[str | None, typer.Option("--stop-reason", help="Only those that ended so.")],
+        "failure_code": Annotated[str | None, typer.Option("--failure", metavar="CODE", help="Only failed so.")],
+        "tool": Annotated[str | None, typer.Option("--tool", help="Only those that called this tool.")],
+        "q": Annotated[
+            str | None,
+            typer.Option("--search", metavar="WORDS", help="Words of prompt or answer; `word*` is a beginning."),
+        ],
+        "contains": Annotated[
+            str | None, typer.Option("--contains", metavar="TEXT", help="Text in prompt or answer; needs --step.")
+        ],
+        "sort": Annotated[
+            Literal["newest", "reward", "completion_tokens", "duration_s", "tool_calls"] | None,
+            typer.Option("--sort", help="In this order, the largest first."),
+        ],
+        "order": Annotated[Literal["asc", "desc"] | None, typer.Option("--order", help="asc: the smallest first.")],
     },
 )
 

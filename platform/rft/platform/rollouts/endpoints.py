@@ -15,14 +15,11 @@ from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs
 from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
-from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary, StepObject
-from rft.platform.rollouts.repository import Outcome, RolloutFilter
+from rft.platform.rollouts.objects import RolloutDetail, RolloutNeighbours, RolloutSummary, StepObject
+from rft.platform.rollouts.parameters import MAX_INTEGER, Number, Ordered, Wanted
 from rft.platform.rollouts.variance import JobVarianceObject, job_variance
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
-_MAX_INTEGER = 2**31 - 1
-Number = Annotated[int | None, Query(ge=0, le=_MAX_INTEGER)]
-
 
 jobs_curves_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
 
@@ -84,16 +81,13 @@ async def retrieve_job_curves(
 async def list_rollouts(
     uow: Reading,
     fine_tuning_job_id: str,
-    split: Split | None = None,
-    step: Number = None,
-    row_index: Number = None,
-    outcome: Outcome | None = None,
+    wanted: Wanted,
+    order: Ordered,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
-    """A job's rollouts, newest step first, within a step by row and place in the group."""
-    wanted = RolloutFilter(split=split, step=step, row_index=row_index, outcome=outcome)
-    page = await service.list_rollouts(uow, fine_tuning_job_id, wanted, after=after, limit=limit)
+    """A job's rollouts; by default the newest step first, within a step by row and place in the group."""
+    page = await service.list_rollouts(uow, fine_tuning_job_id, wanted, order, after=after, limit=limit)
     return Response(page, media_type="application/json")
 
 
@@ -101,6 +95,15 @@ async def list_rollouts(
 async def retrieve_rollout(uow: Reading, fine_tuning_job_id: str, trace_id: str) -> RolloutDetail:
     """One rollout with its whole conversation."""
     return await service.find_rollout(uow, fine_tuning_job_id, trace_id)
+
+
+@router.get("/rollouts/{trace_id}/neighbours", response_model=RolloutNeighbours)
+async def retrieve_rollout_neighbours(
+    uow: Reading, fine_tuning_job_id: str, trace_id: str, wanted: Wanted, order: Ordered
+) -> Response:
+    """The rollouts before and behind one in the list that the same filter and order give, however long it is."""
+    found = await service.find_neighbours(uow, fine_tuning_job_id, trace_id, wanted, order)
+    return Response(found, media_type="application/json")
 
 
 @router.get("/rollouts/{trace_id}/grading")
@@ -126,7 +129,7 @@ async def retrieve_job_variance(
     uow: Reading,
     fine_tuning_job_id: str,
     split: Split = Split.VALID,
-    step: Annotated[int, Query(ge=0, le=_MAX_INTEGER)] = 0,
+    step: Annotated[int, Query(ge=0, le=MAX_INTEGER)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> JobVarianceObject:
     """How far the rewards of each row spread at a step, by default at the baseline of validation."""

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import BaseModel
+
 from rft.core.events import RolloutDone, StepDone
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade
@@ -10,6 +12,7 @@ from rft.platform.api.pagination import Listed
 from rft.platform.rollouts.begun_repository import BegunRow
 from rft.platform.rollouts.repository import StepRow
 from rft.platform.store.rollout_columns import RolloutRow
+from rft.platform.store.said import PREVIEW_CHARS, answer_of, prompt_of
 
 
 class StepObject(Listed):
@@ -44,6 +47,18 @@ class RolloutSummary(Listed):
     completion_tokens: int
     duration_s: float
     created_at: int
+    prompt: str | None
+    """How the row's last question begins; null where it asks none."""
+    answer: str | None
+    """How the policy's last words begin; null where it was cut off before."""
+
+
+class RolloutNeighbours(BaseModel):
+    """The rollouts before and behind one, in a list of them."""
+
+    object: Literal["fine_tuning.job.rollout.neighbours"] = "fine_tuning.job.rollout.neighbours"
+    previous: RolloutSummary | None
+    next: RolloutSummary | None
 
 
 class RolloutDetail(RolloutSummary):
@@ -69,7 +84,8 @@ def to_rollout_detail(row: RolloutRow, record: RolloutDone) -> RolloutDetail:
     """The row and its record on the wire."""
     fields = row.model_dump(exclude={"trace_id", "created_at"})
     created_at = int(row.created_at.timestamp())
-    said = {"id": row.trace_id, "created_at": created_at, "record": record}
+    prompt, answer = _previews(record)
+    said = {"id": row.trace_id, "created_at": created_at, "record": record, "prompt": prompt, "answer": answer}
     return RolloutDetail.model_validate({**fields, **said, "status": "ended", "superseded_by": None})
 
 
@@ -77,6 +93,7 @@ def to_begun_detail(row: BegunRow) -> RolloutDetail:
     """A conversation that is under way, or that counts no more, on the wire."""
     done = row.record
     outcome = None if done is None else done.outcome
+    prompt, answer = (None, None) if done is None else _previews(done)
     failure = outcome if isinstance(outcome, Failure) else None
     return RolloutDetail(
         id=row.trace_id,
@@ -98,4 +115,11 @@ def to_begun_detail(row: BegunRow) -> RolloutDetail:
         status="abandoned" if row.is_abandoned else "in_progress",
         superseded_by=row.superseded_by,
         record=done,
+        prompt=prompt,
+        answer=answer,
     )
+
+
+def _previews(record: RolloutDone) -> tuple[str | None, str | None]:
+    prompt, answer = prompt_of(record.messages), answer_of(record.messages)
+    return prompt and prompt[:PREVIEW_CHARS], answer and answer[:PREVIEW_CHARS]

@@ -1,18 +1,23 @@
 """Rows of `steps` and `rollouts`; the worker writes them, here they are read."""
 
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import LiteralString
 
 from psycopg import AsyncConnection
+from psycopg.errors import QueryCanceled
 from psycopg.rows import TupleRow, class_row, dict_row
 from pydantic import Json
 
 from rft.core.base import JsonObject, Record
+from rft.core.errors import RftError
 from rft.core.events import RolloutDone, StepDone
-from rft.core.rollout import Split
-from rft.platform.store.rollout_columns import COLUMNS, SUMMARY, RolloutRow
+from rft.platform.rollouts.filters import RolloutFilter, RolloutOrder, Sort, searched_terms
+from rft.platform.rollouts.walk_repository import Walk
+from rft.platform.store.rollout_columns import COLUMNS, LAST_TOOL_BIT, RolloutRow
+from rft.platform.store.said import STEPS_TOGETHER
 
-Outcome = Literal["graded", "failed"]
+PATIENCE_MS = 5000
+"""How long a search may take."""
 
 
 class StepRow(Record):
@@ -23,13 +28,8 @@ class StepRow(Record):
     record: Json[StepDone]
 
 
-class RolloutFilter(Record):
-    """Which rollouts of a job are wanted; None: all."""
-
-    split: Split | None = None
-    step: int | None = None
-    row_index: int | None = None
-    outcome: Outcome | None = None
+class TooWide(RftError):
+    """A search took too long: there is too much to look through."""
 
 
 class StepRepository:
@@ -52,15 +52,71 @@ class RolloutRepository:
         self._connection = connection
 
     async def page(
-        self, job_id: str, wanted: RolloutFilter, *, after: RolloutRow | None, limit: int
+        self,
+        job_id: str,
+        wanted: RolloutFilter,
+        order: RolloutOrder,
+        *,
+        after: RolloutRow | None,
+        limit: int,
+        is_back: bool = False,
     ) -> list[JsonObject]:
-        """Up to `limit` rollouts as they go out: newest step first, then by split, row, place in the group, attempt."""
+        """Up to `limit` rollouts as they go out, behind `after`; `is_back`: before it, the nearest first.
+
+        Raises TooWide.
+        """
         values: dict[str, object] = {**wanted.model_dump(), "job_id": job_id, "limit": limit}
+        values["fault_codes"] = wanted.fault_codes
         if after is not None:
             values |= {f"after_{name}": value for name, value in after.model_dump(include=_PLACE).items()}
+            values["after_value"] = getattr(after, order.sort, None)
+        if wanted.tool is not None:
+            values["tool_bit"] = await self._bit(job_id, wanted.tool)
+            if values["tool_bit"] is None:
+                return []
+        if wanted.q is not None:
+            terms = searched_terms(wanted.q)
+            values |= {"terms": " & ".join(term.query for term in terms), "patterns": [term.pattern for term in terms]}
+            bounds = await self._bounds(job_id, wanted)
+            if bounds is None:
+                return []
+            first, last = bounds
+            if after is not None and order.sort is Sort.NEWEST:
+                is_upwards = (order.order == "asc") is not is_back
+                first, last = (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
+            values |= {"first": first // STEPS_TOGETHER, "last": last // STEPS_TOGETHER}
+        walk = Walk(
+            wanted,
+            order,
+            after=None if after is None else after.split,
+            has_value=values.get("after_value") is not None,
+            is_back=is_back,
+            is_bit_shared=values.get("tool_bit") == LAST_TOOL_BIT,
+        )
+        return await self._patiently(walk.page(), values)
+
+    async def _bit(self, job_id: str, tool: str) -> int | None:
+        """None: no rollout of the job called it."""
+        row = await (await self._connection.execute(_BIT, (job_id, tool))).fetchone()
+        return None if row is None else row[0]
+
+    async def _bounds(self, job_id: str, wanted: RolloutFilter) -> tuple[int, int] | None:
+        """The first and the last step that can be wanted; None without any."""
+        row = await (await self._connection.execute(_NEWEST_STEP, (job_id,))).fetchone()
+        if row is None or row[0] is None:
+            return None
+        first = max(wanted.step or 0, wanted.from_step or 0)
+        last = min(step for step in (row[0], wanted.step, wanted.to_step) if step is not None)
+        return (first, last) if first <= last else None
+
+    async def _patiently(self, query: LiteralString, values: dict[str, object]) -> list[JsonObject]:
         async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(_page(wanted, None if after is None else after.split), values)
-            return await cursor.fetchall()
+            try:
+                await cursor.execute("select set_config('statement_timeout', %s, true)", (str(PATIENCE_MS),))
+                await cursor.execute(query, values)
+                return await cursor.fetchall()
+            except QueryCanceled as error:
+                raise TooWide from error
 
     async def get(self, job_id: str, trace_id: str) -> RolloutRow | None:
         """One rollout without its record."""
@@ -81,55 +137,9 @@ _STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
 )
 _ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
-_PLACE = {"step", "row_index", "group_index", "attempt", "trace_id"}
-_OF_SPLIT: dict[Split, LiteralString] = {
-    Split.TRAIN: "split = 'train'",
-    Split.VALID: "split = 'valid'",
-    Split.TEST: "split = 'test'",
-}
-_OF_OUTCOME: dict[Outcome, LiteralString] = {"graded": "reward is not null", "failed": "reward is null"}
-_ORDER: LiteralString = " order by step desc, split, row_index, group_index, attempt, trace_id limit %(limit)s"
-
-
-def _page(wanted: RolloutFilter, after: Split | None) -> LiteralString:
-    """One ordered walk through an index per split, from the place behind the last page's end, merged.
-
-    Filters are written out where they are wanted: a condition that may be null keeps the planner from every index.
-    """
-    filters: LiteralString = ""
-    if wanted.step is not None:
-        filters += " and step = %(step)s"
-    if wanted.row_index is not None:
-        filters += " and row_index = %(row_index)s"
-    if wanted.outcome is not None:
-        filters += " and " + _OF_OUTCOME[wanted.outcome]
-    walks: list[LiteralString] = []
-    for split in Split if wanted.split is None else (wanted.split,):
-        for place in _places_of(split, after):
-            walks.append(
-                "(select "
-                + COLUMNS
-                + " from rollouts where job_id = %(job_id)s and "
-                + _OF_SPLIT[split]
-                + place
-                + filters
-                + _ORDER
-                + ")"
-            )
-    return "select " + SUMMARY + " from (" + " union all ".join(walks) + ") as walks" + _ORDER
-
-
-def _places_of(split: Split, after: Split | None) -> tuple[LiteralString, ...]:
-    """Conditions that together mean: behind the last page's end, which was in the split `after`."""
-    if after is None:
-        return ("",)
-    if split > after:
-        return (" and step <= %(after_step)s",)
-    below: LiteralString = " and step < %(after_step)s"
-    if split < after:
-        return (below,)
-    beside: LiteralString = (
-        " and step = %(after_step)s and (row_index, group_index, attempt, trace_id)"
-        " > (%(after_row_index)s, %(after_group_index)s, %(after_attempt)s, %(after_trace_id)s)"
-    )
-    return (beside, below)
+_PLACE = {"split", "step", "row_index", "group_index", "attempt", "trace_id"}
+_BIT: LiteralString = "select bit from called_tools where job_id = %s and name = %s"
+_NEWEST_STEP: LiteralString = (
+    "select max(newest.step) from (values ('train'), ('valid'), ('test')) as splits (split) cross join lateral"
+    " (select step from rollouts where job_id = %s and rollouts.split = splits.split order by step desc limit 1) newest"
+)

@@ -1,8 +1,11 @@
 """What can be read of a job's steps, curves, rollouts and failure ledger."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
+from pydantic_core import to_json
+
+from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.repository import JobRepository
@@ -10,6 +13,7 @@ from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.curve_repository import CurveRepository, Series
 from rft.platform.rollouts.downsampling import downsample
+from rft.platform.rollouts.filters import RolloutFilter, RolloutOrder, searched_terms
 from rft.platform.rollouts.ledger_objects import (
     AttemptObject,
     EndpointHealth,
@@ -24,7 +28,8 @@ from rft.platform.rollouts.objects import (
     to_rollout_detail,
     to_step_object,
 )
-from rft.platform.rollouts.repository import RolloutFilter, RolloutRepository, StepRepository
+from rft.platform.rollouts.repository import RolloutRepository, StepRepository, TooWide
+from rft.platform.store.said import LONGEST_WORD
 from rft.platform.store.unit_of_work import UnitOfWork
 
 _MAX_ID = 2**63 - 1
@@ -88,17 +93,61 @@ def _document(points: str, *, steps: int, rollouts: int, excluded: int) -> str:
     return f'{head},"data":[{points}]}}'
 
 
-async def list_rollouts(uow: UnitOfWork, job_id: str, wanted: RolloutFilter, *, after: str | None, limit: int) -> bytes:
+async def list_rollouts(
+    uow: UnitOfWork, job_id: str, wanted: RolloutFilter, order: RolloutOrder, *, after: str | None, limit: int
+) -> bytes:
     """One page of rollouts as JSON. Raises NotFound, BadRequest."""
+    _check(wanted)
     rollouts = RolloutRepository(uow.connection)
     last = None if after is None else await rollouts.get(job_id, after)
     if after is not None and last is None:
         await expect_job(uow, job_id)
         raise unknown_cursor(after)
-    rows = await rollouts.page(job_id, wanted, after=last, limit=limit + 1)
+    rows = await _search(rollouts.page(job_id, wanted, order, after=last, limit=limit + 1), wanted)
     if not rows:
         await expect_job(uow, job_id)
     return page_document(rows, limit=limit)
+
+
+async def find_neighbours(
+    uow: UnitOfWork, job_id: str, trace_id: str, wanted: RolloutFilter, order: RolloutOrder
+) -> bytes:
+    """A `RolloutNeighbours` as JSON; of a rollout that the filter leaves out, too. Raises NotFound, BadRequest."""
+    _check(wanted)
+    rollouts = RolloutRepository(uow.connection)
+    here = await rollouts.get(job_id, trace_id)
+    if here is None:
+        await expect_job(uow, job_id)
+        raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
+    previous, following = [
+        await _search(rollouts.page(job_id, wanted, order, after=here, limit=1, is_back=is_back), wanted)
+        for is_back in (True, False)
+    ]
+    return to_json(
+        {
+            "object": "fine_tuning.job.rollout.neighbours",
+            "previous": previous[0] if previous else None,
+            "next": following[0] if following else None,
+        }
+    )
+
+
+async def _search(page: Awaitable[list[JsonObject]], wanted: RolloutFilter) -> list[JsonObject]:
+    try:
+        return await page
+    except TooWide as error:
+        message = "There is too much to look through. Ask for fewer steps (from_step, to_step), or for rarer words."
+        raise BadRequest(message, param="sort" if wanted.q is None else "q", code="search_too_wide") from error
+
+
+def _check(wanted: RolloutFilter) -> None:
+    """Raises BadRequest where a search cannot be made."""
+    if wanted.q is not None and not searched_terms(wanted.q):
+        message = f"There is no word to search for: one has letters or digits, at most {LONGEST_WORD}."
+        raise BadRequest(message, param="q", code="no_terms")
+    if wanted.contains is not None and wanted.one_step is None:
+        message = "Text within words is looked for in one step alone: say which (step). Words are found in all (q)."
+        raise BadRequest(message, param="contains", code="step_required")
 
 
 async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDetail:

@@ -24,6 +24,10 @@ SUMMARY: LiteralString = (
     + ", floor(extract(epoch from created_at))::bigint as created_at"
 )
 """The same as the API shows it."""
+PREVIEWS: LiteralString = "left(rollout_prompt(record), 300) as prompt, left(rollout_answer(record), 300) as answer"
+"""What a list shows of the conversation."""
+LAST_TOOL_BIT = 62
+"""Of `tool_bits`; shared by all tools beyond the first 62: a model may call what nobody declared."""
 
 
 class RolloutKeyRow(Record):

@@ -12,7 +12,9 @@ from rft.core.attempt import Attempt
 from rft.core.events import AttemptsMade
 from rft.platform.store.rollout_columns import COLUMNS, KEY_TYPES, RESULT_TYPES
 from rft.platform.store.storable import storable_json_bytes, storable_text
+from rft.platform.worker.called_tools_repository import CalledTools
 from rft.platform.worker.log_line import LoggedRollout, LogLine, UnreadRollout
+from rft.platform.worker.rollout_terms_repository import RolloutTerms
 
 _Row = tuple[str | int | float | bytes | None, ...]
 
@@ -27,20 +29,26 @@ async def store_rollouts(connection: AsyncConnection[TupleRow], job_id: str, lin
     if not told:
         return stored
 
+    tools, terms = await CalledTools.load(connection, job_id), RolloutTerms(job_id)
+
     def rows() -> Iterator[_Row]:
         for at, unread in told:
             rollout = unread.read()
             stored.add(rollout.trace_id)
-            yield _rollout_row(job_id, at, rollout)
+            terms.add(rollout)
+            yield _rollout_row(job_id, at, rollout, tools.bits(rollout.called))
 
     try:
         async with connection.transaction():
             await _copy(connection, _ROLLOUTS, rows())
     except UniqueViolation:
         # So seldom that looking beforehand would cost more. The last line of a rollout counts.
+        terms = RolloutTerms(job_id)
         last = {row[0]: row for row in rows()}
         await connection.execute("delete from rollouts where trace_id = any(%s)", (list(last),))
         await _copy(connection, _ROLLOUTS, last.values())
+    await tools.store(connection)
+    await terms.store(connection)
     return stored
 
 
@@ -75,8 +83,8 @@ _TIME = "int8"
 """`timestamptz` travels as microseconds since the year 2000; as a date it would cost as much as half the row."""
 _YEAR_2000_S = 946684800
 _ROLLOUTS = _Table(
-    "copy rollouts (" + COLUMNS + ", job_id, record) from stdin (format binary)",
-    (*KEY_TYPES, *RESULT_TYPES, _TIME, "text", _JSONB),
+    "copy rollouts (" + COLUMNS + ", job_id, tool_bits, record) from stdin (format binary)",
+    (*KEY_TYPES, *RESULT_TYPES, _TIME, "text", "int8", _JSONB),
 )
 _ATTEMPTS = _Table(
     "copy attempts (job_id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms, queued_ms,"
@@ -88,7 +96,7 @@ _ATTEMPTS = _Table(
 )
 
 
-def _rollout_row(job_id: str, at: float, rollout: LoggedRollout) -> _Row:
+def _rollout_row(job_id: str, at: float, rollout: LoggedRollout, tool_bits: int) -> _Row:
     return (
         rollout.trace_id,
         rollout.split,
@@ -107,6 +115,7 @@ def _rollout_row(job_id: str, at: float, rollout: LoggedRollout) -> _Row:
         rollout.duration_s,
         _microseconds(at),
         job_id,
+        tool_bits,
         _JSONB_VERSION + storable_json_bytes(rollout.record),
     )
 

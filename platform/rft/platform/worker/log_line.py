@@ -22,6 +22,7 @@ from rft.core.events import (
     StepDone,
 )
 from rft.core.failure import Failure
+from rft.platform.store.said import answer_of, prompt_of
 from rft.run_directory.event_log import CorruptLog
 
 _ROLLOUT = re.compile(rb'\{"seq":([1-9]\d*),"at":([1-9]\d*(?:\.\d+)?),"event":(?=\{"type":"rollout_done",)')
@@ -48,6 +49,10 @@ class LoggedRollout:
     tool_calls: int
     completion_tokens: int
     duration_s: float
+    called: tuple[str, ...]
+    """Names of the tools it called."""
+    prompt: str | None
+    answer: str | None
     record: bytes
     """The event's JSON."""
 
@@ -72,6 +77,9 @@ class LoggedRollout:
             tool_calls=sum(done.tool_calls.values()),
             completion_tokens=done.completion_tokens,
             duration_s=done.duration_s,
+            called=tuple(done.tool_calls),
+            prompt=prompt_of(done.messages),
+            answer=answer_of(done.messages),
             record=record,
         )
 

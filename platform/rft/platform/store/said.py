@@ -1,0 +1,41 @@
+"""What a list shows of a conversation, and what is searched: the row's last question, and how the policy ended.
+
+The functions `rollout_prompt` and `rollout_answer` of the database read the same of a stored record.
+"""
+
+import re
+from collections.abc import Sequence
+
+from rft.core.messages import Message, Role
+
+_PROMPT_CHARS = 2000
+_ANSWER_CHARS = 4000
+PREVIEW_CHARS = 300
+"""What a list shows of either."""
+LONGEST_WORD = 64
+"""Longer runs of letters and digits are no words: they are in no index."""
+STEPS_TOGETHER = 32
+"""Steps whose words are looked through at once."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+def prompt_of(messages: Sequence[Message]) -> str | None:
+    """What the row asked last."""
+    return next((m.content[:_PROMPT_CHARS] for m in reversed(messages) if m.role is Role.USER), None)
+
+
+def answer_of(messages: Sequence[Message]) -> str | None:
+    """What the policy said last; None where it was cut off before it said anything."""
+    if not messages or messages[-1].role is not Role.ASSISTANT:
+        return None
+    return messages[-1].content[:_ANSWER_CHARS]
+
+
+def terms_of(text: str) -> list[str]:
+    """Runs of letters and digits, in lower case, as they are searched."""
+    return [word for word in _WORD.findall(text.lower()) if len(word) <= LONGEST_WORD]
+
+
+def place_of(job_id: str, step: int) -> str:
+    """The word by which a job's steps are told apart from other jobs' and from its others."""
+    return f"{job_id}/{step // STEPS_TOGETHER}"
