@@ -56,6 +56,9 @@ _USED = (
     ("get", f"{_RUN}/output_items"),
     # Models
     ("get", "/v1/models"),
+    ("get", "/v1/models/{model}"),
+    ("delete", "/v1/models/{model}"),
+    ("post", f"{_JOB}/playground"),
     # Registered tools and graders
     ("get", "/v1/tools"),
     # Rollouts

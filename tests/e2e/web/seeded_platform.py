@@ -41,6 +41,7 @@ class SeededJob:
 
     database: Database
     shape: RunShape
+    suffix: str
     ingest: Ingest | None = None
     last_seq: int = 0
 
@@ -54,7 +55,8 @@ class SeededJob:
         async with self.database.connection() as connection:
             lease = await take(connection, self.id, owner="here/1/a", ttl_s=600, slots=100)
         assert isinstance(lease, Lease)
-        self.ingest = Ingest(lease, (GraderLabel("answer_credit", "endpoint"),), f"ft:starter:local:{self.id[-8:]}")
+        name = f"ft:starter:local:{self.suffix}:{self.id[-8:]}"
+        self.ingest = Ingest(lease, (GraderLabel("answer_credit", "endpoint"),), name)
 
     async def stop(self) -> None:
         """Let the job rest, as a worker does whose customer asked for a pause."""
@@ -116,7 +118,7 @@ class Platform:
             await connection.execute(
                 "update jobs set status = 'queued', resolved = %s where id = %s", (resolved.model_dump_json(), job_id)
             )
-        self.jobs.append(SeededJob(self.database, shape))
+        self.jobs.append(SeededJob(self.database, shape, suffix))
         return self.jobs[-1]
 
 

@@ -13,6 +13,7 @@ from rft.core.events import RolloutDone, RunEnded
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
 SCREENS = Path(__file__).parents[3] / "var" / "screens"
@@ -68,6 +69,22 @@ async def trace(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
 
 
+async def models_list(platform: Platform, page: Page) -> None:
+    await trained(platform)
+    await sign_in(page, platform.url, platform.key, "/models")
+    await page.get_by_role("button", name="Use it").first.click()
+    await expect(page.get_by_role("region", name="Code for the official SDK")).to_be_visible()
+
+
+async def chat(platform: Platform, page: Page) -> None:
+    await trained(platform)
+    await answer_chat(page)
+    await sign_in(page, platform.url, platform.key, "/models")
+    await page.get_by_role("link", name="Chat").first.click()
+    await say(page, "How large are the assets?")
+    await expect(page.get_by_text("120 tokens read")).to_be_visible()
+
+
 async def evals_list(platform: Platform, page: Page) -> None:
     await SeededEval.make(platform.database)
     await SeededEval.make(platform.database, "Questions about reports")
@@ -121,7 +138,7 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        evals_list, eval_definition, eval_run, eval_comparison,
+        models_list, chat, evals_list, eval_definition, eval_run, eval_comparison,
         sign_in_form, empty_list, jobs_list, running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip

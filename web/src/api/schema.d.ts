@@ -372,6 +372,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/playground": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["play"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/resume": {
         parameters: {
             query?: never;
@@ -479,6 +495,22 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_model"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_model"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1224,6 +1256,19 @@ export interface components {
             temperature: number;
             warmup_steps: number;
         };
+        ModelDeleted: {
+            /**
+             * @default true
+             * @constant
+             */
+            deleted: true;
+            id: string;
+            /**
+             * @default model
+             * @constant
+             */
+            object: "model";
+        };
         ModelList: {
             data: components["schemas"]["ModelObject"][];
             /**
@@ -1256,6 +1301,8 @@ export interface components {
             step_number?: number | null;
             trained_from?: string | null;
             valid_reward?: number | null;
+            valid_reward_high?: number | null;
+            valid_reward_low?: number | null;
         };
         OutputItemObject: {
             created_at: number;
@@ -1315,6 +1362,53 @@ export interface components {
             model_name: string;
             prompt_tokens: number;
             total_tokens: number;
+        };
+        PlaygroundBody: {
+            item?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            max_completion_tokens?: number | null;
+            messages: components["schemas"]["JsonValue"][];
+            model?: string | null;
+            reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+            seed?: number | null;
+            stream?: boolean | null;
+            temperature?: number | null;
+            tools?: components["schemas"]["JsonValue"][] | null;
+            top_p?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        PlaygroundFailure: {
+            attempts: number;
+            code: string;
+            endpoint: string | null;
+            fault: string;
+            message: string;
+            stage: string;
+            status: number | null;
+        };
+        PlaygroundObject: {
+            duration_s: number;
+            failure: components["schemas"]["PlaygroundFailure"] | null;
+            id: string;
+            messages: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
+            model: string;
+            /**
+             * @default fine_tuning.job.playground
+             * @constant
+             */
+            object: "fine_tuning.job.playground";
+            stop_reason: components["schemas"]["StopReason"] | null;
+            usage: components["schemas"]["PlaygroundUsage"];
+        };
+        PlaygroundUsage: {
+            cached_tokens: number;
+            completion_tokens: number;
+            prompt_tokens: number;
+            reasoning_tokens: number;
         };
         ProblemObject: {
             id: string;
@@ -2470,6 +2564,32 @@ export interface operations {
             };
         };
     };
+    play: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaygroundBody"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaygroundObject"];
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
     resume_job: {
         parameters: {
             query?: never;
@@ -2646,6 +2766,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelList"];
+                };
+            };
+        };
+    };
+    retrieve_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelObject"];
+                };
+            };
+        };
+    };
+    delete_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelDeleted"];
                 };
             };
         };

@@ -52,6 +52,8 @@ export type RowSpread = Schemas["RowSpread"];
 export type Variance = Omit<Schemas["VarianceObject"], "object" | "run_id" | "criterion">;
 /** A base model, a fine-tuned one or a checkpoint. */
 export type Model = Schemas["ModelObject"];
+export type BaseModel = Schemas["BaseModelObject"];
+export type PlaygroundResult = Schemas["PlaygroundObject"];
 export type RegisteredTool = Schemas["ToolObject"];
 
 export type Split = Schemas["Split"];

@@ -10,6 +10,8 @@ const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(a
 
 const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
+const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
+const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
 const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
 const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
@@ -26,6 +28,8 @@ export function Routes() {
           <Route path="/jobs/:jobId/rollouts/:traceId">
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
           </Route>
+          <Route path="/models" component={ModelsPage} />
+          <Route path="/models/chat" component={ChatPage} />
           <Route path="/evals" component={EvalsPage} />
           <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>
           <Route path="/evals/:evalId/compare">{({ evalId }) => <EvalComparePage evalId={evalId} />}</Route>

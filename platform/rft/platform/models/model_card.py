@@ -62,6 +62,13 @@ def validation_reward(checkpoint: CheckpointRow | None) -> float | None:
     return None if checkpoint is None else _metric(checkpoint, _VALIDATION)
 
 
+def validation_interval(checkpoint: CheckpointRow | None) -> tuple[float | None, float | None]:
+    """Where that mean lies with a confidence of 95 %; None where the evaluation did not tell."""
+    if checkpoint is None:
+        return None, None
+    return _metric(checkpoint, f"{_VALIDATION}_low"), _metric(checkpoint, f"{_VALIDATION}_high")
+
+
 def _curve(steps: Sequence[CheckpointRow]) -> str:
     rows = (
         f"| {step.step} | {_number(_metric(step, 'train_mean_reward'))} | {_number(_metric(step, _VALIDATION))} |"

@@ -83,6 +83,9 @@ class ModelObject(BaseModel):
     """Ours: the step whose adapter it is."""
     valid_reward: float | None = None
     """Ours: mean validation reward at that step; None where it was not evaluated."""
+    valid_reward_low: float | None = None
+    """Ours: the 95 % interval of that mean."""
+    valid_reward_high: float | None = None
     path: str | None = None
     """Ours: where its files lie on the platform's host; a hub name for base models that lie elsewhere."""
 

@@ -17,7 +17,7 @@ from rft.platform.jobs.model_names import checkpoint_model_name, fine_tuned_mode
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.models.adapter_archive import archive, open_adapter
-from rft.platform.models.model_card import model_card, validation_reward
+from rft.platform.models.model_card import model_card, validation_interval, validation_reward
 from rft.platform.models.schemas import ModelObject
 from rft.platform.orders.base_models import base_models
 from rft.platform.settings import Settings
@@ -175,6 +175,7 @@ def _checkpoint_object(job: JobRow, checkpoint: CheckpointRow, settings: Setting
 def _adapter_object(
     name: str, created: datetime, job: JobRow, checkpoint: CheckpointRow | None, settings: Settings
 ) -> ModelObject:
+    low, high = validation_interval(checkpoint)
     return ModelObject(
         id=name,
         created=int(created.timestamp()),
@@ -183,5 +184,7 @@ def _adapter_object(
         trained_from=job.model,
         step_number=None if checkpoint is None else checkpoint.step,
         valid_reward=validation_reward(checkpoint),
+        valid_reward_low=low,
+        valid_reward_high=high,
         path=None if checkpoint is None else str(settings.runs_dir / job.id / checkpoint.path),
     )
