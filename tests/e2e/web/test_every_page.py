@@ -13,6 +13,7 @@ from rft.core.events import RolloutDone, RunEnded
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.test_compare import compared_job
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -37,6 +38,16 @@ async def jobs_list(platform: Platform, page: Page) -> None:
     await platform.new_job(suffix="waits")
     await sign_in(page, platform.url, platform.key)
     await expect(page.locator("tbody tr")).to_have_count(4)
+
+
+async def comparison(platform: Platform, page: Page) -> None:
+    jobs = [
+        await compared_job(platform, suffix, seed) for seed, suffix in enumerate(("small batches", "large batches"))
+    ]
+    address = "&".join(f"job={job.id}" for job in jobs)
+    await sign_in(page, platform.url, platform.key, f"/compare?{address}")
+    await expect(page.locator(".chart-canvas canvas")).to_be_visible()
+    await expect(page.get_by_role("region", name="Settings").locator("tbody tr").first).to_be_visible()
 
 
 async def running_job(platform: Platform, page: Page) -> None:
@@ -139,7 +150,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
         models_list, chat, evals_list, eval_definition, eval_run, eval_comparison,
-        sign_in_form, empty_list, jobs_list, running_job, failed_job, trace, no_such_page, question,
+        sign_in_form, empty_list, jobs_list, comparison, running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip
 

@@ -54,7 +54,8 @@ export function Chart({ title, unit, chart, height, format, axis, range, scale, 
   );
 }
 
-function useScheme(): "dark" | "light" {
+/** Colours are drawn, not styled: another scheme makes another plot. */
+export function useScheme(): "dark" | "light" {
   const [isDark, setDark] = useState(() => matchMedia(SCHEME).matches);
   useEffect(() => {
     const query = matchMedia(SCHEME);

@@ -29,7 +29,9 @@ export interface PlotStyle {
 }
 
 /** Steps are whole: the axis never shows halves. */
-const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
+const STEP_INCREMENTS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7,
+];
 
 /** What identifies a chart's set-up: while it stays the same, new data can be put into the same plot. */
 export function plotShape(chart: Chart): string {

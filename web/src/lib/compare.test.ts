@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { curves, stats, step } from "../testing/records";
+import { type ComparedJob, comparison, parseCompared, valueAt } from "./compare";
+
+const at = (number: number, reward: number, createdAt: number) =>
+  step(number, null, stats({ reward_mean: reward }), createdAt);
+
+function compared(id: string, startedAt: number | null, steps: ReturnType<typeof at>[], spent: number[]): ComparedJob {
+  const drawn = { object: "fine_tuning.job.curves" as const, ...curves(steps) };
+  return { id, name: id, startedAt, curves: { job: id, curves: drawn, rollouts_spent: spent } };
+}
+
+const small = compared("small", 100, [at(0, 0.1, 110), at(2, 0.3, 130)], [12, 40]);
+const large = compared("large", 1000, [at(0, 0.2, 1010), at(1, 0.5, 1100)], [12, 140]);
+
+test("jobs are named by the address, each once, eight at most", () => {
+  expect(parseCompared("job=a&job=b&job=a&job=&x=c")).toEqual(["a", "b"]);
+  expect(parseCompared([..."abcdefghij"].map((id) => `job=${id}`).join("&"))).toEqual([..."abcdefgh"]);
+});
+
+test("steps of all jobs are on one axis, and a job has values at its own", () => {
+  const { chart, unit } = comparison([small, large], "valid", "step");
+  expect(unit).toBe("step");
+  expect(chart.steps).toEqual([0, 1, 2]);
+  expect(chart.series.map((one) => one.values)).toEqual([
+    [0.1, null, 0.3],
+    [0.2, 0.5, null],
+  ]);
+  expect(new Set(chart.series.map((one) => one.color)).size).toBe(2);
+});
+
+test("what a reward cost is another axis", () => {
+  const { chart } = comparison([small, large], "valid", "rollouts");
+  expect(chart.steps).toEqual([12, 40, 140]);
+  expect(chart.series[1]?.values).toEqual([0.2, null, 0.5]);
+});
+
+test("time runs from each job's own start, in a unit that fits, and never back", () => {
+  expect(comparison([small, large], "valid", "time")).toMatchObject({
+    unit: "seconds",
+    chart: { steps: [10, 30, 100] },
+  });
+  const long = compared("long", null, [at(0, 0.1, 500), at(1, 0.2, 500 + 7200), at(2, 0.3, 500 + 7100)], []);
+  const { chart, unit } = comparison([long], "valid", "time");
+  expect([unit, chart.steps]).toEqual(["minutes", [0, 120]]);
+});
+
+test("under the cursor is the last value before it, without a cursor the last of all", () => {
+  const { chart } = comparison([small, large], "valid", "step");
+  const [of] = chart.series;
+  expect([null, 0, 1, 5, -1].map((cursor) => valueAt(of!, chart.steps, cursor))).toEqual([0.3, 0.1, 0.1, 0.3, null]);
+});
+
+test("nothing is drawn of jobs that have not begun", () => {
+  expect(comparison([compared("new", null, [], [])], "train", "time").chart.steps).toEqual([]);
+});
