@@ -59,6 +59,16 @@ _USED = (
     ("get", "/v1/models/{model}"),
     ("delete", "/v1/models/{model}"),
     ("post", f"{_JOB}/playground"),
+    # Settings
+    ("get", "/v1/dashboard/keys"),
+    ("post", "/v1/dashboard/keys"),
+    ("delete", "/v1/dashboard/keys/{key_id}"),
+    ("get", "/v1/providers"),
+    ("post", "/v1/providers"),
+    ("delete", "/v1/providers/{provider_id}"),
+    ("get", "/v1/signing_secrets"),
+    ("post", "/v1/signing_secrets/rotate"),
+    ("delete", "/v1/signing_secrets/{signing_secret_id}"),
     # Registered tools and graders
     ("get", "/v1/tools"),
     # Rollouts

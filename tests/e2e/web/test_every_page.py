@@ -80,6 +80,15 @@ async def trace(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
 
 
+async def settings_page(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key, "/settings")
+    await page.get_by_label("Name of a new key").fill("nightly evals")
+    await page.get_by_role("button", name="Create a key").click()
+    await page.get_by_role("button", name="Add a provider").click()
+    await expect(page.get_by_role("form", name="New provider")).to_be_visible()
+    await expect(page.get_by_role("status")).to_be_visible()
+
+
 async def models_list(platform: Platform, page: Page) -> None:
     await trained(platform)
     await sign_in(page, platform.url, platform.key, "/models")
@@ -149,7 +158,7 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        models_list, chat, evals_list, eval_definition, eval_run, eval_comparison,
+        settings_page, models_list, chat, evals_list, eval_definition, eval_run, eval_comparison,
         sign_in_form, empty_list, jobs_list, comparison, running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip

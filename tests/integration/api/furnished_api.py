@@ -120,6 +120,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
         runs = [await _finished_run(bench, sdk, eval_id) for eval_id in evals]
         items: Any = await sdk.get(f"/evals/{evals[0]}/runs/{runs[0]}/output_items", cast_to=object)
         secret = await _post(sdk, "/signing_secrets/rotate", {})
+        keys = [await _post(sdk, "/dashboard/keys", {"name": f"spare {number}"}) for number in range(SPARES)]
         return FurnishedApi(
             url=url,
             key=key,
@@ -142,6 +143,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "grader_id": (graders[0],),
                 "provider_id": (providers[0],),
                 "signing_secret_id": (secret,),
+                "key_id": (keys[0],),
             },
             spare={
                 "file_id": tuple(files[2:]),
@@ -154,6 +156,7 @@ async def _furnish(bench: Workbench, url: str, key: str, customer: LoopbackEndpo
                 "grader_id": tuple(graders[1:]),
                 "provider_id": tuple(providers[1:]),
                 "signing_secret_id": (secret,),
+                "key_id": tuple(keys),
             },
         )
 

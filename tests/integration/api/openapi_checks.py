@@ -78,6 +78,7 @@ RIGHT_REFUSALS: Mapping[tuple[str, str], str] = {
     (_GRADED, "passing_labels"): "each is one of `labels`",
     (_GRADED, "graders"): "names of parts are unlike one another in a list",
     (_GRADED, "judge_not_configured"): "whether there is a judge is no matter of form",
+    (r"DELETE /v1/dashboard/keys/.*", "last_key"): "somebody has to have one",
     (r"POST .*/regrade", "steps"): "each step once, and only steps that the job has done",
     (r"POST .*/regrade", "too_many_regrades"): "some at a time",
     (_GRADED, "name"): "no two parts have one name",

@@ -36,6 +36,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_api_keys"];
+        put?: never;
+        post: operations["create_api_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dashboard/keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["revoke_api_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/evals": {
         parameters: {
             query?: never;
@@ -511,6 +543,86 @@ export interface paths {
         put?: never;
         post?: never;
         delete: operations["delete_model"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_providers"];
+        put?: never;
+        post: operations["create_provider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/providers/{provider_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["delete_provider"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/signing_secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_signing_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/signing_secrets/{signing_secret_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["retire_signing_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/signing_secrets/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["rotate_signing_secret"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1082,6 +1194,32 @@ export interface components {
             [key: string]: unknown;
         };
         JsonValue: unknown;
+        KeyCreate: {
+            name: string;
+        } & {
+            [key: string]: unknown;
+        };
+        KeyList: {
+            data: components["schemas"]["KeyObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        KeyObject: {
+            created_at: number;
+            id: string;
+            is_callers: boolean;
+            last_used_at: number | null;
+            name: string;
+            /**
+             * @default api_key
+             * @constant
+             */
+            object: "api_key";
+            revoked_at: number | null;
+        };
         Latency: {
             p50_s: number;
             p95_s: number;
@@ -1196,8 +1334,30 @@ export interface components {
              */
             object: "list";
         };
+        ListPage_ProviderObject_: {
+            data: components["schemas"]["ProviderObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         ListPage_RolloutSummary_: {
             data: components["schemas"]["RolloutSummary"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_SigningSecretObject_: {
+            data: components["schemas"]["SigningSecretObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -1303,6 +1463,33 @@ export interface components {
             valid_reward?: number | null;
             valid_reward_high?: number | null;
             valid_reward_low?: number | null;
+        };
+        NewKeyObject: {
+            created_at: number;
+            id: string;
+            is_callers: boolean;
+            key: string;
+            last_used_at: number | null;
+            name: string;
+            /**
+             * @default api_key
+             * @constant
+             */
+            object: "api_key";
+            revoked_at: number | null;
+        };
+        NewSigningSecret: {
+            created_at: number;
+            id: string;
+            /**
+             * @default signing_secret
+             * @constant
+             */
+            object: "signing_secret";
+            retired_at: number | null;
+            secret: string;
+            /** @enum {string} */
+            status: "active" | "retired";
         };
         OutputItemObject: {
             created_at: number;
@@ -1410,6 +1597,11 @@ export interface components {
             prompt_tokens: number;
             reasoning_tokens: number;
         };
+        PricePerMillion: {
+            cached_prompt?: number | null;
+            completion: number;
+            prompt: number;
+        };
         ProblemObject: {
             id: string;
             line: number;
@@ -1426,6 +1618,58 @@ export interface components {
             message: string;
             round: components["schemas"]["RoundProgress"] | null;
             since: number;
+        };
+        ProviderCreate: {
+            api_key?: string | null;
+            base_url: string;
+            headers?: {
+                [key: string]: string;
+            } | null;
+            max_concurrency?: number | null;
+            max_tokens_field?: ("max_completion_tokens" | "max_tokens") | null;
+            name: string;
+            omit_fields?: ("temperature" | "top_p" | "seed" | "max_tokens" | "reasoning_effort")[] | null;
+            price_per_million?: components["schemas"]["PricePerMillion"] | null;
+            /** @default false */
+            probe: boolean;
+            requests_per_minute?: number | null;
+            timeout_s?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ProviderDeleted: {
+            /** @default true */
+            deleted: boolean;
+            id: string;
+            /**
+             * @default provider
+             * @constant
+             */
+            object: "provider";
+        };
+        ProviderObject: {
+            api_key: string | null;
+            base_url: string;
+            created_at: number;
+            headers: {
+                [key: string]: string;
+            } | null;
+            id: string;
+            max_concurrency: number;
+            /** @enum {string} */
+            max_tokens_field: "max_completion_tokens" | "max_tokens";
+            models?: string[] | null;
+            name: string;
+            /**
+             * @default provider
+             * @constant
+             */
+            object: "provider";
+            omit_fields: string[];
+            price_per_million: components["schemas"]["PricePerMillion"] | null;
+            requests_per_minute: number | null;
+            timeout_s: number;
+            updated_at: number;
         };
         ResolvedObject: {
             batch_size: number;
@@ -1691,6 +1935,18 @@ export interface components {
         SignIn: {
             credential: string;
         };
+        SigningSecretObject: {
+            created_at: number;
+            id: string;
+            /**
+             * @default signing_secret
+             * @constant
+             */
+            object: "signing_secret";
+            retired_at: number | null;
+            /** @enum {string} */
+            status: "active" | "retired";
+        };
         SlotHolderObject: {
             hold: string | null;
             job: string;
@@ -1928,6 +2184,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesOfJobs"];
+                };
+            };
+        };
+    };
+    list_api_keys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+        };
+    };
+    create_api_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyCreate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewKeyObject"];
+                };
+            };
+        };
+    };
+    revoke_api_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyObject"];
                 };
             };
         };
@@ -2808,6 +3127,134 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelDeleted"];
+                };
+            };
+        };
+    };
+    list_providers: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_ProviderObject_"];
+                };
+            };
+        };
+    };
+    create_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderCreate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderObject"];
+                };
+            };
+        };
+    };
+    delete_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                provider_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderDeleted"];
+                };
+            };
+        };
+    };
+    list_signing_secrets: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_SigningSecretObject_"];
+                };
+            };
+        };
+    };
+    retire_signing_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                signing_secret_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SigningSecretObject"];
+                };
+            };
+        };
+    };
+    rotate_signing_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewSigningSecret"];
                 };
             };
         };

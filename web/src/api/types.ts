@@ -54,6 +54,11 @@ export type Variance = Omit<Schemas["VarianceObject"], "object" | "run_id" | "cr
 export type Model = Schemas["ModelObject"];
 export type BaseModel = Schemas["BaseModelObject"];
 export type PlaygroundResult = Schemas["PlaygroundObject"];
+export type ApiKey = Schemas["KeyObject"];
+export type NewApiKey = Schemas["NewKeyObject"];
+export type Provider = Schemas["ProviderObject"];
+export type SigningSecret = Schemas["SigningSecretObject"];
+export type NewSigningSecret = Schemas["NewSigningSecret"];
 export type RegisteredTool = Schemas["ToolObject"];
 
 export type Split = Schemas["Split"];

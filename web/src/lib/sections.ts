@@ -11,6 +11,7 @@ export const SECTIONS: readonly Section[] = [
   { label: "Jobs", href: "/", paths: ["", "jobs", "new", "compare"] },
   { label: "Models", href: "/models", paths: ["models"] },
   { label: "Evals", href: "/evals", paths: ["evals"] },
+  { label: "Settings", href: "/settings", paths: ["settings"] },
 ];
 
 /** The section that an address lies in; none for an address that leads nowhere. */

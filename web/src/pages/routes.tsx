@@ -13,6 +13,7 @@ const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
+const SettingsPage = page(async () => (await import("./settings/SettingsPage")).SettingsPage);
 const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
 const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
@@ -32,6 +33,7 @@ export function Routes() {
           </Route>
           <Route path="/models" component={ModelsPage} />
           <Route path="/models/chat" component={ChatPage} />
+          <Route path="/settings" component={SettingsPage} />
           <Route path="/evals" component={EvalsPage} />
           <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>
           <Route path="/evals/:evalId/compare">{({ evalId }) => <EvalComparePage evalId={evalId} />}</Route>
