@@ -59,6 +59,7 @@ _USED = (
     ("get", "/v1/models/{model}"),
     ("delete", "/v1/models/{model}"),
     ("post", f"{_JOB}/playground"),
+    ("get", "/v1/dashboard/files/{file_id}/uses"),
     # Settings
     ("get", "/v1/dashboard/keys"),
     ("post", "/v1/dashboard/keys"),

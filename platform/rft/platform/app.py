@@ -26,6 +26,7 @@ from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
 from rft.platform.dashboard.asset_delivery import AssetDeliveryMiddleware
 from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
+from rft.platform.dashboard.file_uses import file_uses_router
 from rft.platform.dashboard.keys import keys_router
 from rft.platform.dry_runs.endpoints import registered_graders_router as grader_tests_router
 from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
@@ -150,6 +151,7 @@ def _include_v1(app: FastAPI) -> None:
         eval_runs_router,
         links_router,
         keys_router,
+        file_uses_router,
         jobs_curves_router,
         playground_router,
         served_tokens_router,

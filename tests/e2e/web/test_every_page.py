@@ -14,6 +14,7 @@ from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.test_compare import compared_job
+from tests.e2e.web.test_datasets import DROP, rows
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -78,6 +79,20 @@ async def trace(platform: Platform, page: Page) -> None:
     done = next(event for event in history if isinstance(event, RolloutDone))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
+
+
+async def datasets(platform: Platform, page: Page) -> None:
+    await dropped_dataset(platform, page)
+    await page.get_by_role("link", name="Datasets").first.click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+
+
+async def dropped_dataset(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key, "/datasets")
+    place = await page.locator(".upload").element_handle()
+    await page.evaluate(DROP, [place, rows(5) + '{"messages": []}\n'])
+    await expect(page.get_by_role("heading", name="Bad lines")).to_be_visible()
+    await page.locator(".preview summary").first.click()
 
 
 async def settings_page(platform: Platform, page: Page) -> None:
@@ -158,7 +173,8 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        settings_page, models_list, chat, evals_list, eval_definition, eval_run, eval_comparison,
+        datasets, dropped_dataset, settings_page, models_list, chat,
+        evals_list, eval_definition, eval_run, eval_comparison,
         sign_in_form, empty_list, jobs_list, comparison, running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip

@@ -1,6 +1,6 @@
 /** The typed way to files: sending, listing, reading the first lines of one. */
 import { ApiError, at, call, errorOf, get, type Page, send, UNREACHABLE } from "./http";
-import type { FileProblem, Purpose, StoredFile } from "./types";
+import type { FileProblem, FileUse, Purpose, StoredFile } from "./types";
 
 const FILES_PATH = "/v1/files";
 
@@ -31,6 +31,8 @@ export const filesApi = {
   get: (id: string) => get<StoredFile>(FILES_PATH + at(id)),
   /** The lines that are no rows, with their reasons. */
   problems: (id: string, after?: string) => get<Page<FileProblem>>(`${FILES_PATH}${at(id)}/problems`, { after }),
+  /** Where it is used, newest first. */
+  uses: async (id: string) => (await get<{ data: FileUse[] }>(`/v1/dashboard/files${at(id)}/uses`)).data,
   remove: (id: string) => call<{ deleted: boolean }>("DELETE", FILES_PATH + at(id)),
   content: async (id: string): Promise<Blob> => (await send("GET", `${FILES_PATH}${at(id)}/content`)).blob(),
   firstLines,

@@ -36,6 +36,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/files/{file_id}/uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_file_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dashboard/keys": {
         parameters: {
             query?: never;
@@ -1033,6 +1049,25 @@ export interface components {
             /** @enum {string} */
             status: "uploaded" | "processed" | "error";
             status_details: string | null;
+        };
+        FileUseObject: {
+            created_at: number;
+            eval_id: string | null;
+            id: string;
+            /** @enum {string} */
+            kind: "job" | "rehearsal" | "eval_run";
+            name: string | null;
+            /** @enum {string} */
+            purpose: "training" | "validation" | "test" | "items";
+            status: string;
+        };
+        FileUses: {
+            data: components["schemas"]["FileUseObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
         };
         FinalFigures: {
             gain: components["schemas"]["RewardDifference"] | null;
@@ -2184,6 +2219,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesOfJobs"];
+                };
+            };
+        };
+    };
+    list_file_uses: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileUses"];
                 };
             };
         };

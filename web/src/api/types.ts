@@ -35,6 +35,8 @@ export type FailureCode = Schemas["FailureCode"];
 export type StoredFile = Schemas["FileObject"];
 /** A line of a file that is no row. */
 export type FileProblem = Schemas["ProblemObject"];
+/** Who was ordered with a file. */
+export type FileUse = Schemas["FileUseObject"];
 /** What a file is for. */
 export type Purpose = "fine-tune" | "evals";
 

@@ -1,5 +1,5 @@
 /** What the pages ask of files, and sending one. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { filesApi, type Sending } from "../api/files";
 import type { Purpose, StoredFile } from "../api/types";
@@ -19,6 +19,44 @@ export function useFirstLines(id: string | null, most: number) {
     queryFn: () => filesApi.firstLines(id ?? "", most),
     enabled: id !== null,
     staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** All files, newest first, page by page. */
+export function useAllFiles(purpose: Purpose | undefined) {
+  return useInfiniteQuery({
+    queryKey: [...FILES, "all", purpose],
+    queryFn: ({ pageParam }) => filesApi.list(purpose, pageParam, 50),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function useFile(id: string) {
+  return useQuery({ queryKey: [...FILES, id], queryFn: () => filesApi.get(id) });
+}
+
+export function useFileUses(id: string) {
+  return useQuery({ queryKey: [...FILES, id, "uses"], queryFn: () => filesApi.uses(id) });
+}
+
+/** The lines of a file that are no rows. */
+export function useFileProblems(id: string, isWanted: boolean) {
+  return useInfiniteQuery({
+    queryKey: [...FILES, id, "problems"],
+    queryFn: ({ pageParam }) => filesApi.problems(id, pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    enabled: isWanted,
+  });
+}
+
+export function useDeleteFile() {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: filesApi.remove,
+    onSuccess: () => cache.invalidateQueries({ queryKey: [...FILES, "all"] }),
   });
 }
 

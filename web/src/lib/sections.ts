@@ -9,6 +9,7 @@ export interface Section {
 
 export const SECTIONS: readonly Section[] = [
   { label: "Jobs", href: "/", paths: ["", "jobs", "new", "compare"] },
+  { label: "Datasets", href: "/datasets", paths: ["datasets"] },
   { label: "Models", href: "/models", paths: ["models"] },
   { label: "Evals", href: "/evals", paths: ["evals"] },
   { label: "Settings", href: "/settings", paths: ["settings"] },

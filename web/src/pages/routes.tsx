@@ -13,6 +13,8 @@ const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
+const DatasetsPage = page(async () => (await import("./datasets/DatasetsPage")).DatasetsPage);
+const DatasetPage = page(async () => (await import("./datasets/DatasetPage")).DatasetPage);
 const SettingsPage = page(async () => (await import("./settings/SettingsPage")).SettingsPage);
 const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
@@ -33,6 +35,8 @@ export function Routes() {
           </Route>
           <Route path="/models" component={ModelsPage} />
           <Route path="/models/chat" component={ChatPage} />
+          <Route path="/datasets" component={DatasetsPage} />
+          <Route path="/datasets/:fileId">{({ fileId }) => <DatasetPage key={fileId} fileId={fileId} />}</Route>
           <Route path="/settings" component={SettingsPage} />
           <Route path="/evals" component={EvalsPage} />
           <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>
