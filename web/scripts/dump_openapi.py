@@ -72,6 +72,13 @@ _USED = (
     ("delete", "/v1/signing_secrets/{signing_secret_id}"),
     # Registered tools and graders
     ("get", "/v1/tools"),
+    ("post", "/v1/tools/{tool_id}/test"),
+    ("get", "/v1/graders"),
+    # A new job
+    ("post", _JOBS),
+    ("post", "/v1/fine_tuning/alpha/jobs/estimate"),
+    ("post", "/v1/fine_tuning/alpha/tool/run"),
+    ("post", "/v1/fine_tuning/alpha/graders/run"),
     # Rollouts
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),

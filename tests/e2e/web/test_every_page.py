@@ -16,6 +16,7 @@ from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.test_compare import compared_job
 from tests.e2e.web.test_datasets import DROP, rows
 from tests.e2e.web.test_models import answer_chat, say, trained
+from tests.e2e.web.test_new_job import filled_form
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
 SCREENS = Path(__file__).parents[3] / "var" / "screens"
@@ -49,6 +50,11 @@ async def comparison(platform: Platform, page: Page) -> None:
     await sign_in(page, platform.url, platform.key, f"/compare?{address}")
     await expect(page.locator(".chart-canvas canvas")).to_be_visible()
     await expect(page.get_by_role("region", name="Settings").locator("tbody tr").first).to_be_visible()
+
+
+async def new_job(platform: Platform, page: Page) -> None:
+    await filled_form(platform, page, "http://127.0.0.1:9301/tools/search")
+    await expect(page.get_by_role("region", name="What it means")).to_contain_text("Rollouts")
 
 
 async def running_job(platform: Platform, page: Page) -> None:
@@ -175,7 +181,8 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     for each in (
         datasets, dropped_dataset, settings_page, models_list, chat,
         evals_list, eval_definition, eval_run, eval_comparison,
-        sign_in_form, empty_list, jobs_list, comparison, running_job, failed_job, trace, no_such_page, question,
+        sign_in_form, empty_list, jobs_list, comparison, new_job,
+        running_job, failed_job, trace, no_such_page, question,
     )
 }  # fmt: skip
 
@@ -200,6 +207,8 @@ async def test_no_serious_finding_and_nothing_off_the_screen(
     page = plain_page
     if open_page is sign_in_form:
         page_problems.tolerated.append("401")
+    if open_page is new_job:
+        page_problems.tolerated.append("400")  # of an order that is not whole yet
     await open_page(platform, page)
     SCREENS.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):

@@ -292,6 +292,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/alpha/graders/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["run_grader"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/alpha/jobs/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["estimate_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/fine_tuning/alpha/tool/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["run_tool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs": {
         parameters: {
             query?: never;
@@ -301,7 +349,7 @@ export interface paths {
         };
         get: operations["list_jobs"];
         put?: never;
-        post?: never;
+        post: operations["create_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -532,6 +580,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/graders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_graders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -660,6 +724,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tools/{tool_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["try_tool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -715,6 +795,14 @@ export interface components {
             takes_parallel_calls: boolean;
             template_fingerprint: string | null;
             thinking_switch: string | null;
+        };
+        BudgetsWanted: {
+            deadline_s?: number | null;
+            max_context_tokens?: number | null;
+            max_reasoning_tokens?: number | null;
+            max_tokens?: number | null;
+        } & {
+            [key: string]: unknown;
         };
         CheckpointObject: {
             created_at: number;
@@ -853,6 +941,41 @@ export interface components {
             /** @enum {string} */
             type: "custom" | "logs" | "stored_completions";
         };
+        EarlyStopWanted: {
+            overfitting_evaluations?: number | null;
+            plateau_evaluations?: number | null;
+            target_reward?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        EndpointEstimate: {
+            burst: number;
+            calls: number;
+            calls_per_rollout: number;
+            measured_in: string | null;
+            name: string;
+            /** @enum {string} */
+            stage: "tool" | "grader" | "judge";
+        };
+        EndpointGrader: {
+            headers?: {
+                [key: string]: string;
+            } | null;
+            invalid_grade?: number | null;
+            max_concurrency?: number | null;
+            name?: string | null;
+            pass_threshold?: number | null;
+            rate_limit?: number | null;
+            timeout_s?: number | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "endpoint";
+            url: string;
+        } & {
+            [key: string]: unknown;
+        };
         EndpointHealth: {
             attempts: number;
             client_error_share: number;
@@ -881,6 +1004,25 @@ export interface components {
             stage: components["schemas"]["Stage"];
             to_step: number;
             warning: string | null;
+        };
+        EstimateObject: {
+            endpoints: components["schemas"]["EndpointEstimate"][];
+            evaluations: number;
+            hyperparameters: components["schemas"]["ResolvedObject"];
+            /**
+             * @default fine_tuning.job.estimate
+             * @constant
+             */
+            object: "fine_tuning.job.estimate";
+            rollouts: components["schemas"]["RolloutsEstimate"];
+            test_rows: number;
+            train_rows: number;
+            validation_rows: number;
+            warnings: components["schemas"]["EstimateWarning"][];
+        };
+        EstimateWarning: {
+            code: string;
+            message: string;
         };
         EvalApiErrorObject: {
             code: string;
@@ -1101,6 +1243,118 @@ export interface components {
                 [key: string]: components["schemas"]["TokenUsage"];
             };
         };
+        GraderErrors: {
+            /** @default false */
+            endpoint_grader_internal_error: boolean;
+            endpoint_grader_internal_error_details?: string | null;
+            /** @default false */
+            endpoint_grader_safety_check_error: boolean;
+            /** @default false */
+            endpoint_grader_server_error: boolean;
+            endpoint_grader_server_error_details?: string | null;
+            /** @default false */
+            formula_parse_error: boolean;
+            /** @default false */
+            invalid_variable_error: boolean;
+            invalid_variable_error_details?: string | null;
+            /** @default false */
+            model_grader_exceeded_max_tokens_error: boolean;
+            /** @default false */
+            model_grader_parse_error: boolean;
+            model_grader_parse_error_details?: string | null;
+            /** @default false */
+            model_grader_refusal_error: boolean;
+            model_grader_refusal_error_details?: string | null;
+            /** @default false */
+            model_grader_server_error: boolean;
+            model_grader_server_error_details?: string | null;
+            /** @default false */
+            other_error: boolean;
+            /** @default false */
+            python_grader_runtime_error: boolean;
+            python_grader_runtime_error_details?: string | null;
+            /** @default false */
+            python_grader_server_error: boolean;
+            python_grader_server_error_type?: string | null;
+            /** @default false */
+            sample_parse_error: boolean;
+            sample_parse_error_details?: string | null;
+            /** @default false */
+            truncated_observation_error: boolean;
+            /** @default false */
+            unresponsive_reward_error: boolean;
+        };
+        GraderObject: {
+            created_at: number;
+            grader: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            health: components["schemas"]["HealthObject"];
+            id: string;
+            name: string;
+            /**
+             * @default grader
+             * @constant
+             */
+            object: "grader";
+            type: string;
+            updated_at: number;
+        };
+        GraderReference: {
+            id: string;
+        };
+        GraderRun: {
+            grader: (components["schemas"]["EndpointGrader"] | components["schemas"]["StringCheckGrader"] | components["schemas"]["TextSimilarityGrader"] | components["schemas"]["ScoreModelGrader"] | components["schemas"]["LabelModelGrader"] | components["schemas"]["PythonGrader"] | components["schemas"]["MultiGrader"] | components["schemas"]["RulerGrader"]) | components["schemas"]["GraderReference"];
+            item?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            model_sample: string;
+            response_format?: ({
+                [key: string]: components["schemas"]["JsonValue"];
+            } | {
+                /** @enum {unknown} */
+                type?: "text" | "json_object";
+            } | {
+                schema: Record<string, never>;
+                /** @constant */
+                type?: "json_schema";
+            } | {
+                json_schema: {
+                    schema: Record<string, never>;
+                };
+                /** @constant */
+                type?: "json_schema";
+            }) | null;
+            trace_id?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        GraderRunMetadata: {
+            errors: components["schemas"]["GraderErrors"];
+            execution_time: number;
+            name: string;
+            part_errors: {
+                [key: string]: components["schemas"]["GraderErrors"];
+            };
+            sampled_model_name: string | null;
+            scores: {
+                [key: string]: number;
+            };
+            token_usage: number | null;
+            type: string;
+        };
+        GraderRunObject: {
+            error_details: string | null;
+            failure: components["schemas"]["Failure"] | null;
+            metadata: components["schemas"]["GraderRunMetadata"];
+            model_grader_token_usage_per_model: {
+                [key: string]: components["schemas"]["rft__platform__dry_runs__objects__JudgeTokens"];
+            };
+            reward: number;
+            sub_rewards: {
+                [key: string]: number | null;
+            };
+        };
         GradingObject: {
             item: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -1137,6 +1391,44 @@ export interface components {
             since: number;
             stage: components["schemas"]["Stage"];
             step: number;
+        };
+        Hyperparameters: {
+            /** @default auto */
+            batch_size?: number | "auto";
+            /** @default auto */
+            beta?: number | "auto";
+            /** @default auto */
+            compute_multiplier?: number | "auto";
+            /** @default auto */
+            epsilon?: number | "auto";
+            /** @default auto */
+            epsilon_high?: number | "auto";
+            /** @default auto */
+            eval_interval?: number | "auto";
+            /** @default auto */
+            eval_samples?: number | "auto";
+            /** @default auto */
+            learning_rate_multiplier?: number | "auto";
+            /**
+             * @default auto
+             * @enum {string}
+             */
+            lr_scheduler_type?: "linear" | "cosine" | "constant" | "auto";
+            /** @default auto */
+            n_epochs?: number | "auto";
+            /**
+             * @default default
+             * @enum {string}
+             */
+            reasoning_effort?: "default" | "none" | "minimal" | "low" | "medium" | "high";
+            /** @default auto */
+            resample_zero_variance?: number | "auto";
+            /** @default auto */
+            temperature?: number | "auto";
+            /** @default auto */
+            warmup_steps?: number | "auto";
+        } & {
+            [key: string]: unknown;
         };
         InputMessage: {
             content: string | components["schemas"]["TextBlock"] | (string | components["schemas"]["TextBlock"])[];
@@ -1216,6 +1508,22 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        JobOrder: {
+            hyperparameters?: components["schemas"]["Hyperparameters"] | null;
+            integrations?: components["schemas"]["JsonValue"][] | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            method: components["schemas"]["MethodOrder"];
+            model: string;
+            seed?: number | null;
+            suffix?: string | null;
+            test_file?: string | null;
+            training_file: string;
+            validation_file?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
         /** @enum {string} */
         JobStatus: "validating_files" | "queued" | "running" | "paused" | "succeeded" | "failed" | "cancelled";
         JsonlSource: {
@@ -1254,6 +1562,22 @@ export interface components {
              */
             object: "api_key";
             revoked_at: number | null;
+        };
+        LabelModelGrader: {
+            input: components["schemas"]["InputMessage"][];
+            invalid_grade?: number | null;
+            labels: string[];
+            model: string;
+            name?: string | null;
+            passing_labels: string[];
+            sampling_params?: components["schemas"]["SamplingWanted"] | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "label_model";
+        } & {
+            [key: string]: unknown;
         };
         Latency: {
             p50_s: number;
@@ -1327,6 +1651,17 @@ export interface components {
         };
         ListPage_FileObject_: {
             data: components["schemas"]["FileObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_GraderObject_: {
+            data: components["schemas"]["GraderObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -1419,6 +1754,14 @@ export interface components {
             rank: number;
             target_modules: string[] | "all-linear" | null;
         };
+        LoraWanted: {
+            alpha?: number | null;
+            learning_rate?: number | null;
+            rank?: number | null;
+            target_modules?: string[] | "all-linear" | null;
+        } & {
+            [key: string]: unknown;
+        };
         Message: {
             content: string;
             name?: string | null;
@@ -1436,6 +1779,13 @@ export interface components {
              * @enum {string}
              */
             type: "template";
+        } & {
+            [key: string]: unknown;
+        };
+        MethodOrder: {
+            reinforcement: components["schemas"]["ReinforcementOrder"];
+            /** @constant */
+            type: "reinforcement";
         } & {
             [key: string]: unknown;
         };
@@ -1498,6 +1848,24 @@ export interface components {
             valid_reward?: number | null;
             valid_reward_high?: number | null;
             valid_reward_low?: number | null;
+        };
+        MultiGrader: {
+            calculate_output: string;
+            graders: {
+                [key: string]: components["schemas"]["EndpointGrader"] | components["schemas"]["StringCheckGrader"] | components["schemas"]["TextSimilarityGrader"] | components["schemas"]["ScoreModelGrader"] | components["schemas"]["LabelModelGrader"] | components["schemas"]["PythonGrader"];
+            } | (Omit<components["schemas"]["EndpointGrader"] | components["schemas"]["StringCheckGrader"] | components["schemas"]["TextSimilarityGrader"] | components["schemas"]["ScoreModelGrader"] | components["schemas"]["LabelModelGrader"] | components["schemas"]["PythonGrader"], "type"> & {
+                name: string;
+            })[];
+            invalid_grade?: number | null;
+            name?: string | null;
+            pass_threshold?: number | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "multi";
+        } & {
+            [key: string]: unknown;
         };
         NewKeyObject: {
             created_at: number;
@@ -1706,6 +2074,69 @@ export interface components {
             timeout_s: number;
             updated_at: number;
         };
+        PythonGrader: {
+            image_tag?: string | null;
+            invalid_grade?: number | null;
+            name?: string | null;
+            pass_threshold?: number | null;
+            source: string;
+            timeout_s?: number | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "python";
+        } & {
+            [key: string]: unknown;
+        };
+        ReinforcementOrder: {
+            baselines?: string[] | null;
+            budgets?: components["schemas"]["BudgetsWanted"] | null;
+            early_stop?: components["schemas"]["EarlyStopWanted"] | null;
+            grader: (components["schemas"]["EndpointGrader"] | components["schemas"]["StringCheckGrader"] | components["schemas"]["TextSimilarityGrader"] | components["schemas"]["ScoreModelGrader"] | components["schemas"]["LabelModelGrader"] | components["schemas"]["PythonGrader"] | components["schemas"]["MultiGrader"] | components["schemas"]["RulerGrader"]) | components["schemas"]["GraderReference"];
+            /**
+             * @default {
+             *       "batch_size": "auto",
+             *       "beta": "auto",
+             *       "compute_multiplier": "auto",
+             *       "epsilon": "auto",
+             *       "epsilon_high": "auto",
+             *       "eval_interval": "auto",
+             *       "eval_samples": "auto",
+             *       "learning_rate_multiplier": "auto",
+             *       "lr_scheduler_type": "auto",
+             *       "n_epochs": "auto",
+             *       "reasoning_effort": "default",
+             *       "resample_zero_variance": "auto",
+             *       "temperature": "auto",
+             *       "warmup_steps": "auto"
+             *     }
+             */
+            hyperparameters: components["schemas"]["Hyperparameters"] | null;
+            lora?: components["schemas"]["LoraWanted"] | null;
+            loss_type?: ("dapo" | "grpo" | "bnpo" | "dr_grpo" | "gspo" | "cispo") | null;
+            max_episode_steps?: number | null;
+            max_importance_gap?: number | null;
+            response_format?: ({
+                [key: string]: components["schemas"]["JsonValue"];
+            } | {
+                /** @enum {unknown} */
+                type?: "text" | "json_object";
+            } | {
+                schema: Record<string, never>;
+                /** @constant */
+                type?: "json_schema";
+            } | {
+                json_schema: {
+                    schema: Record<string, never>;
+                };
+                /** @constant */
+                type?: "json_schema";
+            }) | null;
+            tools?: (components["schemas"]["Tool"] | components["schemas"]["ToolReference"])[] | null;
+        } & {
+            [key: string]: unknown;
+        };
         ResolvedObject: {
             batch_size: number;
             beta: number;
@@ -1763,6 +2194,12 @@ export interface components {
             low: number;
             mean: number;
             rows: number;
+        };
+        rft__platform__dry_runs__objects__JudgeTokens: {
+            cached_tokens: number;
+            completion_tokens: number;
+            prompt_tokens: number;
+            total_tokens: number;
         };
         rft__platform__lifecycle__usage__JudgeTokens: {
             /** @default 0 */
@@ -1842,6 +2279,13 @@ export interface components {
             split: components["schemas"]["Split"];
             step: number;
         };
+        RolloutsEstimate: {
+            baselines: number;
+            final: number;
+            total: number;
+            training: number;
+            validation: number;
+        };
         RolloutSummary: {
             answer: string | null;
             attempt: number;
@@ -1893,6 +2337,20 @@ export interface components {
             row_index: number;
             samples: number;
             spread: number | null;
+        };
+        RulerGrader: {
+            invalid_grade?: number | null;
+            model: string;
+            name?: string | null;
+            rubric?: string | null;
+            sampling_params?: components["schemas"]["SamplingWanted"] | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "ruler";
+        } & {
+            [key: string]: unknown;
         };
         RunCreate: {
             data_source: components["schemas"]["JsonlSource"] | components["schemas"]["CompletionsSource"] | components["schemas"]["ResponsesSource"];
@@ -1957,6 +2415,34 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        SamplingWanted: {
+            max_completions_tokens?: number | null;
+            reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+            seed?: number | null;
+            temperature?: number | null;
+            top_p?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ScoreModelGrader: {
+            input: components["schemas"]["InputMessage"][];
+            invalid_grade?: number | null;
+            model: string;
+            name?: string | null;
+            pass_threshold?: number | null;
+            range?: [
+                number,
+                number
+            ] | null;
+            sampling_params?: components["schemas"]["SamplingWanted"] | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "score_model";
+        } & {
+            [key: string]: unknown;
+        };
         SessionObject: {
             expires_at?: number | null;
             is_signed_in: boolean;
@@ -2016,10 +2502,42 @@ export interface components {
         };
         /** @enum {string} */
         StopReason: "completed" | "max_turns" | "max_tool_calls" | "max_tokens" | "context_full";
+        StringCheckGrader: {
+            input: string;
+            invalid_grade?: number | null;
+            name?: string | null;
+            /** @enum {string} */
+            operation: "eq" | "ne" | "like" | "ilike";
+            pass_threshold?: number | null;
+            reference: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "string_check";
+        } & {
+            [key: string]: unknown;
+        };
         TextBlock: {
             text: string;
             /** @enum {string} */
             type: "input_text" | "output_text" | "text";
+        } & {
+            [key: string]: unknown;
+        };
+        TextSimilarityGrader: {
+            /** @enum {string} */
+            evaluation_metric: "fuzzy_match" | "bleu" | "gleu" | "meteor" | "rouge_1" | "rouge_2" | "rouge_3" | "rouge_4" | "rouge_5" | "rouge_l";
+            input: string;
+            invalid_grade?: number | null;
+            name?: string | null;
+            pass_threshold?: number | null;
+            reference: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "text_similarity";
         } & {
             [key: string]: unknown;
         };
@@ -2059,6 +2577,31 @@ export interface components {
             /** @default 0 */
             prompt_tokens: number;
         };
+        Tool: ({
+            callback_url?: string | null;
+            description?: string | null;
+            headers?: {
+                [key: string]: string;
+            } | null;
+            id?: string | null;
+            max_concurrency?: number | null;
+            max_output_chars?: number | null;
+            name: string;
+            parameters?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            rate_limit?: number | null;
+            retry?: ("safe" | "unsafe") | null;
+            server_url?: string | null;
+            timeout_s?: number | null;
+            url?: string | null;
+        } & {
+            [key: string]: unknown;
+        }) | {
+            server_url: string;
+        } | {
+            url: string;
+        };
         ToolCall: {
             arguments: string;
             call_id: string;
@@ -2096,6 +2639,79 @@ export interface components {
             updated_at: number;
         } & {
             [key: string]: unknown;
+        };
+        ToolReference: {
+            id: string;
+        };
+        ToolRun: ({
+            /** @default {} */
+            arguments: string;
+            call_id?: string | null;
+            headers?: {
+                [key: string]: string;
+            } | null;
+            id?: string | null;
+            item?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            name: string;
+            server_url?: string | null;
+            trace_id?: string | null;
+            /**
+             * @default function_call
+             * @constant
+             */
+            type: "function_call";
+            url?: string | null;
+        } & {
+            [key: string]: unknown;
+        }) | {
+            server_url: string;
+        } | {
+            url: string;
+        };
+        ToolRunObject: {
+            attempts: number;
+            call_id: string;
+            id: string;
+            latency_s: number;
+            output: string;
+            /**
+             * @default function_call_output
+             * @constant
+             */
+            type: "function_call_output";
+        };
+        ToolTested: {
+            attempts: components["schemas"]["TriedAttempt"][];
+            error_code: string | null;
+            failure: components["schemas"]["Failure"] | null;
+            is_ok: boolean;
+            latency_s: number;
+            /**
+             * @default tool.test
+             * @constant
+             */
+            object: "tool.test";
+            output: string | null;
+            tool_id: string;
+            trace_id: string;
+        };
+        ToolTry: {
+            arguments?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            item?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        TriedAttempt: {
+            attempt: number;
+            code: string | null;
+            latency_ms: number;
+            status: number | null;
         };
         UsageMetrics: {
             judge_tokens: {
@@ -2741,6 +3357,75 @@ export interface operations {
             };
         };
     };
+    run_grader: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GraderRun"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GraderRunObject"];
+                };
+            };
+        };
+    };
+    estimate_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobOrder"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EstimateObject"];
+                };
+            };
+        };
+    };
+    run_tool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToolRun"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolRunObject"];
+                };
+            };
+        };
+    };
     list_jobs: {
         parameters: {
             query?: {
@@ -2768,6 +3453,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListPage_JobObject_"];
+                };
+            };
+        };
+    };
+    create_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobOrder"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobObject"];
                 };
             };
         };
@@ -3128,6 +3838,28 @@ export interface operations {
             };
         };
     };
+    list_graders: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_GraderObject_"];
+                };
+            };
+        };
+    };
     list_models: {
         parameters: {
             query?: never;
@@ -3335,6 +4067,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListPage_ToolObject_"];
+                };
+            };
+        };
+    };
+    try_tool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tool_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ToolTry"] | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolTested"];
                 };
             };
         };

@@ -62,6 +62,12 @@ export type Provider = Schemas["ProviderObject"];
 export type SigningSecret = Schemas["SigningSecretObject"];
 export type NewSigningSecret = Schemas["NewSigningSecret"];
 export type RegisteredTool = Schemas["ToolObject"];
+export type RegisteredGrader = Schemas["GraderObject"];
+/** What an order comes to. */
+export type Estimate = Schemas["EstimateObject"];
+export type EndpointEstimate = Schemas["EndpointEstimate"];
+export type ToolReply = Schemas["ToolRunObject"] | Schemas["ToolTested"];
+export type GraderReply = Schemas["GraderRunObject"];
 
 export type Split = Schemas["Split"];
 /** Splits that a step has figures of. */

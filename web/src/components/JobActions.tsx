@@ -1,8 +1,10 @@
 import { useState } from "react";
+import { Link } from "wouter";
 import type { Action } from "../api/types";
 import { Confirmation } from "./Confirmation";
 
 interface Props {
+  jobId: string;
   /** What the job's state allows. */
   actions: readonly Action[];
   isBusy: boolean;
@@ -12,7 +14,7 @@ interface Props {
 const LABELS: Record<Action, string> = { pause: "Pause", resume: "Resume", cancel: "Cancel" };
 
 /** What can be asked of a job. Cancelling is for good, so it is asked twice. */
-export function JobActions({ actions, isBusy, onAct }: Props) {
+export function JobActions({ jobId, actions, isBusy, onAct }: Props) {
   const [isAsking, setAsking] = useState(false);
   return (
     <div className="actions" role="group" aria-label="Actions">
@@ -27,6 +29,9 @@ export function JobActions({ actions, isBusy, onAct }: Props) {
           {LABELS[action]}
         </button>
       ))}
+      <Link href={`/new?from=${encodeURIComponent(jobId)}`} className="button" title="Order another job like this one">
+        Clone
+      </Link>
       {isAsking && actions.includes("cancel") && (
         <Confirmation
           title="Cancel the job for good?"

@@ -67,7 +67,7 @@ export function JobPage({ jobId }: { jobId: string }) {
             job={job.data}
             now={now}
             liveness={<LivenessMark liveness={liveness} />}
-            actions={<JobActions actions={actions(job.data)} isBusy={act.isPending} onAct={act.mutate} />}
+            actions={<JobActions jobId={jobId} actions={actions(job.data)} isBusy={act.isPending} onAct={act.mutate} />}
           />
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />

@@ -8,6 +8,7 @@ import { NotFoundPage } from "./NotFoundPage";
 
 const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(async () => ({ default: await load() }));
 
+const NewJobPage = page(async () => (await import("./new/NewJobPage")).NewJobPage);
 const ComparePage = page(async () => (await import("./compare/ComparePage")).ComparePage);
 const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
@@ -28,6 +29,7 @@ export function Routes() {
       <Suspense fallback={<Skeleton height={420} />}>
         <Switch>
           <Route path="/" component={JobsPage} />
+          <Route path="/new" component={NewJobPage} />
           <Route path="/compare" component={ComparePage} />
           <Route path="/jobs/:jobId">{({ jobId }) => <JobPage key={jobId} jobId={jobId} />}</Route>
           <Route path="/jobs/:jobId/rollouts/:traceId">

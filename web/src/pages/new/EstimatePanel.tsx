@@ -1,0 +1,109 @@
+import type { EndpointEstimate, Estimate } from "../../api/types";
+import { Link } from "wouter";
+import { Fact } from "../../components/Fact";
+import { count, fixed, plural } from "../../lib/format";
+import type { OrderProblem } from "./fields";
+
+interface Props {
+  estimate: Estimate | null;
+  /** What is missing before anybody can be asked. */
+  unfinished: readonly string[];
+  problem: OrderProblem | null;
+  isBusy: boolean;
+  onCreate(): void;
+}
+
+/** What the order means, and the button that places it. */
+export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate }: Props) {
+  const isReady = unfinished.length === 0 && estimate !== null && (problem === null || problem.wasSent);
+  return (
+    <section className="panel estimate" aria-labelledby="new-estimate">
+      <header>
+        <h2 id="new-estimate">What it means</h2>
+      </header>
+      <div className="estimate-body">
+        {estimate === null ? (
+          <p className="muted">Steps, rollouts and what your endpoints have to bear are told here.</p>
+        ) : (
+          <Told estimate={estimate} isOld={unfinished.length > 0 || (problem !== null && !problem.wasSent)} />
+        )}
+        {unfinished.length > 0 ? (
+          <ul className="muted">
+            {unfinished.map((one) => (
+              <li key={one}>{one}</li>
+            ))}
+          </ul>
+        ) : (
+          problem && (
+            <p className={problem.wasSent ? "bad" : "refused"} role={problem.wasSent ? "alert" : "status"}>
+              {problem.message}
+            </p>
+          )
+        )}
+        <button type="button" className="primary" disabled={isBusy || !isReady} onClick={onCreate}>
+          {isBusy ? "The endpoints are asked" : "Create the job"}
+        </button>
+      </div>
+    </section>
+  );
+}
+
+function Told({ estimate, isOld }: { estimate: Estimate; isOld: boolean }) {
+  const { hyperparameters: used, rollouts } = estimate;
+  return (
+    <div className={isOld ? "told is-old" : "told"}>
+      <dl className="figures">
+        <Fact label="Steps">{count(used.steps)}</Fact>
+        <Fact label="Rollouts">{count(rollouts.total)}</Fact>
+        <Fact label="Burst">{count(used.burst)}</Fact>
+      </dl>
+      <p className="muted small">
+        Each step takes {plural(used.batch_size, "row")} of {count(estimate.train_rows)}, {used.group_size} rollouts of
+        each; {plural(used.n_epochs, "epoch")}.
+      </p>
+      <dl className="facts">
+        <Fact label="Training">{count(rollouts.training)}</Fact>
+        {rollouts.validation > 0 && (
+          <Fact label={`Validation, ${plural(estimate.evaluations, "evaluation")}`}>{count(rollouts.validation)}</Fact>
+        )}
+        {rollouts.final > 0 && <Fact label="Final figures, at most">{count(rollouts.final)}</Fact>}
+        {rollouts.baselines > 0 && <Fact label="Prompted baselines">{count(rollouts.baselines)}</Fact>}
+      </dl>
+      {estimate.endpoints.length > 0 && <h3>Your endpoints</h3>}
+      <ul className="endpoint-estimates">
+        {estimate.endpoints.map((endpoint) => (
+          <Endpoint key={`${endpoint.stage} ${endpoint.name}`} endpoint={endpoint} />
+        ))}
+      </ul>
+      {estimate.warnings.map((warning) => (
+        <p key={warning.code} className="refused small">
+          {warning.message}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function Endpoint({ endpoint }: { endpoint: EndpointEstimate }) {
+  const { stage, name, burst, calls, calls_per_rollout, measured_in } = endpoint;
+  return (
+    <li>
+      <strong>{name}</strong> <span className="muted">{stage}</span>
+      <div>
+        {plural(burst, "rollout")} at once, about {plural(calls, "call")}
+      </div>
+      {stage === "tool" && (
+        <div className="muted small">
+          {fixed(calls_per_rollout, 1)} per rollout,{" "}
+          {measured_in === null ? (
+            "assumed: no job with it has run"
+          ) : (
+            <>
+              as in <Link href={`/jobs/${measured_in}`}>an earlier job</Link>
+            </>
+          )}
+        </div>
+      )}
+    </li>
+  );
+}

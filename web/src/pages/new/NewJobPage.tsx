@@ -1,0 +1,93 @@
+import { useState } from "react";
+import { useLocation, useSearch } from "wouter";
+import { ApiError } from "../../api/http";
+import type { Job } from "../../api/types";
+import { Problem, Skeleton } from "../../components/State";
+import { Trail } from "../../components/Trail";
+import { useModels } from "../../data/models";
+import { useCreateJob, useEstimate } from "../../data/new_job";
+import { useJob } from "../../data/queries";
+import { useGraders, useTools } from "../../data/registry";
+import { type Draft, NEW_DRAFT } from "../../lib/draft";
+import { draftOf } from "../../lib/draft_from_job";
+import { toOrder, unfinished } from "../../lib/draft_order";
+import { DataSection } from "./DataSection";
+import { EstimatePanel } from "./EstimatePanel";
+import { type OrderProblem, ProblemContext } from "./fields";
+import { GraderSection } from "./GraderSection";
+import { OrderCode } from "./OrderCode";
+import { PreviewedRowContext, usePreviewedRow } from "./previewed_row";
+import { ToolsSection } from "./ToolsSection";
+import { TrainingSection } from "./TrainingSection";
+import "./new.css";
+
+/** A job, ordered here; `?from=JOB` begins with what that job was ordered with. */
+export function NewJobPage() {
+  const from = new URLSearchParams(useSearch()).get("from");
+  return (
+    <>
+      <title>New job · Agent RFT</title>
+      <Trail parts={[{ label: "Jobs", href: "/" }, { label: "New job" }]} />
+      <h1>New job</h1>
+      {from === null ? <OrderForm key="new" first={NEW_DRAFT} /> : <Clone key={from} id={from} />}
+    </>
+  );
+}
+
+function Clone({ id }: { id: string }) {
+  const job = useJob(id);
+  if (job.error) return <Problem error={job.error} onRetry={() => void job.refetch()} />;
+  return job.data ? <OrderForm first={draftOf(job.data)} from={job.data} /> : <Skeleton height={420} />;
+}
+
+function OrderForm({ first, from }: { first: Draft; from?: Job }) {
+  const [, navigate] = useLocation();
+  const [draft, setDraft] = useState(first);
+  const models = useModels();
+  const tools = useTools();
+  const graders = useGraders();
+  const row = usePreviewedRow(draft.training_file);
+  const order = toOrder(draft);
+  const lacks = unfinished(draft);
+  const { estimate, error } = useEstimate(draft.model && draft.training_file ? order : null);
+  const create = useCreateJob();
+  const onChange = (change: Partial<Draft>) => {
+    create.reset();
+    setDraft((before) => ({ ...before, ...change }));
+  };
+  const problem = problemOf(create.error, true) ?? problemOf(error, false);
+  const unread = models.error ?? tools.error ?? graders.error;
+  return (
+    <ProblemContext value={problem}>
+      <PreviewedRowContext value={row}>
+        {unread && <Problem error={unread} />}
+        {from && (
+          <p className="muted">
+            Like {from.user_provided_suffix ?? from.id}; its seed and the values of its headers are not taken over.
+          </p>
+        )}
+        <div className="new-job">
+          <div className="stack">
+            <DataSection draft={draft} models={models.data ?? []} row={row} onChange={onChange} />
+            <ToolsSection draft={draft} registered={tools.data ?? []} onChange={onChange} />
+            <GraderSection grader={draft.grader} registered={graders.data ?? []} onChange={onChange} />
+            <TrainingSection draft={draft} resolved={estimate?.hyperparameters ?? null} onChange={onChange} />
+            <OrderCode order={order} />
+          </div>
+          <EstimatePanel
+            estimate={estimate}
+            unfinished={lacks}
+            problem={problem}
+            isBusy={create.isPending}
+            onCreate={() => create.mutate(order, { onSuccess: (job) => navigate(`/jobs/${job.id}`) })}
+          />
+        </div>
+      </PreviewedRowContext>
+    </ProblemContext>
+  );
+}
+
+function problemOf(error: Error | null, wasSent: boolean): OrderProblem | null {
+  if (error === null) return null;
+  return { param: error instanceof ApiError ? error.param : null, message: error.message, wasSent };
+}

@@ -1,0 +1,66 @@
+import { useContext, useState } from "react";
+import type { ToolCallTried } from "../../api/orders";
+import type { ToolReply } from "../../api/types";
+import { useToolRun } from "../../data/new_job";
+import type { ToolDraft } from "../../lib/draft";
+import { toTool } from "../../lib/draft_order";
+import { duration } from "../../lib/format";
+import { DryRun } from "./DryRun";
+import { PreviewedRowContext } from "./previewed_row";
+
+/** One call of the tool, as a rollout makes it, with the row that is previewed. */
+export function ToolDryRun({ tool }: { tool: ToolDraft }) {
+  const item = useContext(PreviewedRowContext)?.item ?? {};
+  const [args, setArgs] = useState("{}");
+  const run = useToolRun();
+  const isJson = isJsonObject(args);
+  const whole = toTool(tool);
+  const tried: ToolCallTried = {
+    id: "fc_dryrun",
+    call_id: "call_dryrun",
+    trace_id: "trace_dryrun",
+    arguments: args,
+    item,
+  };
+  return (
+    <DryRun
+      label="Call it once"
+      isBusy={run.isPending}
+      canRun={isJson && (tool.registered !== "" || tool.server_url.trim() !== "")}
+      request={
+        run.variables ? { type: "function_call", name: tool.name || tool.registered, ...run.variables.tried } : null
+      }
+      reply={run.data}
+      error={run.error}
+      verdict={run.data && <Verdict reply={run.data} />}
+      onRun={() => run.mutate({ tool: whole, tried })}
+    >
+      <label className="dry-run-input">
+        <span>Arguments to try</span>
+        <input
+          className="mono"
+          autoComplete="off"
+          spellCheck={false}
+          value={args}
+          aria-invalid={!isJson}
+          onChange={(event) => setArgs(event.target.value)}
+        />
+      </label>
+    </DryRun>
+  );
+}
+
+function Verdict({ reply }: { reply: ToolReply }) {
+  const isOk = !("is_ok" in reply) || reply.is_ok;
+  if (!isOk) return <span className="bad">{reply.failure?.message ?? reply.output}</span>;
+  return <span className="good">It answered within {duration(reply.latency_s)}.</span>;
+}
+
+function isJsonObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
