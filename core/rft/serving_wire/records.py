@@ -73,6 +73,13 @@ class SampledTurn(Record):
     """The id of each call as the client got it; None where it got none: the call cannot be read."""
 
 
+class GiveWay(Record):
+    """Asks a process to end as soon as it answers nobody: a trainer needs its memory. Nothing is answered to it."""
+
+    token: str
+    gives_way: Literal[True] = True
+
+
 class CompletionRequest(Record):
     """A request for answers, checked: of `POST /v1/chat/completions` or `POST /v1/responses`."""
 
@@ -182,3 +189,6 @@ class Done(Record):
 
 Event: TypeAlias = Annotated[Prompt | Text | Choice | Refused | Done, Field(discriminator="event")]
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+Asked: TypeAlias = CompletionRequest | GiveWay
+"""What a process is sent, one line a connection."""
+ASKED: TypeAdapter[Asked] = TypeAdapter(Asked)

@@ -20,6 +20,7 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import Budgets
+from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import find_served
 from rft.platform.serving.served_policy import ServedPolicy
@@ -137,6 +138,23 @@ async def test_another_model_waits_for_a_free_place_and_then_takes_it(
     await until(lambda: is_answered(client, "other"), "the other model's place")
     assert len([folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]) == 1
     await until(lambda: is_answered(client), "the first model's place")
+
+
+async def test_a_process_ends_for_a_trainer_but_not_in_the_middle_of_an_answer(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
+) -> None:
+    stream, _ = await endless(client)
+    before = pid(platform)
+    assert await give_way_to_trainer(platform.api.settings, base_model, free=1 << 50) == 0, "there is enough for both"
+    assert await give_way_to_trainer(platform.api.settings, base_model, free=0) == 1
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client)
+    assert raised.value.code == "serving_busy", "it still answers the first one"
+    assert pid(platform) == before
+    await stream.close()
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    assert await ask(client) == ANSWER
+    assert pid(platform) != before
 
 
 async def test_the_lease_goes_with_the_process(platform: ServedPlatform, client: AsyncOpenAI) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from rft.serving.completions import Completions
 from rft.serving_wire.lines import LONGEST_LINE_BYTES, read_line, write_line
-from rft.serving_wire.records import CompletionRequest, Event, Refused, ServingSpec
+from rft.serving_wire.records import ASKED, CompletionRequest, Event, GiveWay, Refused, ServingSpec
 
 _LOG = logging.getLogger(__name__)
 _BUSY_RETRY_AFTER_S = 2.0
@@ -18,12 +18,17 @@ _BUSY_RETRY_AFTER_S = 2.0
 
 @dataclass(slots=True)
 class CompletionServer:
-    """Listens from `start` on; `run` returns once nobody has asked for `idle_s`, or after `stop`."""
+    """Listens from `start` on; `run` returns once nobody has asked for `idle_s`, or after `stop`.
+
+    After `GiveWay` it returns as soon as nobody is being answered.
+    """
 
     spec: ServingSpec
     completions: Completions
     answering: int = 0
     """Requests being answered now."""
+    gives_way: bool = False
+    """Its memory is wanted."""
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever a request comes or ends."""
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,7 +46,8 @@ class CompletionServer:
         while not stopped.done():
             self._heard.clear()
             heard = asyncio.ensure_future(self._heard.wait())
-            patience_s = None if self.answering else self.spec.idle_s
+            idle_s = 0.0 if self.gives_way else self.spec.idle_s
+            patience_s = None if self.answering else idle_s
             done, _ = await asyncio.wait((stopped, heard), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
             heard.cancel()
             if not done and not self.answering:
@@ -76,12 +82,16 @@ class CompletionServer:
         if line is None:
             return
         try:
-            request = CompletionRequest.model_validate_json(line)
+            request = ASKED.validate_json(line)
         except ValidationError as error:
             _LOG.error("a request that is none: %s", error.errors(include_input=False)[0])
             return
         if not hmac.compare_digest(request.token.encode(), self.spec.token.encode()):
             _LOG.error("a request with a wrong token")
+            return
+        if isinstance(request, GiveWay):
+            self.gives_way = True
+            self._heard.set()
             return
         if self.answering >= self.spec.requests_at_once:
             await write_line(writer, _busy(self.answering))

@@ -17,6 +17,7 @@ from rft.platform.child_process import ChildProcess, exit_message, launch, log_t
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Cancelled, RequestedAction
 from rft.platform.lifecycle.run_repository import RunRepository
+from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.platform.settings import Settings
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
@@ -120,6 +121,7 @@ class TrainerRun:
             return Ending.OVER  # `RunEnded` was written but not yet stored when the worker before this one died.
         await asyncio.to_thread(forget_progress, self.folder)
         await self.store_progress(RunProgress(activity=Activity.LOADING, since=time.time()))
+        await give_way_to_trainer(self.settings, self.base_model)
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = layout.LOG, False
         sweep(_TEMPORARY)
