@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-serve bench-train bench-estimates bench-faults bench-multiplier clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -77,6 +77,9 @@ bench-serve: install ## what the platform adds between a serving process and its
 
 bench-faults: install ## the demo clean and with a fifth of its rollouts broken -> var/bench/faults.json (a quarter of an hour)
 	$(BIN)/python tests/bench/broken_fifth.py
+
+bench-beside: install ## what answering chat costs a training job on the same machine -> var/bench/beside.json (ten minutes)
+	$(BIN)/python -m tests.bench.beside_training
 
 bench-multiplier: install ## reward by step and by rollouts at four compute multipliers -> var/bench/multiplier.json (an hour)
 	$(BIN)/python -m tests.bench.multiplier

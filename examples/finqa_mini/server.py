@@ -127,7 +127,8 @@ def serve(app: FastAPI, host: str, port: int, port_file: Path | None) -> None:
         partial.write_text(str(listener.getsockname()[1]))
         partial.replace(port_file)
     print(f"serving on http://{host}:{listener.getsockname()[1]}", flush=True)
-    config = uvicorn.Config(app, http=ResettableProtocol, access_log=False, log_level="warning")
+    # Only asyncio's own loop hands out the sockets that `faults` resets.
+    config = uvicorn.Config(app, http=ResettableProtocol, loop="asyncio", access_log=False, log_level="warning")
     # uvicorn raises the signal again after a clean shutdown; for a script that is not an error.
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])

@@ -8,20 +8,14 @@ rewards; how two seeds differ is told beside. Rewards do not depend on how busy 
 
 import argparse
 import json
-import subprocess
-import sys
+import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from openai import OpenAI
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))  # the demo imports what lies beside it
-
-from examples import demo
-
+from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
 from tests.bench.multiplier_report import curve_picture, markdown_table
 
 OUT = demo.ROOT / "var" / "bench"
@@ -99,10 +93,11 @@ def case_of(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def train(client: OpenAI, data: Path, server: str, multiplier: float, seed: int, quick: bool) -> Run:
+def train(platform: DemoPlatform, multiplier: float, seed: int, quick: bool) -> Run:
     """One job from launch to end."""
     base = demo.QUICK_HYPERPARAMETERS if quick else demo.HYPERPARAMETERS
-    job_id = demo.launch(client, data, server, seed, {**base, "compute_multiplier": multiplier})
+    client, hyperparameters = platform.client, {**base, "compute_multiplier": multiplier}
+    job_id = demo.launch(client, platform.data, platform.server, seed, hyperparameters)
     demo.watch(client, job_id)
     job: Any = client.get(f"/fine_tuning/jobs/{job_id}", cast_to=object)
     final = job["final_figures"]["reward"]
@@ -112,30 +107,10 @@ def train(client: OpenAI, data: Path, server: str, multiplier: float, seed: int,
 
 def measure(multipliers: Sequence[float], seeds: Sequence[int], out: Path, quick: bool) -> dict[str, Any]:
     """Every run, one after the other; what is known is on disk after each multiplier."""
-    work, home = out / "work", out / "home"
     cases: dict[str, Any] = {}
-    port_file, connection_file = work / "server.port", home / "connection.json"
-    for file in (port_file, connection_file):
-        file.unlink(missing_ok=True)
-    environment = demo.platform_environment(home, 0.0, "transformers")
-    if not (home / "starter" / "config.json").exists():
-        subprocess.run([sys.executable, "-m", "rft.starter", str(home / "starter")], check=True)
-    rows = ["--rows", str(demo.QUICK_ROWS)] if quick else []
-    generate = [sys.executable, str(demo.MINI / "generate.py"), "--out", str(work / "data"), "--seed", str(DATA_SEED)]
-    subprocess.run([*generate, *rows], check=True)
-    with (
-        demo.running([demo.BIN / "rft", "up"], work / "platform.log", environment) as platform,
-        demo.running(
-            [demo.BIN / "python", demo.MINI / "server.py", "--port", "0", "--port-file", port_file], work / "server.log"
-        ) as server,
-    ):
-        address = f"http://127.0.0.1:{demo.wait_for_file(port_file, server, work / 'server.log').strip()}"
-        connection = json.loads(demo.wait_for_file(connection_file, platform, work / "platform.log"))
-        client = OpenAI(base_url=connection["base_url"], api_key=connection["api_key"])
-        demo.cancel_leftovers(client)
+    with demo_platform(out, data_seed=DATA_SEED, is_quick=quick) as platform:
         for multiplier in multipliers:
-            runs = [train(client, work / "data", address, multiplier, seed, quick) for seed in seeds]
-            cases[f"x{multiplier:g}"] = case_of(runs)
+            cases[f"x{multiplier:g}"] = case_of([train(platform, multiplier, seed, quick) for seed in seeds])
             write(cases, out)
     return cases
 
@@ -155,6 +130,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few rows and steps: to see that it works")
     parser.add_argument("--out", type=Path, default=OUT / "multiplier")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, demo.stop)
     options.out.mkdir(parents=True, exist_ok=True)
     cases = measure(options.multiplier or MULTIPLIERS, options.seed or SEEDS, options.out, options.quick)
     print(markdown_table(list(cases.values())))
