@@ -83,6 +83,7 @@ _USED = (
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),
     ("get", f"{_ROLLOUT}/attempts"),
+    ("get", f"{_ROLLOUT}/neighbours"),
     ("get", f"{_ROLLOUT}/grading"),
 )
 """What the dashboard asks for, page by page."""

@@ -85,6 +85,26 @@ async def trace(platform: Platform, page: Page) -> None:
     done = next(event for event in history if isinstance(event, RolloutDone))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
+    await expect(page.get_by_role("region", name="Timeline")).to_be_visible()
+    await expect(page.get_by_role("link", name="Next →")).to_be_visible()
+
+
+async def rollouts_list(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="many", failing_share=0.1)
+    await job.start()
+    await job.write(events(job.shape))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts?min_tokens=30&ended=completed")
+    await expect(page.locator("tr.clickable").first).to_be_visible()
+    await page.get_by_role("button", name="More filters").click()
+    await expect(page.get_by_role("group", name="More filters")).to_be_visible()
+
+
+async def rollout_group(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="group")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/groups/train/1/4")
+    await expect(page.get_by_role("article")).to_have_count(job.shape.group_size)
 
 
 async def datasets(platform: Platform, page: Page) -> None:
@@ -181,6 +201,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     for each in (
         datasets, dropped_dataset, settings_page, models_list, chat,
         evals_list, eval_definition, eval_run, eval_comparison,
+        rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
         running_job, failed_job, trace, no_such_page, question,
     )

@@ -14,6 +14,7 @@ import type {
   JobEvent,
   JobQuery,
   RolloutDetail,
+  RolloutNeighbours,
   RolloutQuery,
   RolloutSummary,
 } from "./types";
@@ -42,6 +43,9 @@ export const jobsApi = {
   checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),
   rollouts: (id: string, query: RolloutQuery, after: string | undefined, limit: number) =>
     get<Page<RolloutSummary>>(job(id, "rollouts"), { ...query, after, limit }),
+  /** Before and behind a rollout in the list that a query gives. */
+  neighbours: (id: string, traceId: string, query: RolloutQuery) =>
+    get<RolloutNeighbours>(job(id, "rollouts", traceId, "neighbours"), { ...query }),
   rollout: (id: string, traceId: string) => get<RolloutDetail>(job(id, "rollouts", traceId)),
   /** What its graders were shown. */
   grading: (id: string, traceId: string) => get<Grading>(job(id, "rollouts", traceId, "grading")),

@@ -564,6 +564,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/rollouts/{trace_id}/neighbours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_rollout_neighbours"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/stream": {
         parameters: {
             query?: never;
@@ -2279,6 +2295,15 @@ export interface components {
             split: components["schemas"]["Split"];
             step: number;
         };
+        RolloutNeighbours: {
+            next: components["schemas"]["RolloutSummary"] | null;
+            /**
+             * @default fine_tuning.job.rollout.neighbours
+             * @constant
+             */
+            object: "fine_tuning.job.rollout.neighbours";
+            previous: components["schemas"]["RolloutSummary"] | null;
+        };
         RolloutsEstimate: {
             baselines: number;
             final: number;
@@ -3811,6 +3836,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GradingObject"];
+                };
+            };
+        };
+    };
+    retrieve_rollout_neighbours: {
+        parameters: {
+            query?: {
+                contains?: string | null;
+                failure_code?: components["schemas"]["FailureCode"] | null;
+                fault?: components["schemas"]["Fault"] | null;
+                from_step?: number | null;
+                max_duration_s?: number | null;
+                max_reward?: number | null;
+                max_tokens?: number | null;
+                min_duration_s?: number | null;
+                min_reward?: number | null;
+                min_tokens?: number | null;
+                order?: "asc" | "desc";
+                outcome?: ("graded" | "failed") | null;
+                q?: string | null;
+                row_index?: number | null;
+                sort?: components["schemas"]["Sort"];
+                split?: components["schemas"]["Split"] | null;
+                step?: number | null;
+                stop_reason?: components["schemas"]["StopReason"] | null;
+                to_step?: number | null;
+                tool?: string | null;
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RolloutNeighbours"];
                 };
             };
         };

@@ -95,9 +95,31 @@ export interface CurvesQuery {
   to_step?: number;
 }
 
+export type StopReason = Schemas["StopReason"];
+export type RolloutNeighbours = Schemas["RolloutNeighbours"];
+
+/** Which rollouts of a job, and in which order; the names are the API's. */
 export interface RolloutQuery {
   split?: Split;
   step?: number;
+  from_step?: number;
+  to_step?: number;
   row_index?: number;
   outcome?: Outcome;
+  min_reward?: number;
+  max_reward?: number;
+  stop_reason?: StopReason;
+  failure_code?: FailureCode;
+  fault?: "endpoint" | "platform";
+  tool?: string;
+  min_tokens?: number;
+  max_tokens?: number;
+  min_duration_s?: number;
+  max_duration_s?: number;
+  q?: string;
+  contains?: string;
+  sort?: RolloutSort;
+  order?: "asc" | "desc";
 }
+
+export type RolloutSort = "newest" | "reward" | "completion_tokens" | "duration_s" | "tool_calls";

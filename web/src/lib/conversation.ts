@@ -38,12 +38,13 @@ export interface Turn {
 export function toTurns(record: Pick<RolloutRecord, "messages" | "turns">): Turn[] {
   const { messages } = record;
   const outputs = new Map(messages.filter((m) => m.role === "tool").map((m) => [m.tool_call_id, m.content]));
+  const known = new Set(messages.flatMap((m) => m.tool_calls?.map((call) => call.call_id) ?? []));
   const first = firstOfRollout(messages, record.turns);
   const turns: Turn[] = [{ number: 0, blocks: [] }];
   let calls = 0;
   for (const [i, message] of messages.entries()) {
     const isPrompt = i < first;
-    if (message.role === "tool" && !isOrphan(message, messages)) continue;
+    if (message.role === "tool" && known.has(message.tool_call_id ?? "")) continue;
     if (!isPrompt && message.role === "assistant") turns.push({ number: turns.length, blocks: [] });
     const blocks = turns.at(-1)?.blocks ?? [];
     blocks.push(...textBlocks(message, isPrompt));
@@ -134,8 +135,4 @@ function textBlocks(message: Message, isPrompt: boolean): Block[] {
 function firstOfRollout(messages: readonly Message[], turns: number): number {
   const spoken = messages.flatMap((message, i) => (message.role === "assistant" ? [i] : []));
   return turns === 0 ? messages.length : (spoken.at(-turns) ?? spoken[0] ?? messages.length);
-}
-
-function isOrphan(message: Message, messages: readonly Message[]): boolean {
-  return !messages.some((m) => m.tool_calls?.some((call) => call.call_id === message.tool_call_id));
 }

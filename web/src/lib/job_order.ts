@@ -4,6 +4,8 @@ import type { Job } from "../api/types";
 export interface ToolOrder {
   name: string;
   url: string;
+  /** Names; the values are redacted. */
+  headers: string[];
 }
 
 export interface GraderOrder {
@@ -35,6 +37,7 @@ export function readOrder(method: Job["method"]): JobOrder {
     tools: (Array.isArray(tools) ? tools : []).map((tool) => ({
       name: text(object(tool), "name"),
       url: text(object(tool), "server_url"),
+      headers: Object.keys(child(object(tool), "headers")),
     })),
     maxToolCalls: typeof steps === "number" ? steps : null,
     hyperparameters: Object.fromEntries(

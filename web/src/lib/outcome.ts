@@ -43,23 +43,11 @@ export function endWords(summary: Pick<RolloutSummary, "stop_reason" | "failure_
   return summary.stop_reason === null ? "broke off" : (STOP_WORDS[summary.stop_reason] ?? summary.stop_reason);
 }
 
-export interface Neighbours {
-  previous: RolloutSummary | null;
-  next: RolloutSummary | null;
-}
-
 /** The rollouts of one group in order: by position, then attempt. */
 export function inOrder(rollouts: readonly RolloutSummary[]): RolloutSummary[] {
   return [...rollouts].toSorted(
     (a, b) => a.row_index - b.row_index || a.group_index - b.group_index || a.attempt - b.attempt,
   );
-}
-
-/** Who comes before and after, in the list's own order. */
-export function neighbours(list: readonly RolloutSummary[], id: string): Neighbours {
-  const at = list.findIndex((rollout) => rollout.id === id);
-  if (at < 0) return { previous: null, next: null };
-  return { previous: list[at - 1] ?? null, next: list[at + 1] ?? null };
 }
 
 /** Where in [0, 1] a reward lies, for a bar; rewards outside are cut. */

@@ -6,7 +6,7 @@ import { arrive } from "./arrival";
 import { checkpointRows } from "./checkpoint_rows";
 import { formatFilter, parseFilter } from "./filters";
 import { readOrder, settings } from "./job_order";
-import { barShare, blame, endWords, inOrder, isFailure, neighbours, scoresOf } from "./outcome";
+import { barShare, blame, endWords, inOrder, isFailure, scoresOf } from "./outcome";
 import { codeColor, toolColors, toolOrder } from "./palette";
 import { bucketed, sparkPath } from "./sparkline";
 
@@ -48,7 +48,7 @@ describe("order", () => {
   test("is read as written", () => {
     expect(readOrder(method)).toEqual({
       grader: { name: "credit", type: "endpoint", url: "http://grader", judge: null, parts: [] },
-      tools: [{ name: "search", url: "http://tool" }],
+      tools: [{ name: "search", url: "http://tool", headers: [] }],
       maxToolCalls: 10,
       hyperparameters: { batch_size: "4", n_epochs: "auto" },
     });
@@ -135,7 +135,7 @@ describe("outcome", () => {
     expect(endWords(summary("a", { stop_reason: "brand_new" }))).toBe("brand_new");
   });
 
-  test("neighbours go by row, place and attempt", () => {
+  test("a group goes by row, place and attempt", () => {
     const list = inOrder([
       summary("c", { group_index: 1 }),
       summary("d", { row_index: 2 }),
@@ -143,9 +143,6 @@ describe("outcome", () => {
       summary("a"),
     ]);
     expect(list.map((one) => one.id)).toEqual(["a", "b", "c", "d"]);
-    expect(neighbours(list, "b")).toMatchObject({ previous: { id: "a" }, next: { id: "c" } });
-    expect(neighbours(list, "a").previous).toBeNull();
-    expect(neighbours(list, "x")).toEqual({ previous: null, next: null });
   });
 
   test("bars end at the edges", () => expect([barShare(-3), barShare(0.5), barShare(7)]).toEqual([0, 0.5, 1]));

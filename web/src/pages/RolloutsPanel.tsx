@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useLocation, useSearch } from "wouter";
+import { Link, useLocation, useSearch } from "wouter";
 import type { RolloutSummary } from "../api/types";
 import { RolloutFilter } from "../components/RolloutFilter";
 import { RolloutsTable } from "../components/RolloutsTable";
@@ -14,11 +14,12 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
   const filter = useMemo(() => parseFilter(search), [search]);
   const rollouts = useRollouts(jobId, filter);
   const list = rollouts.data?.pages.flatMap((page) => page.data) ?? [];
-  const hrefOf = (rollout: RolloutSummary) => `/jobs/${jobId}/rollouts/${rollout.id}`;
+  const hrefOf = (rollout: RolloutSummary) => `/jobs/${jobId}/rollouts/${rollout.id}${formatFilter(filter)}`;
   return (
     <section className="panel" aria-labelledby="rollouts">
       <header>
         <h2 id="rollouts">Rollouts</h2>
+        <Link href={`/jobs/${jobId}/rollouts${formatFilter(filter)}`}>search and sort all</Link>
         <span className="spacer" />
         <RolloutFilter filter={filter} onChange={(next) => navigate(path + formatFilter(next), { replace: true })} />
       </header>

@@ -11,7 +11,9 @@ const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(a
 const NewJobPage = page(async () => (await import("./new/NewJobPage")).NewJobPage);
 const ComparePage = page(async () => (await import("./compare/ComparePage")).ComparePage);
 const JobPage = page(async () => (await import("./JobPage")).JobPage);
-const RolloutPage = page(async () => (await import("./RolloutPage")).RolloutPage);
+const RolloutPage = page(async () => (await import("./rollouts/RolloutPage")).RolloutPage);
+const RolloutsPage = page(async () => (await import("./rollouts/RolloutsPage")).RolloutsPage);
+const GroupPage = page(async () => (await import("./rollouts/GroupPage")).GroupPage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
 const DatasetsPage = page(async () => (await import("./datasets/DatasetsPage")).DatasetsPage);
@@ -32,6 +34,10 @@ export function Routes() {
           <Route path="/new" component={NewJobPage} />
           <Route path="/compare" component={ComparePage} />
           <Route path="/jobs/:jobId">{({ jobId }) => <JobPage key={jobId} jobId={jobId} />}</Route>
+          <Route path="/jobs/:jobId/rollouts">{({ jobId }) => <RolloutsPage key={jobId} jobId={jobId} />}</Route>
+          <Route path="/jobs/:jobId/groups/:split/:step/:row">
+            {({ jobId, split, step, row }) => <GroupPage jobId={jobId} split={split} step={step} row={row} />}
+          </Route>
           <Route path="/jobs/:jobId/rollouts/:traceId">
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
           </Route>

@@ -1,0 +1,170 @@
+"""The table of all rollouts, the walk through a filtered list, a group side by side, and a hostile trace."""
+
+import json
+import re
+
+from playwright.async_api import Page, expect
+
+from rft.core.events import RolloutDone
+from rft.core.failure import Failure
+from rft.core.grade import Grade
+from rft.core.messages import Message, Role, ToolCall
+from rft.core.rollout import Split
+from tests.e2e.web.run_records import events, rollout
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.test_rollouts_and_traces import finished_job, trace_url
+from tests.e2e.web.watched_page import PageProblems, sign_in
+
+ROWS = "tr.clickable"
+SCRIPT = "<img src=x onerror='window.hacked=true'><script>window.hacked=true</script>"
+
+
+async def open_rollouts(platform: Platform, page: Page, job: SeededJob, search: str = "") -> None:
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts{search}")
+    await expect(page.get_by_role("heading", name="Rollouts")).to_be_visible()
+
+
+async def shown_ids(page: Page) -> list[str]:
+    return [text.strip() for text in await page.locator(f"{ROWS} .row-link").all_text_contents()]
+
+
+async def test_rollouts_are_searched_filtered_and_sorted_by_the_address(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    await open_rollouts(platform, page, job)
+    await expect(page.locator(ROWS).first).to_contain_text("The ")
+
+    search = page.get_by_role("searchbox", name="Words in prompt or answer")
+    await search.fill("Castell long*")
+    await search.press("Enter")
+    found = [done for done in rollouts if "long-term debt of Castell" in done.messages[1].content]
+    assert 0 < len(found) < 100
+    await expect(page.locator(".count")).to_have_text(f"{len(found)} rollouts")
+    await expect(page).to_have_url(re.compile(r"\?q=Castell\+long\*$"))
+
+    await page.get_by_role("button", name="Reward").click()
+    await expect(page.locator("th[aria-sort=descending]")).to_have_text("Reward ↓")
+    await page.get_by_role("button", name="Reward").click()
+    await expect(page).to_have_url(re.compile("sort=reward&order=asc$"))
+    least = min(done.outcome.reward for done in found if isinstance(done.outcome, Grade))
+    await expect(page.locator(ROWS).first).to_contain_text(f"{least:.2f}")
+
+    await page.get_by_role("button", name="Clear").click()
+    await page.get_by_role("button", name="More filters").click()
+    await page.get_by_label("Failure").select_option("timeout")
+    failed = [done for done in rollouts if isinstance(done.outcome, Failure) and done.outcome.code == "timeout"]
+    await expect(page.locator(ROWS)).to_have_count(len(failed))
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Take away: failure timeout").click()
+    await expect(page.locator(ROWS)).not_to_have_count(len(failed))
+
+
+async def test_what_the_api_refuses_is_said_in_its_words(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("400")
+    job, _ = await finished_job(platform)
+    await open_rollouts(platform, page, job, "?contains=revenue")
+    await expect(page.get_by_role("alert")).to_contain_text("one step alone")
+    await page.get_by_role("textbox", name="Step").fill("1")
+    await expect(page.locator(ROWS).first).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_columns_are_chosen_and_remembered(platform: Platform, page: Page) -> None:
+    job, _ = await finished_job(platform)
+    await open_rollouts(platform, page, job)
+    await page.get_by_role("button", name="Columns").click()
+    await page.get_by_role("checkbox", name="Prompt").uncheck()
+    await page.get_by_role("checkbox", name="Policy").check()
+    await page.reload()
+    await expect(page.locator("th").filter(has_text="Policy")).to_be_visible()
+    await expect(page.locator("th").filter(has_text="Prompt")).to_have_count(0)
+
+
+async def test_keys_move_through_a_long_list_and_a_trace_walks_it(platform: Platform, page: Page) -> None:
+    """Beyond what one request brings; only the rows in sight are there."""
+    job, rollouts = await finished_job(platform)
+    trained = [done for done in rollouts if done.key.split is Split.TRAIN]
+    assert len(trained) > 100
+    await open_rollouts(platform, page, job, "?split=train&order=asc")
+    await expect(page.locator(".count")).to_have_text("100 rollouts and more")
+    assert await page.locator(ROWS).count() < 80
+    table = page.get_by_role("region", name="Table of rollouts")
+    await table.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+    await expect(page.locator(".count")).to_have_text(f"{len(trained)} rollouts")
+    await table.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+    await expect(page.locator(ROWS).last).to_have_attribute("aria-rowindex", str(len(trained) + 1))
+    await table.evaluate("(one) => one.scrollTo(0, 0)")
+    await expect(page.locator(ROWS).first).to_have_attribute("aria-rowindex", "2")
+    listed = await shown_ids(page)
+
+    for key in ("j", "ArrowDown", "j", "k"):
+        await page.keyboard.press(key)
+    await expect(page.locator("tr.is-current")).to_contain_text(listed[1])
+    await page.keyboard.press("Enter")
+    for key, place in (("", 1), ("j", 2), ("ArrowRight", 3), ("k", 2)):
+        await page.keyboard.press(key or "Shift")
+        await expect(page).to_have_url(re.compile(rf"/rollouts/{listed[place]}[^?]*\?split=train&order=asc$"))
+        await expect(page.get_by_role("link", name="Next →")).to_be_visible()
+    await page.get_by_role("link", name="back to the filtered list").click()
+    await expect(page.locator(".count")).to_have_text(f"{len(trained)} rollouts")
+
+
+async def test_a_group_shows_where_it_parts(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform, failing_share=0.0)
+    first = next(done for done in rollouts if done.key.split is Split.TRAIN)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{first.trace_id}")
+    await page.get_by_role("link", name="The group side by side").click()
+    columns = page.get_by_role("article")
+    await expect(columns).to_have_count(job.shape.group_size)
+    await expect(page.get_by_text(re.compile(r"They part at turn \d+, in \d+ ways"))).to_be_visible()
+    await expect(columns.first).to_contain_text("way A")
+    await columns.first.get_by_role("link", name="#1").click()
+    await expect(page).to_have_url(trace_url(platform, job, first))
+
+
+def hostile(job: SeededJob, calls: int) -> RolloutDone:
+    """Everything that a page must take for text, and more of it than fits."""
+    plain = rollout(job.shape, 1, Split.TRAIN, row_index=4, index=0)
+    made = [
+        ToolCall(call_id=f"call_{n}", name="search", arguments=json.dumps({"query": f"call {n} {SCRIPT}"}))
+        for n in range(calls)
+    ]
+    said = [
+        message
+        for call in made
+        for message in (
+            Message(role=Role.ASSISTANT, content="", tool_calls=(call,)),
+            Message(role=Role.TOOL, content=f"reply to {call.call_id}", tool_call_id=call.call_id, name="search"),
+        )
+    ]
+    answer = f"\x1b[31mred\x1b[0m \u202egnp.exe\u202c {SCRIPT} " + "x" * 1_000_000
+    messages = (
+        Message(role=Role.USER, content=SCRIPT),
+        *said,
+        Message(role=Role.ASSISTANT, content=answer),
+    )
+    done = {"messages": messages, "tool_calls": {"search": calls}, "turns": calls + 1}
+    return plain.model_copy(update={**done, "outcome": Grade(reward=1.0, grader="answer_credit")})
+
+
+async def test_a_hostile_trace_is_text_and_stays_usable(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="hostile")
+    await job.start()
+    done = hostile(job, 10_000)
+    await job.write([*events(job.shape, until_step=0, is_ended=False), done])
+    await open_rollouts(platform, page, job, "?split=train")
+    await expect(page.locator(ROWS)).to_contain_text("<img src=x")
+    await page.locator(ROWS).get_by_role("link").click()
+    await expect(page.locator(".message.user")).to_contain_text(SCRIPT)
+    assert await page.locator(".call").count() < 400
+    search = page.get_by_role("searchbox", name="Search in this trace")
+    await search.fill("reply to call_9876")
+    await expect(page.locator(".call")).to_have_count(1)
+    await expect(page.locator("mark")).to_have_text("reply to call_9876")
+    await search.fill("gnp.exe")
+    await page.get_by_role("button", name=re.compile("more line")).last.click()
+    await expect(page.locator(".message.assistant mark")).to_have_text("gnp.exe")
+    assert await page.locator(".message.assistant pre").evaluate("(one) => one.textContent.length") < 200_000
+    assert await page.evaluate("window.hacked") is None
+    assert await page.locator("main img, main script").count() == 0

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import type { Turn } from "./conversation";
+import { advantages, firstDifference, ways } from "./parting";
+
+const text = (number: number, said: string): Turn => ({
+  number,
+  blocks: [{ kind: "text", role: "assistant", text: said, isPrompt: number === 0 }],
+});
+const call = (number: number, id: string, output: string | null): Turn => ({
+  number,
+  blocks: [{ kind: "call", id, name: "search", arguments: "{}", output, isError: false, number: 1 }],
+});
+
+describe("a group side by side", () => {
+  it("has the advantages of training, failures left out", () => {
+    const found = advantages([1, 0, null, 0.5]);
+    expect(found[0]).toBeCloseTo(0.5 / (0.5 + 1e-4));
+    expect(found[1]).toBeCloseTo(-0.5 / (0.5 + 1e-4));
+    expect(found.slice(2)).toEqual([null, 0]);
+    expect(advantages([0.5, 0.5, 0.5])).toEqual([null, null, null]);
+    expect(advantages([1, null])).toEqual([null, null]);
+  });
+
+  it("parts where the first of them says or hears something else, whatever the ids of calls", () => {
+    const same = [text(0, "?"), call(1, "a", "4"), text(2, "four")];
+    const other = [text(0, "?"), call(1, "b", "4"), text(2, "five")];
+    expect(firstDifference([same, same])).toBeNull();
+    expect(firstDifference([same, other])).toBe(2);
+    expect(firstDifference([same, [text(0, "?"), call(1, "c", "5")]])).toBe(1);
+    expect(firstDifference([same, same.slice(0, 2)])).toBe(2);
+    expect(ways([same, other, same], 2)).toEqual(["A", "B", "A"]);
+    expect(firstDifference([])).toBeNull();
+  });
+});
