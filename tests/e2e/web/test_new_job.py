@@ -131,3 +131,35 @@ async def test_parts_of_a_grader_make_one_reward(
     await expect(grader.get_by_role("region", name="Reply")).to_contain_text('"sub_rewards"')
     shown = json.loads(await grader.get_by_role("region", name="Reply").inner_text())
     assert shown["sub_rewards"]["part_1"] == 1
+
+
+async def test_what_is_registered_is_chosen_and_tried(
+    platform: Platform, page: Page, page_problems: PageProblems, customer: LoopbackEndpoint
+) -> None:
+    page_problems.tolerated.append("400")
+    grader = {
+        "type": "string_check",
+        "name": "exact",
+        "input": "{{sample.output_text}}",
+        "reference": "7",
+        "operation": "eq",
+    }
+    async with httpx.AsyncClient(base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}) as http:
+        (await http.post("/v1/tools", json={"name": "cat", "server_url": customer.tool_url})).raise_for_status()
+        (await http.post("/v1/graders", json={"grader": grader})).raise_for_status()
+    await filled_form(platform, page, customer.tool_url)
+    await page.get_by_role("button", name="Add a registered tool").click()
+    tool = page.get_by_role("group", name="cat")
+    await tool.get_by_role("button", name="Call it once").click()
+    await expect(tool.get_by_role("status")).to_contain_text("no tool cat")
+    await expect(tool.get_by_role("region", name="Request")).to_contain_text('"name": "cat"')
+    grading = page.get_by_role("region", name="Grader")
+    await grading.get_by_label("Kind").select_option("A registered one")
+    await grading.get_by_label("An answer to the previewed row").fill("7")
+    await grading.get_by_role("button", name="Grade this answer").click()
+    await expect(grading.get_by_role("status")).to_contain_text("Reward 1.000")
+    await page.get_by_role("button", name="Create the job").click()
+    await page.wait_for_url("**/jobs/ftjob-*")
+    ordered = (await created(platform))["method"]["reinforcement"]
+    assert [one["name"] for one in ordered["tools"]] == ["search", "cat"]
+    assert ordered["grader"]["name"] == "exact"

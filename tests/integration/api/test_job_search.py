@@ -88,3 +88,16 @@ async def test_a_page_goes_on_after_a_job_that_is_no_longer_among_them(api: Api,
         refused = await http.get(JOBS, params={"status": "over"})
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "status"
+
+
+async def test_before_there_are_final_figures_the_best_validation_counts(
+    api: Api, ids: dict[str, str], migrated_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        for step, reward in ((0, 0.0), (2, 0.85)):
+            record = Jsonb({"train": None, "valid": {"reward_mean": reward}, "timing": {}})
+            query = "insert into steps (job_id, step, record) values (%s, %s, %s)"
+            await connection.execute(query, (ids["coding"], step, record))
+        await connection.execute("update jobs set best_step = 2 where id = %s", (ids["coding"],))
+    assert await listed(api, sort="reward") == ["finance small", "coding", "Finance LARGE"]
+    assert await listed(api, sort="gain") == ["coding", "Finance LARGE", "finance small"]

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { job } from "../testing/records";
 import { type Draft, NEW_DRAFT, NEW_TOOL, newLeaf } from "./draft";
 import { draftOf } from "./draft_from_job";
-import { toOrder, unfinished } from "./draft_order";
+import { atField, toOrder, unfinished } from "./draft_order";
 
 const draft = (given: Partial<Draft>): Draft => ({ ...NEW_DRAFT, model: "tiny", training_file: "file-1", ...given });
 const reinforcement = (of: Draft) => (toOrder(of).method as { reinforcement: Record<string, unknown> }).reinforcement;
@@ -148,4 +148,10 @@ describe("a clone", () => {
     const cloned = draftOf(job({ method: { type: "reinforcement", reinforcement: { grader } } as never }));
     expect(reinforcement(cloned).grader).toEqual(grader);
   });
+});
+
+test("a field is told what is wrong with it without being told its name", () => {
+  expect(atField("Missing required parameter: 'method.reinforcement.grader.model'.")).toBe("This is needed.");
+  expect(atField("Invalid 'seed': must be a whole number.")).toBe("Must be a whole number.");
+  expect(atField("The file 'file-1' does not exist.")).toBe("The file 'file-1' does not exist.");
 });

@@ -119,3 +119,10 @@ export function unfinished(draft: Draft): string[] {
       : []),
   ];
 }
+
+/** What the API says of a field, said at the field itself: without its name. */
+export function atField(message: string): string {
+  if (message.startsWith("Missing required parameter")) return "This is needed.";
+  const reason = /^Invalid '[^']*': (.*)$/s.exec(message)?.[1];
+  return reason === undefined ? message : reason.charAt(0).toUpperCase() + reason.slice(1);
+}

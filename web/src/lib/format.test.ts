@@ -9,6 +9,7 @@ import {
   fileSize,
   fixed,
   middle,
+  milliseconds,
   percent,
   plural,
   reward,
@@ -36,6 +37,10 @@ describe("numbers", () => {
       "3.5 MB",
       "512.0 GB",
     ]);
+  });
+
+  test("a short call in milliseconds", () => {
+    expect([0, 0.0026, 0.41, 1.25].map(milliseconds)).toEqual(["1 ms", "3 ms", "410 ms", "1.25 s"]);
   });
 
   test("differences carry their sign", () => {

@@ -61,6 +61,11 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
+/** How long one call took: `3 ms`, from a second on `1.25 s`. */
+export function milliseconds(seconds: number): string {
+  return seconds < 1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : duration(seconds);
+}
+
 /** A time that one watches passing, without parts of seconds. */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

@@ -3,7 +3,7 @@ import type { GraderReply, RegisteredGrader } from "../../api/types";
 import { useGraderRun } from "../../data/new_job";
 import { type Draft, type GraderDraft, newLeaf } from "../../lib/draft";
 import { toGrader } from "../../lib/draft_order";
-import { duration, reward } from "../../lib/format";
+import { milliseconds, reward } from "../../lib/format";
 import { type GraderKind, LEAF_FORMS, LEAF_TYPES } from "../../lib/grader_forms";
 import { DryRun, withoutSecrets } from "./DryRun";
 import { ChoiceField, PartProblem, REINFORCEMENT } from "./fields";
@@ -119,7 +119,7 @@ function Verdict({ reply }: { reply: GraderReply }) {
   return (
     <span>
       Reward <strong>{reward(reply.reward)}</strong>{" "}
-      <span className="muted">within {duration(reply.metadata.execution_time)}</span>
+      <span className="muted">within {milliseconds(reply.metadata.execution_time)}</span>
       {reply.error_details && <span className="bad"> {reply.error_details.split("\n").at(-1)}</span>}
     </span>
   );

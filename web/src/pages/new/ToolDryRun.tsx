@@ -4,12 +4,12 @@ import type { ToolReply } from "../../api/types";
 import { useToolRun } from "../../data/new_job";
 import type { ToolDraft } from "../../lib/draft";
 import { toTool } from "../../lib/draft_order";
-import { duration } from "../../lib/format";
+import { milliseconds } from "../../lib/format";
 import { DryRun } from "./DryRun";
 import { PreviewedRowContext } from "./previewed_row";
 
 /** One call of the tool, as a rollout makes it, with the row that is previewed. */
-export function ToolDryRun({ tool }: { tool: ToolDraft }) {
+export function ToolDryRun({ tool, name }: { tool: ToolDraft; name: string }) {
   const item = useContext(PreviewedRowContext)?.item ?? {};
   const [args, setArgs] = useState("{}");
   const run = useToolRun();
@@ -27,9 +27,7 @@ export function ToolDryRun({ tool }: { tool: ToolDraft }) {
       label="Call it once"
       isBusy={run.isPending}
       canRun={isJson && (tool.registered !== "" || tool.server_url.trim() !== "")}
-      request={
-        run.variables ? { type: "function_call", name: tool.name || tool.registered, ...run.variables.tried } : null
-      }
+      request={run.variables ? requestOf(name, run.variables.tried, run.data) : null}
       reply={run.data}
       error={run.error}
       verdict={run.data && <Verdict reply={run.data} />}
@@ -50,10 +48,16 @@ export function ToolDryRun({ tool }: { tool: ToolDraft }) {
   );
 }
 
+/** What the tool was sent; for a registered one the platform makes up the ids. */
+function requestOf(name: string, tried: ToolCallTried, reply: ToolReply | undefined): object {
+  if (!reply || !("trace_id" in reply)) return { type: "function_call", name, ...tried };
+  return { type: "function_call", name, trace_id: reply.trace_id, arguments: tried.arguments, item: tried.item };
+}
+
 function Verdict({ reply }: { reply: ToolReply }) {
   const isOk = !("is_ok" in reply) || reply.is_ok;
   if (!isOk) return <span className="bad">{reply.failure?.message ?? reply.output}</span>;
-  return <span className="good">It answered within {duration(reply.latency_s)}.</span>;
+  return <span className="good">It answered within {milliseconds(reply.latency_s)}.</span>;
 }
 
 function isJsonObject(text: string): boolean {

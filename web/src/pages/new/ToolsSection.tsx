@@ -119,7 +119,7 @@ function ToolForm({ at, tool, registered, onChange, onRemove }: ToolProps) {
             </details>
           </>
         )}
-        <ToolDryRun tool={tool} />
+        <ToolDryRun tool={tool} name={known?.name ?? tool.name} />
       </div>
     </fieldset>
   );

@@ -1,5 +1,6 @@
 /** Inputs of the order, each with what the API says is wrong with it. */
 import { createContext, type ReactNode, useContext, useId } from "react";
+import { atField } from "../../lib/draft_order";
 
 export interface OrderProblem {
   /** The field, as the API names it. */
@@ -37,7 +38,7 @@ export function Field({ label, path, hint, wide = false, children }: FieldProps)
       <label htmlFor={id}>{label}</label>
       {children({ id, "aria-describedby": noteId, "aria-invalid": problem !== null })}
       <div id={noteId} className="field-note">
-        {problem && <span className={problem.wasSent ? "bad" : "refused"}>{problem.message}</span>}
+        {problem && <span className={problem.wasSent ? "bad" : "refused"}>{atField(problem.message)}</span>}
         {!problem && hint && <span className="muted">{hint}</span>}
       </div>
     </div>
@@ -110,5 +111,5 @@ export function ChoiceField({ value, options, onChange, ...field }: ChoiceProps)
 export function PartProblem({ path }: { path: string }) {
   const problem = useContext(ProblemContext);
   if (problem?.param !== path) return null;
-  return <p className={problem.wasSent ? "bad small" : "refused small"}>{problem.message}</p>;
+  return <p className={problem.wasSent ? "bad small" : "refused small"}>{atField(problem.message)}</p>;
 }
