@@ -48,6 +48,9 @@ async def test_a_job_is_ordered_with_its_files_shown_paused_and_cancelled(shell:
     assert [job["id"] for job in listed] == [made["id"]]
     assert (await shell.ok("jobs", "list", "--metadata", "team=other", "--json")).json == []
     assert made["id"] in (await shell.ok("jobs", "list")).out
+    found = await shell.ok("jobs", "list", "--search", "TINY search", "--sort", "burst", "--json")
+    assert [job["id"] for job in found.json] == [made["id"]]
+    assert (await shell.ok("jobs", "list", "--status", "failed", "--json")).json == []
     assert (await shell.ok("jobs", "cancel", made["id"])).out == f"{made['id']}: cancelled\n"
     again = await shell.rft("jobs", "cancel", made["id"])
     assert again.status == 1

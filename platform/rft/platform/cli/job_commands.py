@@ -84,11 +84,23 @@ def list_jobs(
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Only jobs with this pair; repeatable.")
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="WORDS", help="Only jobs whose name, id, model or metadata has them."),
+    ] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only jobs of this status.")] = None,
+    sort: Annotated[
+        Literal["created", "reward", "gain", "burst", "duration"], typer.Option("--sort", help="The largest first.")
+    ] = "created",
     limit: Limit = 20,
     after: After = None,
 ) -> None:
     """Jobs, newest first."""
-    wanted = {f"metadata[{key}]": value for key, value in pairs(metadata or [], "--metadata").items()}
+    wanted: dict[str, str | None] = {
+        f"metadata[{key}]": value for key, value in pairs(metadata or [], "--metadata").items()
+    }
+    # What is as ever is not named: platforms of earlier releases know no such parameters.
+    wanted |= {"search": search, "status": status, "sort": None if sort == "created" else sort}
     here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), JOB)
 
 

@@ -29,6 +29,7 @@ export function JobsPage() {
     [navigate, path],
   );
   const [chosen, setChosen] = useState<string[]>([]);
+  const onChoose = useCallback((id: string) => setChosen((before) => toggled(before, id)), []);
   const jobs = useJobs(toJobQuery(wanted));
   const pages = jobs.data?.pages.map((page) => page.data) ?? [];
   const now = useNow(pages.some((page) => page.some((job) => !isTerminal(job))));
@@ -64,13 +65,7 @@ export function JobsPage() {
           ) : (
             <JobsTable>
               {pages.map((page, i) => (
-                <Rows
-                  key={i}
-                  jobs={page}
-                  now={now}
-                  chosen={chosen}
-                  onChoose={(id) => setChosen((before) => toggled(before, id))}
-                />
+                <Rows key={i} jobs={page} now={now} chosen={chosen} onChoose={onChoose} />
               ))}
             </JobsTable>
           )}
@@ -102,9 +97,10 @@ function Rows({ jobs, now, chosen, onChoose }: RowsProps) {
       key={job.id}
       job={job}
       curves={curves.data?.get(job.id) ?? NO_CURVES}
-      now={now}
+      // Of a job that is over nothing changes by the second.
+      now={isTerminal(job) ? now - (now % 60) : now}
       isChosen={chosen.includes(job.id)}
-      onChoose={() => onChoose(job.id)}
+      onChoose={onChoose}
     />
   ));
 }
