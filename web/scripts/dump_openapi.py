@@ -79,6 +79,10 @@ _USED = (
     ("post", "/v1/fine_tuning/alpha/jobs/estimate"),
     ("post", "/v1/fine_tuning/alpha/tool/run"),
     ("post", "/v1/fine_tuning/alpha/graders/run"),
+    # Endpoints
+    ("get", "/v1/dashboard/endpoints"),
+    ("get", "/v1/rehearsals"),
+    ("post", "/v1/rehearsals/{rehearsal_id}/cancel"),
     # Rollouts
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),

@@ -25,6 +25,7 @@ from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
 from rft.platform.dashboard.asset_delivery import AssetDeliveryMiddleware
+from rft.platform.dashboard.customer_endpoints import endpoints_router
 from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
 from rft.platform.dashboard.file_uses import file_uses_router
 from rft.platform.dashboard.keys import keys_router
@@ -152,6 +153,7 @@ def _include_v1(app: FastAPI) -> None:
         links_router,
         keys_router,
         file_uses_router,
+        endpoints_router,
         jobs_curves_router,
         playground_router,
         served_tokens_router,

@@ -15,6 +15,7 @@ from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.test_compare import compared_job
 from tests.e2e.web.test_datasets import DROP, rows
+from tests.e2e.web.test_endpoints_page import calling_jobs, register
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.test_new_job import filled_form
 from tests.e2e.web.watched_page import PageProblems, sign_in
@@ -105,6 +106,15 @@ async def rollout_group(platform: Platform, page: Page) -> None:
     await job.write(events(job.shape, until_step=2, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/groups/train/1/4")
     await expect(page.get_by_role("article")).to_have_count(job.shape.group_size)
+
+
+async def endpoints(platform: Platform, page: Page) -> None:
+    await calling_jobs(platform)
+    await register(platform)
+    await sign_in(page, platform.url, platform.key, "/endpoints")
+    await expect(page.get_by_role("region", name="Host")).to_be_visible()
+    await page.get_by_role("button", name="Rehearse").click()
+    await expect(page.get_by_role("row", name="lookup tool")).to_be_visible()
 
 
 async def datasets(platform: Platform, page: Page) -> None:
@@ -199,7 +209,7 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        datasets, dropped_dataset, settings_page, models_list, chat,
+        endpoints, datasets, dropped_dataset, settings_page, models_list, chat,
         evals_list, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,

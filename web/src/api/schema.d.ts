@@ -36,6 +36,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_customer_endpoints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dashboard/files/{file_id}/uses": {
         parameters: {
             query?: never;
@@ -676,6 +692,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rehearsals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_rehearsals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rehearsals/{rehearsal_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_rehearsal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/signing_secrets": {
         parameters: {
             query?: never;
@@ -938,6 +986,14 @@ export interface components {
              */
             object: "list";
         };
+        CustomerEndpoints: {
+            data: components["schemas"]["EndpointOfJobs"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         DatasetObject: {
             duplicates: number;
             first_problems: string[];
@@ -1020,6 +1076,46 @@ export interface components {
             stage: components["schemas"]["Stage"];
             to_step: number;
             warning: string | null;
+        };
+        EndpointOfJobs: {
+            attempts: number;
+            client_errors: number;
+            errors: number;
+            errors_by_code: {
+                [key: string]: number;
+            };
+            in_flight: number;
+            is_held: boolean;
+            jobs: components["schemas"]["JobCalls"][];
+            names: string[];
+            queued: number;
+            stage: components["schemas"]["Stage"];
+            url: string | null;
+        };
+        EndpointReport: {
+            answers_per_s: number | null;
+            attempts: number;
+            calls: number;
+            error_share: number;
+            errors_by_code: {
+                [key: string]: number;
+            };
+            example_of_failure: string | null;
+            failed_calls: number;
+            is_limit_found: boolean;
+            name: string;
+            p50_ms: number | null;
+            p95_ms: number | null;
+            p99_ms: number | null;
+            peak_in_flight: number;
+            queued_p95_ms: number;
+            rejections_by_status: {
+                [key: string]: number;
+            };
+            retries: number;
+            safe_concurrency: number | null;
+            stage: components["schemas"]["Stage"];
+            url: string;
         };
         EstimateObject: {
             endpoints: components["schemas"]["EndpointEstimate"][];
@@ -1464,6 +1560,15 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        JobCalls: {
+            health: components["schemas"]["EndpointHealth"];
+            in_flight: number;
+            is_held: boolean;
+            job_id: string;
+            job_name: string | null;
+            queued: number;
+            status: string;
+        };
         JobCurvesObject: {
             curves: components["schemas"]["CurvesObject"];
             job: string;
@@ -1731,6 +1836,17 @@ export interface components {
              */
             object: "list";
         };
+        ListPage_RehearsalObject_: {
+            data: components["schemas"]["RehearsalObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
         ListPage_RolloutSummary_: {
             data: components["schemas"]["RolloutSummary"][];
             first_id: string | null;
@@ -1969,6 +2085,15 @@ export interface components {
             prompt_tokens: number;
             total_tokens: number;
         };
+        PlanObject: {
+            burst: number;
+            calls_per_rollout: number;
+            group_size: number;
+            max_s: number;
+            rollouts: number;
+            rows_per_step: number;
+            think_time_s: number;
+        };
         PlaygroundBody: {
             item?: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -2104,6 +2229,45 @@ export interface components {
             type: "python";
         } & {
             [key: string]: unknown;
+        };
+        RehearsalObject: {
+            created_at: number;
+            error: components["schemas"]["JobErrorObject"] | null;
+            finished_at: number | null;
+            id: string;
+            is_cancel_requested: boolean;
+            method: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            model: string;
+            /**
+             * @default rehearsal
+             * @constant
+             */
+            object: "rehearsal";
+            plan: components["schemas"]["PlanObject"];
+            report: components["schemas"]["RehearsalReport"] | null;
+            seed: number;
+            started_at: number | null;
+            /** @enum {string} */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            training_file: string;
+        };
+        RehearsalReport: {
+            /** @default [] */
+            advice: string[];
+            assumptions: string[];
+            endpoints: components["schemas"]["EndpointReport"][];
+            excluded_rollouts: number;
+            excluded_share: number;
+            expected_step_s: number | null;
+            /** @default [] */
+            missing_tools: string[];
+            own_delay_p95_ms: number;
+            rollouts: number;
+            unfinished_rollouts: number;
+            unwritten_calls: number;
+            wall_s: number;
         };
         ReinforcementOrder: {
             baselines?: string[] | null;
@@ -2860,6 +3024,25 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesOfJobs"];
+                };
+            };
+        };
+    };
+    list_customer_endpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomerEndpoints"];
                 };
             };
         };
@@ -4051,6 +4234,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProviderDeleted"];
+                };
+            };
+        };
+    };
+    list_rehearsals: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPage_RehearsalObject_"];
+                };
+            };
+        };
+    };
+    cancel_rehearsal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rehearsal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RehearsalObject"];
                 };
             };
         };

@@ -68,6 +68,11 @@ export type Estimate = Schemas["EstimateObject"];
 export type EndpointEstimate = Schemas["EndpointEstimate"];
 export type ToolReply = Schemas["ToolRunObject"] | Schemas["ToolTested"];
 export type GraderReply = Schemas["GraderRunObject"];
+/** A customer's endpoint with every job that calls it. */
+export type EndpointOfJobs = Schemas["EndpointOfJobs"];
+export type JobCalls = Schemas["JobCalls"];
+/** The burst of a step, played without a model. */
+export type Rehearsal = Schemas["RehearsalObject"];
 
 export type Split = Schemas["Split"];
 /** Splits that a step has figures of. */

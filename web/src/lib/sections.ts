@@ -12,6 +12,7 @@ export const SECTIONS: readonly Section[] = [
   { label: "Datasets", href: "/datasets", paths: ["datasets"] },
   { label: "Models", href: "/models", paths: ["models"] },
   { label: "Evals", href: "/evals", paths: ["evals"] },
+  { label: "Endpoints", href: "/endpoints", paths: ["endpoints"] },
   { label: "Settings", href: "/settings", paths: ["settings"] },
 ];
 

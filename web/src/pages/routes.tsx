@@ -18,6 +18,7 @@ const ModelsPage = page(async () => (await import("./models/ModelsPage")).Models
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
 const DatasetsPage = page(async () => (await import("./datasets/DatasetsPage")).DatasetsPage);
 const DatasetPage = page(async () => (await import("./datasets/DatasetPage")).DatasetPage);
+const EndpointsPage = page(async () => (await import("./endpoints/EndpointsPage")).EndpointsPage);
 const SettingsPage = page(async () => (await import("./settings/SettingsPage")).SettingsPage);
 const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
@@ -45,6 +46,7 @@ export function Routes() {
           <Route path="/models/chat" component={ChatPage} />
           <Route path="/datasets" component={DatasetsPage} />
           <Route path="/datasets/:fileId">{({ fileId }) => <DatasetPage key={fileId} fileId={fileId} />}</Route>
+          <Route path="/endpoints" component={EndpointsPage} />
           <Route path="/settings" component={SettingsPage} />
           <Route path="/evals" component={EvalsPage} />
           <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>

@@ -1,0 +1,53 @@
+"""`/v1/dashboard/endpoints`: how customers' tools and graders fare, over all jobs."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ValidationError
+
+from rft.platform.api.dependencies import Reading
+from rft.platform.dashboard.endpoint_view import CallingJob, EndpointOfJobs, addresses_of, by_address
+from rft.platform.dashboard.recent_job_repository import recently_active
+from rft.platform.jobs.repository import JobRepository, JobRow
+from rft.platform.orders.schemas import Method
+from rft.platform.rollouts.service import list_endpoints
+from rft.platform.store.unit_of_work import UnitOfWork
+
+endpoints_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
+_WITHIN_S = 86_400.0
+_MOST_JOBS = 30
+
+
+class CustomerEndpoints(BaseModel):
+    """Those in the most trouble first."""
+
+    object: Literal["list"] = "list"
+    data: list[EndpointOfJobs]
+
+
+@endpoints_router.get("/endpoints")
+async def list_customer_endpoints(uow: Reading) -> CustomerEndpoints:
+    """Tools and graders by their address, with what each job counted over its latest steps.
+
+    Of jobs that are under way and those that ended within a day, up to thirty.
+    """
+    ids = await recently_active(uow.connection, within_s=_WITHIN_S, limit=_MOST_JOBS)
+    found = [await JobRepository(uow.connection).get(job_id) for job_id in ids]
+    return CustomerEndpoints(data=by_address([await _calling(uow, job) for job in found if job is not None]))
+
+
+async def _calling(uow: UnitOfWork, job: JobRow) -> CallingJob:
+    try:
+        addresses = addresses_of(Method.model_validate(job.method).reinforcement)
+    except ValidationError:
+        # An order of an earlier release; its endpoints go by their names.
+        addresses = {}
+    return CallingJob(
+        id=job.id,
+        name=job.suffix,
+        status=str(job.status),
+        addresses=addresses,
+        round=None if job.progress is None else job.progress.round,
+        hold=job.hold,
+        health=tuple((await list_endpoints(uow, job.id, from_step=None, to_step=None)).data),
+    )

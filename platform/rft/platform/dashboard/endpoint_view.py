@@ -1,0 +1,135 @@
+"""Customers' endpoints over all jobs: from what each job counted to one entry per address. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel
+
+from rft.core.base import Record
+from rft.core.failure import FailureCode, Stage
+from rft.core.progress import RoundProgress
+from rft.platform.lifecycle.records import JobHold
+from rft.platform.orders.grader_schemas import EndpointGrader, Grader, MultiGrader
+from rft.platform.orders.schemas import Reinforcement
+from rft.platform.rollouts.ledger_objects import EndpointHealth
+
+
+class JobCalls(BaseModel):
+    """What one job has of an endpoint, over its latest steps."""
+
+    job_id: str
+    job_name: str | None
+    status: str
+    health: EndpointHealth
+    in_flight: int
+    """Calls without an answer yet; of graders, rollouts that are graded. 0 where nothing is known."""
+    queued: int
+    """Those of them that wait on our side, for the limit of this endpoint."""
+    is_held: bool
+    """The job waits until the endpoint answers again."""
+
+
+class EndpointOfJobs(BaseModel):
+    """One address, with every job that calls it or called it lately."""
+
+    stage: Stage
+    url: str | None
+    """Without secrets; null where the job's order does not tell."""
+    names: list[str]
+    """What jobs call it."""
+    attempts: int
+    errors: int
+    client_errors: int
+    """Answered with a 4xx, which the model read."""
+    errors_by_code: dict[FailureCode, int]
+    in_flight: int
+    queued: int
+    is_held: bool
+    jobs: list[JobCalls]
+
+
+class CallingJob(Record):
+    """One job, and what is known of its endpoints."""
+
+    id: str
+    name: str | None
+    status: str
+    addresses: dict[tuple[Stage, str], str]
+    """By stage and name."""
+    round: RoundProgress | None
+    hold: JobHold | None
+    health: tuple[EndpointHealth, ...]
+
+
+def addresses_of(order: Reinforcement) -> dict[tuple[Stage, str], str]:
+    """The addresses in an order, by stage and name; graders within a multi grader too."""
+    tools = {(Stage.TOOL, tool.name): tool.server_url for tool in order.tools or ()}
+    return tools | {(Stage.GRADER, name): url for name, url in _graders(order.grader)}
+
+
+def by_address(jobs: Sequence[CallingJob]) -> list[EndpointOfJobs]:
+    """An entry per stage and address; the one with the most trouble first."""
+    found: dict[tuple[Stage, str], list[tuple[str | None, JobCalls]]] = {}
+    for job in jobs:
+        for health in job.health:
+            url = job.addresses.get((health.stage, health.endpoint))
+            found.setdefault((health.stage, url or health.endpoint), []).append((url, _calls(job, health)))
+    entries = [_entry(stage, calls) for (stage, _), calls in found.items()]
+    return sorted(entries, key=lambda one: (not one.is_held, -_trouble(one), one.url or one.names[0]))
+
+
+def _calls(job: CallingJob, health: EndpointHealth) -> JobCalls:
+    progress, is_tool = job.round, health.stage is Stage.TOOL
+    in_flight = 0 if progress is None else progress.calling.get(health.endpoint, 0) if is_tool else progress.grading
+    queued = 0 if progress is None or not is_tool else min(in_flight, progress.queued.get(health.endpoint, 0))
+    return JobCalls(
+        job_id=job.id,
+        job_name=job.name,
+        status=job.status,
+        health=health,
+        in_flight=in_flight,
+        queued=queued,
+        is_held=job.hold is not None and _is_of(job.hold, health),
+    )
+
+
+def _entry(stage: Stage, calls: Sequence[tuple[str | None, JobCalls]]) -> EndpointOfJobs:
+    jobs = [one for _, one in calls]
+    codes: dict[FailureCode, int] = {}
+    for job in jobs:
+        for code, share in job.health.errors_by_code.items():
+            codes[code] = codes.get(code, 0) + share.count
+    return EndpointOfJobs(
+        stage=stage,
+        url=calls[0][0],
+        names=sorted({job.health.endpoint for job in jobs}),
+        attempts=sum(job.health.attempts for job in jobs),
+        errors=sum(job.health.errors for job in jobs),
+        client_errors=sum(job.health.client_errors for job in jobs),
+        errors_by_code=dict(sorted(codes.items())),
+        in_flight=sum(job.in_flight for job in jobs),
+        queued=sum(job.queued for job in jobs),
+        is_held=any(job.is_held for job in jobs),
+        jobs=jobs,
+    )
+
+
+def _trouble(entry: EndpointOfJobs) -> float:
+    return (entry.errors + entry.client_errors) / entry.attempts if entry.attempts else 0.0
+
+
+def _is_of(hold: JobHold, health: EndpointHealth) -> bool:
+    """A hold names its endpoint in words."""
+    return hold.stage is health.stage and f"'{health.endpoint}'" in hold.endpoint
+
+
+def _graders(grader: Grader) -> Iterable[tuple[str, str]]:
+    match grader:
+        case EndpointGrader():
+            yield grader.name or grader.type, grader.url
+        case MultiGrader():
+            for name, part in grader.graders.items():
+                if isinstance(part, EndpointGrader):
+                    yield name, part.url
+                    yield part.name or name, part.url
+        case _:
+            return

@@ -1,0 +1,78 @@
+"""Endpoints in a browser, over all jobs: how they fare, what is in flight, which are registered, rehearsals."""
+
+import json
+
+import httpx
+from playwright.async_api import Page, expect
+
+from rft.core.progress import Activity, RoundProgress, RunProgress
+from rft.core.rollout import Split
+from rft.testing.endpoint import ScriptedEndpoint
+from rft.testing.loopback import LoopbackEndpoint
+from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import sign_in
+
+DEAD = "http://127.0.0.1:9/lookup"
+ROW = json.dumps({"messages": [{"role": "user", "content": "How much?"}], "answer": "64"}) + "\n"
+
+
+async def calling_jobs(platform: Platform) -> None:
+    """Two jobs that call the same host; one is in the middle of a step."""
+    for suffix, failing in (("steady", 0.0), ("shaky", 0.4)):
+        job = await platform.new_job(suffix=suffix, failing_share=failing)
+        await job.start()
+        await job.write(events(job.shape, until_step=2, is_ended=False))
+    now = RoundProgress(
+        step=3, split=Split.TRAIN, rollouts=32, ended=4, calling={"search": 9}, queued={"search": 4}, grading=2
+    )
+    await job.tell(RunProgress(activity=Activity.ROLLING_OUT, since=0.0, round=now))
+
+
+async def register(platform: Platform, tool_url: str = DEAD, grader_url: str = DEAD) -> None:
+    """A tool, a grader and a dataset for a rehearsal."""
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60
+    ) as program:
+        tool = {"name": "lookup", "server_url": tool_url, "parameters": {"type": "object"}}
+        (await program.post("/v1/tools", json=tool)).raise_for_status()
+        grader = {"type": "endpoint", "name": "credit", "url": grader_url}
+        (await program.post("/v1/graders", json={"grader": grader})).raise_for_status()
+        file = {"file": ("rows.jsonl", ROW.encode())}
+        (await program.post("/v1/files", data={"purpose": "fine-tune"}, files=file)).raise_for_status()
+
+
+async def test_one_host_stands_with_all_jobs_that_call_it(platform: Platform, page: Page) -> None:
+    await calling_jobs(platform)
+    await sign_in(page, platform.url, platform.key, "/endpoints")
+    host = page.get_by_role("region", name="Host 127.0.0.1:9301")
+    await expect(host.locator("header")).to_contain_text("Calls in flight: 11 (4 queued here)")
+    await expect(host.locator("tbody tr")).to_have_count(8)
+    busy = host.locator("tbody tr", has_text="search").filter(has_text="shaky")
+    await expect(busy).to_contain_text("9 (4 queued here)")
+    await expect(host.locator("tbody tr", has_text="search").filter(has_text="steady")).to_contain_text("none")
+    await expect(page.get_by_role("region", name="Host")).to_have_count(1)
+
+
+async def test_a_rehearsal_of_what_is_registered_is_ordered_and_cancelled(platform: Platform, page: Page) -> None:
+    async with LoopbackEndpoint(ScriptedEndpoint()) as customer:
+        await register(platform, customer.tool_url, customer.grader_url)
+        await order_rehearsal(platform, page)
+    played = page.locator(".rehearsals li")
+    await expect(played).to_contain_text("queued")
+    await played.get_by_role("button", name="Cancel").click()
+    await expect(played).to_contain_text("cancelled")
+
+
+async def order_rehearsal(platform: Platform, page: Page) -> None:
+    """Of everything that is registered; it is accepted."""
+    await sign_in(page, platform.url, platform.key, "/endpoints")
+    registered = page.get_by_role("region", name="Registered tools and graders").first
+    await expect(registered.get_by_role("row", name="lookup tool")).to_contain_text("never")
+    await page.get_by_role("button", name="Rehearse").click()
+    form = page.get_by_role("form", name="New rehearsal")
+    await form.get_by_label("Dataset").select_option(index=1)
+    await form.get_by_label("Grader").select_option(index=1)
+    await form.get_by_label("lookup").check()
+    await form.get_by_role("button", name="Play the burst").click()
+    await expect(form).to_be_hidden()

@@ -1,0 +1,93 @@
+"""Endpoints over all jobs: one entry per address, whatever jobs call it."""
+
+from typing import Any
+
+from rft.core.failure import FailureCode, Stage
+from rft.core.progress import RoundProgress
+from rft.core.rollout import Split
+from rft.platform.dashboard.endpoint_view import CallingJob, addresses_of, by_address
+from rft.platform.lifecycle.records import JobHold
+from rft.platform.orders.schemas import Reinforcement
+from rft.platform.rollouts.ledger_objects import CodeShare, EndpointHealth
+
+SEARCH = (Stage.TOOL, "search")
+URL = "http://127.0.0.1:9/search"
+EXACT: Any = {"type": "string_check", "name": "exact", "input": "a", "reference": "b", "operation": "eq"}
+
+
+def health(
+    endpoint: str = "search", stage: Stage = Stage.TOOL, *, timeouts: int = 0, refused: int = 0
+) -> EndpointHealth:
+    by_code = {FailureCode.TIMEOUT: CodeShare(count=timeouts, share=timeouts / 10)} if timeouts else {}
+    return EndpointHealth(
+        id=f"{stage}:{endpoint}",
+        stage=stage,
+        endpoint=endpoint,
+        from_step=0,
+        to_step=1,
+        attempts=10,
+        errors=timeouts,
+        error_share=timeouts / 10,
+        errors_by_code=by_code,
+        latency_p50_ms=10.0,
+        latency_p95_ms=20.0,
+        queued_p95_ms=0.0,
+        last_failure=None,
+        client_errors=refused,
+        client_error_share=refused / 10,
+        client_errors_by_status={},
+        last_client_error=None,
+        warning=None,
+    )
+
+
+def job(name: str, *of: EndpointHealth, **more: Any) -> CallingJob:
+    fields: dict[str, Any] = {"addresses": {SEARCH: URL}, "round": None, "hold": None, "status": "running"}
+    return CallingJob(id=f"ftjob-{name}", name=name, health=of, **(fields | more))
+
+
+def test_two_jobs_that_call_one_address_are_one_entry() -> None:
+    other = job("b", health("find", timeouts=1), addresses={(Stage.TOOL, "find"): URL})
+    [entry] = by_address([job("a", health(timeouts=2, refused=3)), other])
+    assert (entry.url, entry.names, [one.job_name for one in entry.jobs]) == (URL, ["find", "search"], ["a", "b"])
+    assert (entry.attempts, entry.errors, entry.client_errors) == (20, 3, 3)
+    assert entry.errors_by_code == {FailureCode.TIMEOUT: 3}
+
+
+def test_what_is_held_comes_first_and_then_the_most_trouble() -> None:
+    addresses = {(Stage.TOOL, name): f"http://127.0.0.1:9/{name}" for name in ("good", "bad", "held")}
+    hold = JobHold(endpoint="tool 'held'", stage=Stage.TOOL, reason="down", since=0.0, step=1)
+    calls = (health("good"), health("bad", timeouts=5), health("held", timeouts=1))
+    entries = by_address([job("a", *calls, addresses=addresses, hold=hold)])
+    assert [(entry.names, entry.is_held) for entry in entries] == [
+        (["held"], True),
+        (["bad"], False),
+        (["good"], False),
+    ]
+
+
+def test_calls_in_flight_are_those_of_the_round() -> None:
+    now = RoundProgress(
+        step=1, split=Split.TRAIN, rollouts=8, ended=0, calling={"search": 5}, queued={"search": 7}, grading=2
+    )
+    entries = by_address([job("a", health(), health("judge", Stage.GRADER), round=now)])
+    told = {entry.names[0]: (entry.in_flight, entry.queued) for entry in entries}
+    assert told == {"search": (5, 5), "judge": (2, 0)}
+
+
+def test_an_endpoint_without_a_known_address_goes_by_its_name() -> None:
+    [entry] = by_address([job("a", health(), addresses={})])
+    assert (entry.url, entry.names) == (None, ["search"])
+
+
+def test_addresses_are_those_of_tools_and_of_graders_within_graders() -> None:
+    endpoint = {"type": "endpoint", "name": "credit", "url": "http://127.0.0.1:9/grade"}
+    multi = {"type": "multi", "name": "all", "graders": {"a": endpoint, "b": EXACT}, "calculate_output": "a + b"}
+    tools = [{"name": "search", "server_url": URL}]
+    order = Reinforcement.model_validate({"grader": multi, "tools": tools})
+    assert addresses_of(order) == {
+        SEARCH: URL,
+        (Stage.GRADER, "a"): endpoint["url"],
+        (Stage.GRADER, "credit"): endpoint["url"],
+    }
+    assert addresses_of(Reinforcement.model_validate({"grader": EXACT})) == {}

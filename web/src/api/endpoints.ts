@@ -1,0 +1,38 @@
+/** The typed way to customers' endpoints over all jobs, and to rehearsals. */
+import { at, call, get, type Page } from "./http";
+import type { EndpointOfJobs, Rehearsal } from "./types";
+
+const REHEARSALS_PATH = "/v1/rehearsals";
+
+/** The burst of one step at registered tools and a registered grader. */
+export interface RehearsalOrder {
+  fileId: string;
+  toolIds: readonly string[];
+  graderId: string;
+  batchSize: number;
+  callsPerRollout: number;
+}
+
+export const endpointsApi = {
+  /** Those in the most trouble first. */
+  list: async () => (await get<{ data: EndpointOfJobs[] }>("/v1/dashboard/endpoints")).data,
+  /** Newest first. */
+  rehearsals: async () => (await get<Page<Rehearsal>>(REHEARSALS_PATH, { limit: 20 })).data,
+  rehearse: (order: RehearsalOrder) => call<Rehearsal>("POST", REHEARSALS_PATH, bodyOf(order)),
+  cancelRehearsal: (id: string) => call<Rehearsal>("POST", `${REHEARSALS_PATH}${at(id)}/cancel`),
+};
+
+function bodyOf(order: RehearsalOrder): object {
+  return {
+    training_file: order.fileId,
+    calls_per_rollout: order.callsPerRollout,
+    method: {
+      type: "reinforcement",
+      reinforcement: {
+        grader: { id: order.graderId },
+        tools: order.toolIds.map((id) => ({ id })),
+        hyperparameters: { batch_size: order.batchSize },
+      },
+    },
+  };
+}
