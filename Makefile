@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -71,6 +71,9 @@ bench-estimates: install ## how often intervals of rewards hold the truth -> var
 
 bench-api: install ## reads, ingestion and live streams over a million stored rollouts -> var/bench/api.json
 	$(BIN)/python -m tests.bench.api
+
+bench-web: install ## what pages ask of a job of a million rollouts: filters, searches, orders -> var/bench/web.json (five minutes)
+	$(BIN)/python -m tests.bench.web
 
 bench-serve: install ## what the platform adds between a serving process and its clients -> var/bench/serve.json
 	$(BIN)/python -m tests.bench.serve

@@ -74,6 +74,7 @@ def fill(database_url: str, size: Size) -> Stored:
         connection.execute("set synchronous_commit = off")
         connection.execute("set maintenance_work_mem = '512MB'")
         _store_jobs(connection, size)
+        _store_tools(connection, size)
         _store_steps(connection, job_id_of(0), size.steps)
         _store_rollouts(connection, size)
         _store_attempts(connection, job_id_of(0), size)
@@ -151,6 +152,13 @@ def _store_jobs(connection: Connection[Any], size: Size) -> None:
     )
 
 
+def _store_tools(connection: Connection[Any], size: Size) -> None:
+    """Each rollout calls both; a third tool that was called once, long ago."""
+    named = enumerate(("search", "cat", "list"))
+    rows = [(job_id_of(job), name, bit) for bit, name in named for job in range(size.jobs)]
+    connection.cursor().executemany("insert into called_tools (job_id, name, bit) values (%s, %s, %s)", rows)
+
+
 def _store_steps(connection: Connection[Any], job_id: str, steps: int) -> None:
     with connection.cursor().copy("copy steps (job_id, step, record) from stdin") as copy:
         for step in _steps(steps):
@@ -214,11 +222,11 @@ def _store_attempts(connection: Connection[Any], job_id: str, size: Size) -> Non
 
 _INSERT = """
 insert into rollouts (trace_id, job_id, split, step, epoch, row_index, group_index, attempt, policy_version, reward,
-    failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, record)
+    failure_code, failure_stage, stop_reason, tool_calls, completion_tokens, duration_s, tool_bits, record)
 select id, %(job)s, split, step, 0, row_index, group_index, 0, step,
     case when failed then null else (n %% 101) / 100.0 end,
     case when failed then 'timeout' end, case when failed then 'tool' end, case when failed then null else 'completed'
-    end, 3, 400, 1.5,
+    end, 3, 400, 1.5, 3,
     record || jsonb_build_object('trace_id', id, 'policy_version', step, 'key', jsonb_build_object(
         'job_id', %(job)s::text, 'job_seed', 1, 'split', split, 'step', step, 'epoch', 0, 'row_index', row_index,
         'index', group_index, 'attempt', 0))

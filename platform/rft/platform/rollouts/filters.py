@@ -8,7 +8,7 @@ from typing import Literal, LiteralString
 from rft.core.base import Record
 from rft.core.failure import FAULTS, FailureCode, Fault
 from rft.core.rollout import Split, StopReason
-from rft.platform.store.said import terms_of
+from rft.platform.store.said import LONGEST_WORD, terms_of
 
 Outcome = Literal["graded", "failed"]
 Order = Literal["asc", "desc"]
@@ -98,7 +98,7 @@ def searched_terms(q: str) -> list[Word]:
 
 def _searched(q: str) -> Iterator[Word]:
     for part in q.split():
-        terms = terms_of(part)
+        terms = [term for term in terms_of(part) if len(term) <= LONGEST_WORD]
         for place, word in enumerate(terms, start=1):
             yield Word(word, is_prefix=part.endswith("*") and place == len(terms))
 

@@ -6,7 +6,7 @@ from typing import LiteralString
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.platform.store.said import place_of, terms_of
+from rft.platform.store.said import LONGEST_WORD, place_of, terms_of
 from rft.platform.worker.log_line import LoggedRollout
 
 _CHARS_BETWEEN_LOOKS = 200_000
@@ -58,7 +58,8 @@ class RolloutTerms:
         """All that was collected."""
         async with connection.cursor() as cursor:
             for said in [*self._full, *self._open.values()]:
-                terms = " ".join((*said.terms, place_of(self._job_id, said.step)))
+                short = (term for term in said.terms if len(term) <= LONGEST_WORD)
+                terms = " ".join((*short, place_of(self._job_id, said.step)))
                 values = (self._job_id, said.split, said.step, [*said.rows], terms)
                 await cursor.execute(_STORE, values)
 
