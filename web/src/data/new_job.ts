@@ -12,7 +12,7 @@ const REST_MS = 400;
 export function useEstimate(order: object | null) {
   const rested = useRested(order === null ? null : JSON.stringify(order));
   // The order may hold secrets: a key of the cache holds it no longer than the page is open.
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ["estimate", rested],
     queryFn: () => ordersApi.estimate(JSON.parse(rested ?? "{}") as object),
     enabled: order !== null && rested !== null,
@@ -23,7 +23,7 @@ export function useEstimate(order: object | null) {
   // What was told last stays in sight while the order is being mended.
   const [last, setLast] = useState<Estimate | null>(null);
   if (data !== undefined && data !== last) setLast(data);
-  return { estimate: data ?? last, error };
+  return { estimate: data ?? last, error, refetch };
 }
 
 function useRested(value: string | null): string | null {

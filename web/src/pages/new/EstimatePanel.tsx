@@ -11,10 +11,12 @@ interface Props {
   problem: OrderProblem | null;
   isBusy: boolean;
   onCreate(): void;
+  /** Ask once more what could not be told. */
+  onAgain(): void;
 }
 
 /** What the order means, and the button that places it. */
-export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate }: Props) {
+export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate, onAgain }: Props) {
   const isReady = unfinished.length === 0 && estimate !== null && (problem === null || problem.wasSent);
   return (
     <section className="panel estimate" aria-labelledby="new-estimate">
@@ -39,6 +41,11 @@ export function EstimatePanel({ estimate, unfinished, problem, isBusy, onCreate 
               {problem.message}
             </p>
           )
+        )}
+        {problem && !problem.wasSent && problem.param === null && (
+          <button type="button" onClick={onAgain}>
+            Try again
+          </button>
         )}
         <button type="button" className="primary" disabled={isBusy || !isReady} onClick={onCreate}>
           {isBusy ? "The endpoints are asked" : "Create the job"}

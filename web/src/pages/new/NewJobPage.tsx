@@ -49,7 +49,7 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
   const row = usePreviewedRow(draft.training_file);
   const order = toOrder(draft);
   const lacks = unfinished(draft);
-  const { estimate, error } = useEstimate(draft.model && draft.training_file ? order : null);
+  const { estimate, error, refetch } = useEstimate(draft.model && draft.training_file ? order : null);
   const create = useCreateJob();
   const onChange = (change: Partial<Draft>) => {
     create.reset();
@@ -79,6 +79,7 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
             unfinished={lacks}
             problem={problem}
             isBusy={create.isPending}
+            onAgain={() => void refetch()}
             onCreate={() => create.mutate(order, { onSuccess: (job) => navigate(`/jobs/${job.id}`) })}
           />
         </div>

@@ -5,13 +5,16 @@ import { useToolRun } from "../../data/new_job";
 import type { ToolDraft } from "../../lib/draft";
 import { toTool } from "../../lib/draft_order";
 import { milliseconds } from "../../lib/format";
+import { describedIn, plainArguments } from "../../lib/tool_arguments";
 import { DryRun } from "./DryRun";
 import { PreviewedRowContext } from "./previewed_row";
 
 /** One call of the tool, as a rollout makes it, with the row that is previewed. */
 export function ToolDryRun({ tool, name }: { tool: ToolDraft; name: string }) {
-  const item = useContext(PreviewedRowContext)?.item ?? {};
-  const [args, setArgs] = useState("{}");
+  const row = useContext(PreviewedRowContext)?.item ?? null;
+  const item = row ?? {};
+  const [typed, setTyped] = useState<string | null>(null);
+  const args = typed ?? JSON.stringify(plainArguments(describedIn(row, name)));
   const run = useToolRun();
   const isJson = isJsonObject(args);
   const whole = toTool(tool);
@@ -41,7 +44,7 @@ export function ToolDryRun({ tool, name }: { tool: ToolDraft; name: string }) {
           spellCheck={false}
           value={args}
           aria-invalid={!isJson}
-          onChange={(event) => setArgs(event.target.value)}
+          onChange={(event) => setTyped(event.target.value)}
         />
       </label>
     </DryRun>
