@@ -83,6 +83,8 @@ _USED = (
     ("get", "/v1/dashboard/endpoints"),
     ("get", "/v1/rehearsals"),
     ("post", "/v1/rehearsals/{rehearsal_id}/cancel"),
+    # What a job's rows have to teach
+    ("get", f"{_JOB}/variance"),
     # Rollouts
     ("get", f"{_JOB}/rollouts"),
     ("get", _ROLLOUT),

@@ -108,6 +108,14 @@ async def rollout_group(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("article")).to_have_count(job.shape.group_size)
 
 
+async def job_variance(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="spread")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/variance?split=train&step=1")
+    await expect(page.get_by_role("region", name="Rows that differ most")).to_be_visible()
+
+
 async def endpoints(platform: Platform, page: Page) -> None:
     await calling_jobs(platform)
     await register(platform)
@@ -209,7 +217,7 @@ async def question(platform: Platform, page: Page) -> None:
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
-        endpoints, datasets, dropped_dataset, settings_page, models_list, chat,
+        job_variance, endpoints, datasets, dropped_dataset, settings_page, models_list, chat,
         evals_list, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,

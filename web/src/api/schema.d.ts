@@ -612,6 +612,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/variance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_job_variance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/graders": {
         parameters: {
             query?: never;
@@ -1647,6 +1663,25 @@ export interface components {
         };
         /** @enum {string} */
         JobStatus: "validating_files" | "queued" | "running" | "paused" | "succeeded" | "failed" | "cancelled";
+        JobVarianceObject: {
+            advice: string;
+            advised_multiplier: number | null;
+            by_group_size: components["schemas"]["GroupSignal"][];
+            data: components["schemas"]["RowSpread"][];
+            mean: number | null;
+            /**
+             * @default fine_tuning.job.variance
+             * @constant
+             */
+            object: "fine_tuning.job.variance";
+            rows: number;
+            rows_sampled_twice: number;
+            rows_with_signal: number;
+            samples: number;
+            share_with_signal: number | null;
+            split: components["schemas"]["Split"];
+            step: number;
+        };
         JsonlSource: {
             source: components["schemas"]["FileContent"] | components["schemas"]["FileId"];
             /**
@@ -4085,6 +4120,31 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": unknown;
+                };
+            };
+        };
+    };
+    retrieve_job_variance: {
+        parameters: {
+            query?: {
+                limit?: number;
+                split?: components["schemas"]["Split"];
+                step?: number;
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobVarianceObject"];
                 };
             };
         };

@@ -96,7 +96,10 @@ export function useEvalActions(evalId: string) {
   return {
     start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order), onSettled }),
     cancel: useMutation({ mutationFn: (runId: string) => evalsApi.cancel(evalId, runId), onSettled }),
-    removeRun: useMutation({ mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId) }),
+    removeRun: useMutation({
+      mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId),
+      onSuccess: () => cache.invalidateQueries({ queryKey: [...EVALS, evalId, "runs"] }),
+    }),
     remove: useMutation({
       mutationFn: () => evalsApi.remove(evalId),
       onSuccess: () => cache.invalidateQueries({ queryKey: [...EVALS, "list"] }),

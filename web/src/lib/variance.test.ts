@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { barsOf } from "./variance";
+import { barsOf, widest } from "./variance";
 
 const row = (mean: number, best: number, spread: number | null = null) => ({
   row_index: 0,
@@ -25,4 +25,10 @@ test("only rows that differ have a spread, which stays within the picture", () =
 test("scores of another scale have their own", () => {
   expect(barsOf([row(-2, 3), row(5, 7)])).toMatchObject({ low: -2, high: 7 });
   expect(barsOf([row(0.2, 0.4)])).toMatchObject({ low: 0, high: 1 });
+});
+
+test("rows that differ most come first, single samples last", () => {
+  const rows = [row(0.1, 1, 0.2), row(0.2, 1), row(0.3, 1, 0.5)];
+  expect(widest(rows, 2).map((one) => one.mean)).toEqual([0.3, 0.1]);
+  expect(rows.map((one) => one.mean)).toEqual([0.1, 0.2, 0.3]);
 });

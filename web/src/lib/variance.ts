@@ -52,3 +52,8 @@ function clamp(value: number, low: number, high: number): number {
 function round(value: number): number {
   return Math.round(value * 100) / 100;
 }
+
+/** Up to `most` rows, those whose rewards spread furthest first. */
+export function widest(rows: readonly RowSpread[], most: number): RowSpread[] {
+  return rows.toSorted((one, other) => (other.spread ?? 0) - (one.spread ?? 0)).slice(0, most);
+}

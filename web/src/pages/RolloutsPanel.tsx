@@ -20,6 +20,7 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
       <header>
         <h2 id="rollouts">Rollouts</h2>
         <Link href={`/jobs/${jobId}/rollouts${formatFilter(filter)}`}>search and sort all</Link>
+        <Link href={`/jobs/${jobId}/variance`}>which rows teach</Link>
         <span className="spacer" />
         <RolloutFilter filter={filter} onChange={(next) => navigate(path + formatFilter(next), { replace: true })} />
       </header>

@@ -14,6 +14,7 @@ const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./rollouts/RolloutPage")).RolloutPage);
 const RolloutsPage = page(async () => (await import("./rollouts/RolloutsPage")).RolloutsPage);
 const GroupPage = page(async () => (await import("./rollouts/GroupPage")).GroupPage);
+const JobVariancePage = page(async () => (await import("./variance/JobVariancePage")).JobVariancePage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
 const DatasetsPage = page(async () => (await import("./datasets/DatasetsPage")).DatasetsPage);
@@ -42,6 +43,7 @@ export function Routes() {
           <Route path="/jobs/:jobId/rollouts/:traceId">
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
           </Route>
+          <Route path="/jobs/:jobId/variance">{({ jobId }) => <JobVariancePage key={jobId} jobId={jobId} />}</Route>
           <Route path="/models" component={ModelsPage} />
           <Route path="/models/chat" component={ChatPage} />
           <Route path="/datasets" component={DatasetsPage} />
