@@ -29,6 +29,7 @@ _USED = (
     ("get", f"{_JOB}/events"),
     ("get", f"{_JOB}/checkpoints"),
     ("get", f"{_JOB}/curves"),
+    ("get", f"{_JOB}/diagnostics"),
     ("get", f"{_JOB}/stream"),
     ("get", f"{_JOB}/endpoints"),
     ("post", f"{_JOB}/cancel"),

@@ -64,6 +64,8 @@ async def running_job(platform: Platform, page: Page) -> None:
     await job.write(events(job.shape, until_step=4, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.locator(".chart-canvas canvas").first).to_be_visible()
+    await page.get_by_text("Diagnostics", exact=True).click()
+    await expect(page.get_by_role("heading", name="Entropy")).to_be_visible()
     await expect(page.locator("table.rollouts tbody tr").first).to_be_visible()
 
 

@@ -20,7 +20,7 @@ async def poll(api: Api, path: str, etag: str | None = None) -> httpx.Response:
         )
 
 
-@pytest.mark.parametrize("what", ["", "/events", "/steps", "/curves"])
+@pytest.mark.parametrize("what", ["", "/events", "/steps", "/curves", "/diagnostics"])
 async def test_nothing_new_is_said_in_one_line(
     client: AsyncOpenAI, order: dict[str, Any], api: Api, migrated_url: str, what: str
 ) -> None:
@@ -79,7 +79,7 @@ async def test_pages_have_tags_of_their_own(client: AsyncOpenAI, order: dict[str
     assert (await poll(api, f"{job.id}/events?limit=1", whole)).status_code == 200
 
 
-@pytest.mark.parametrize("what", ["", "/events", "/steps", "/curves"])
+@pytest.mark.parametrize("what", ["", "/events", "/steps", "/curves", "/diagnostics"])
 async def test_an_unknown_job_has_no_tag(api: Api, what: str) -> None:
     reply = await poll(api, f"ftjob-none{what}", "*")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "fine_tune_not_found")

@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 
 from rft.core.events import RunStarted, StepDone
 from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs, SplitCurves, StepCurves
+from rft.platform.rollouts.diagnostics import DiagnosticsObject
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.step_bucket_repository import BUCKET, store_buckets
 from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
@@ -193,3 +194,27 @@ async def test_curves_of_several_jobs_come_at_once(bench: Workbench, ingest: Ing
     assert drawn.rollouts_spent == [sum(rollouts[: point.step + 1]) for point in drawn.curves.data]
     for query in ({}, {"job": ["ftjob"] * 101}, {"job": ["ftjob"], "points": 501}):
         assert (await http.get(url, params=query)).status_code == 400
+
+
+async def test_diagnostics_are_those_of_the_steps_that_are_drawn(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
+) -> None:
+    job_id = ingest.lease.id
+    steps = [a_step(number, stop_reasons={"answered": number, "length": 1}) for number in range(300)]
+    await fill(bench, job_id, steps)
+    query = {"points": 60, "from_step": 20, "to_step": 280}
+    found = DiagnosticsObject.model_validate_json(
+        (await http.get(f"/{job_id}/diagnostics", params=query)).content, strict=True
+    )
+    assert [point.step for point in found.data] == [point.step for point in (await curves(http, job_id, **query)).data]
+    for point in found.data:
+        record = steps[point.step]
+        assert record.train is not None
+        assert point.optimization == record.optimization
+        assert (point.groups, point.stop_reasons) == (record.train.groups, record.train.stop_reasons)
+        assert [tool.name for tool in point.tools] == [tool.name for tool in record.train.tools]
+        timing = record.timing
+        rolling_out_s = timing.sampling_s + timing.tools_s + timing.grading_s
+        assert point.sampled_tokens_per_s == pytest.approx(record.train.completion_tokens_total / rolling_out_s)
+    first = (await http.get(f"/{job_id}/diagnostics", params={"to_step": 0})).json()["data"]
+    assert [(point["step"], point["groups"], point["stop_reasons"]) for point in first] == [(0, None, None)]

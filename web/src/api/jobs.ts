@@ -6,6 +6,7 @@ import type {
   Checkpoint,
   Curves,
   CurvesQuery,
+  Diagnostics,
   EndpointHealth,
   EventType,
   Grading,
@@ -38,6 +39,8 @@ export const jobsApi = {
   },
   get: (id: string) => get<Job>(job(id)),
   curves: (id: string, query: CurvesQuery) => getPositioned<Curves>(job(id, "curves"), { ...query }),
+  /** At the steps that `curves` shows for the same query. */
+  diagnostics: (id: string, query: CurvesQuery) => get<Diagnostics>(job(id, "diagnostics"), { ...query }),
   events: (id: string, type: EventType | undefined, after: string | undefined) =>
     getPositioned<Page<JobEvent>>(job(id, "events"), { type, after, limit: 50 }),
   checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),

@@ -436,6 +436,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/diagnostics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_job_diagnostics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/endpoints": {
         parameters: {
             query?: never;
@@ -1028,6 +1044,29 @@ export interface components {
             };
             /** @enum {string} */
             type: "custom" | "logs" | "stored_completions";
+        };
+        DiagnosticPoint: {
+            grader_latency_mean_s?: number | null;
+            groups?: number | null;
+            optimization?: components["schemas"]["Optimization"] | null;
+            rollout_latency_p50_s?: number | null;
+            rollout_latency_p95_s?: number | null;
+            sampled_tokens_per_s?: number | null;
+            step: number;
+            stop_reasons?: {
+                [key: string]: number;
+            } | null;
+            /** @default [] */
+            tools: components["schemas"]["ToolDiagnostics"][];
+            zero_variance_groups?: number | null;
+        };
+        DiagnosticsObject: {
+            data: components["schemas"]["DiagnosticPoint"][];
+            /**
+             * @default fine_tuning.job.diagnostics
+             * @constant
+             */
+            object: "fine_tuning.job.diagnostics";
         };
         EarlyStopWanted: {
             overfitting_evaluations?: number | null;
@@ -2061,6 +2100,18 @@ export interface components {
             /** @enum {string} */
             status: "active" | "retired";
         };
+        Optimization: {
+            clipped_share?: number | null;
+            entropy: number | null;
+            grad_norm: number | null;
+            kl?: number | null;
+            learning_rate: number | null;
+            loss: number | null;
+            sampling_logp_difference: number | null;
+            trained_rollouts: number;
+            trained_tokens: number;
+            truncated_share?: number | null;
+        };
         OutputItemObject: {
             created_at: number;
             datasource_item: {
@@ -2834,6 +2885,11 @@ export interface components {
         ToolCurve: {
             calls_per_rollout_mean: number | null;
             name: string;
+        };
+        ToolDiagnostics: {
+            latency_mean_s: number | null;
+            name: string;
+            output_tokens_mean: number | null;
         };
         ToolObject: {
             callback_url: string | null;
@@ -3818,6 +3874,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurvesObject"];
+                };
+            };
+        };
+    };
+    retrieve_job_diagnostics: {
+        parameters: {
+            query?: {
+                from_step?: number | null;
+                points?: number;
+                to_step?: number | null;
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosticsObject"];
                 };
             };
         };

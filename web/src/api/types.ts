@@ -101,6 +101,8 @@ export interface CurvesQuery {
 }
 
 export type StopReason = Schemas["StopReason"];
+export type DiagnosticPoint = Schemas["DiagnosticPoint"];
+export type Diagnostics = Schemas["DiagnosticsObject"];
 export type RolloutNeighbours = Schemas["RolloutNeighbours"];
 
 /** Which rollouts of a job, and in which order; the names are the API's. */

@@ -1,6 +1,7 @@
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { plotShape, type Zoom } from "../lib/plot";
 import type { Chart as ChartData } from "../lib/series";
+import { ChartFiles } from "./ChartFiles";
 import { Legend } from "./Legend";
 import { Plot } from "./Plot";
 
@@ -16,6 +17,8 @@ interface Props {
   scale?: string;
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
+  /** What saved files are named after; absent: nothing is saved. */
+  owner?: string;
   /** Said in place of the chart when there is nothing to draw. */
   empty: string;
 }
@@ -23,14 +26,17 @@ interface Props {
 const SCHEME = "(prefers-color-scheme: dark)";
 
 /** A chart with its legend, which shows the values under the cursor. */
-export function Chart({ title, unit, chart, height, format, axis, range, scale, zoom, onZoom, empty }: Props) {
+export function Chart({ title, unit, chart, height, format, axis, range, scale, zoom, onZoom, owner, empty }: Props) {
   const [step, setStep] = useState<number | null>(null);
   const scheme = useScheme();
   const onCursor = useCallback((at: number | null) => setStep(at), []);
+  const figure = useRef<HTMLElement>(null);
   const isEmpty = chart.series.length === 0 || chart.steps.length === 0;
   return (
-    <figure className="chart">
-      <Legend title={title} unit={unit} chart={chart} step={step} format={format} />
+    <figure className="chart" ref={figure}>
+      <Legend title={title} unit={unit} chart={chart} step={step} format={format}>
+        {owner && !isEmpty && <ChartFiles owner={owner} title={title} chart={chart} figure={figure} />}
+      </Legend>
       {isEmpty ? (
         <div className="chart-empty" style={{ height }}>
           {empty}

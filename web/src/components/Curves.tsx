@@ -4,7 +4,7 @@ import { compact, count, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
 import type { Zoom } from "../lib/plot";
-import { type Chart as ChartData, fittedRange, rewardRange } from "../lib/series";
+import { type Chart as ChartData, fittedRange, type Marker, rewardRange } from "../lib/series";
 import { Chart } from "./Chart";
 import type { JobCurves } from "../lib/summary";
 import { waiting } from "../lib/standing";
@@ -16,6 +16,7 @@ interface Props {
   curves: JobCurves;
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
+  markers: readonly Marker[];
   /** The job's own order of tools. */
   tools: readonly string[];
 }
@@ -23,6 +24,11 @@ interface Props {
 const SPLITS: { value: MeasuredSplit; label: string }[] = [
   { value: "train", label: "Train" },
   { value: "valid", label: "Validation" },
+];
+type Smoothing = "plain" | "smooth";
+const SMOOTHINGS: { value: Smoothing; label: string }[] = [
+  { value: "plain", label: "As measured" },
+  { value: "smooth", label: "Smoothed" },
 ];
 type Scale = "whole" | "fitted";
 const SCALES: { value: Scale; label: string }[] = [
@@ -33,21 +39,22 @@ const SHORT = 168;
 const seconds = (value: number) => `${compact(value)} s`;
 
 /** All curves of a job over its steps. */
-export function Curves({ job, curves, tools, zoom, onZoom }: Props) {
+export function Curves({ job, curves, tools, markers, zoom, onZoom }: Props) {
   const steps = curves.data;
   const [split, setSplit] = useState<MeasuredSplit>("train");
   const [scale, setScale] = useState<Scale>("whole");
+  const [smoothing, setSmoothing] = useState<Smoothing>("plain");
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
     () => ({
-      reward: rewardChart(steps, job.baselines ?? []),
+      reward: rewardChart(steps, job.baselines ?? [], { isSmooth: smoothing === "smooth", markers }),
       graders: graderChart(steps, split),
       tools: toolChart(steps, split, order),
       tokens: tokensChart(steps),
       excluded: excludedChart(steps, split),
       time: timeChart(steps),
     }),
-    [steps, split, order, job.baselines],
+    [steps, split, order, job.baselines, smoothing, markers],
   );
   return (
     <section className="panel" aria-labelledby="curves">
@@ -67,7 +74,8 @@ export function Curves({ job, curves, tools, zoom, onZoom }: Props) {
         )}
         {steps.length > 0 && (
           <>
-            <span className="muted small">Rewards on</span>
+            <Segmented label="Training reward" options={SMOOTHINGS} value={smoothing} onChange={setSmoothing} />
+            <span className="muted small">on</span>
             <Segmented label="Scale of rewards" options={SCALES} value={scale} onChange={setScale} />
             <span className="muted small">{charts.graders && "Scores, "}tool calls and excluded rollouts of</span>
             <Segmented label="Split" options={SPLITS} value={split} onChange={setSplit} />
@@ -77,7 +85,7 @@ export function Curves({ job, curves, tools, zoom, onZoom }: Props) {
       {steps.length === 0 ? (
         <Waiting job={job} />
       ) : (
-        <Charts charts={charts} scale={scale} zoom={zoom} onZoom={onZoom} />
+        <Charts charts={charts} scale={scale} owner={job.id} zoom={zoom} onZoom={onZoom} />
       )}
     </section>
   );
@@ -92,7 +100,11 @@ interface AllCharts extends Record<"reward" | "tools" | "tokens" | "excluded" | 
   graders: ChartData | null;
 }
 
-function Charts({ charts, scale, ...zoomed }: { charts: AllCharts; scale: Scale } & Pick<Props, "zoom" | "onZoom">) {
+function Charts({
+  charts,
+  scale,
+  ...zoomed
+}: { charts: AllCharts; scale: Scale; owner: string } & Pick<Props, "zoom" | "onZoom">) {
   const rewards = { scale, range: scale === "fitted" ? fittedRange : rewardRange };
   return (
     <div className="charts">

@@ -1,4 +1,6 @@
+import type { ReactNode } from "react";
 import { NONE } from "../lib/format";
+import { markersTold } from "../lib/markers";
 import { type Chart, held, indexOf, latest, type Series, type Values } from "../lib/series";
 
 interface Props {
@@ -8,10 +10,12 @@ interface Props {
   /** The step under the cursor; null: the latest values are shown. */
   step: number | null;
   format(value: number): string;
+  /** At the end of the title's line. */
+  children?: ReactNode;
 }
 
 /** Title and values of a chart. */
-export function Legend({ title, unit, chart, step, format }: Props) {
+export function Legend({ title, unit, chart, step, format, children }: Props) {
   const index = step === null ? null : indexOf(chart.steps, step);
   const shown = index === null ? null : chart.steps[index];
   return (
@@ -19,10 +23,14 @@ export function Legend({ title, unit, chart, step, format }: Props) {
       <span className="legend-title">
         <h3>{title}</h3>
         {unit && <span className="muted">{unit}</span>}
+        {children}
         {chart.series.length > 0 && (
           <span className="legend-step muted">{shown == null ? "latest" : `step ${shown}`}</span>
         )}
       </span>
+      {chart.markers && chart.markers.length > 0 && (
+        <span className="muted small">{markersTold(chart.markers, shown ?? null) || "\u00a0"}</span>
+      )}
       <ul>
         {chart.series.map((one) => (
           <li key={one.key}>

@@ -43,6 +43,7 @@ export function Plot(props: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const [first] = useState(props);
+  const markers = useRef(chart.markers);
 
   useLayoutEffect(() => {
     const element = host.current;
@@ -51,6 +52,7 @@ export function Plot(props: Props) {
     const width = () => element.clientWidth;
     const style: PlotStyle = {
       ...first,
+      markers: () => markers.current ?? [],
       color: (property) => css.getPropertyValue(property).trim(),
       font: `11px ${css.fontFamily}`,
       width: width(),
@@ -72,7 +74,10 @@ export function Plot(props: Props) {
   useEffect(() => {
     cursor.current = step;
   }, [step]);
-  useEffect(() => feed(plot.current, chart, cursor.current), [chart]);
+  useEffect(() => {
+    markers.current = chart.markers;
+    feed(plot.current, chart, cursor.current);
+  }, [chart]);
 
   // Zoomed out by a button, not by a double click on a chart.
   useEffect(() => {

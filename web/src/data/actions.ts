@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { filesApi } from "../api/files";
 import { jobsApi } from "../api/jobs";
 import type { Action } from "../api/types";
+import { save } from "../lib/save";
 import { keys } from "./queries";
 
 /** Pause, resume or cancel a job. */
@@ -23,12 +24,7 @@ export function useAct(jobId: string) {
 export function useDownload() {
   return useMutation({
     mutationFn: async ({ fileId, name }: { fileId: string; name: string }) => {
-      const address = URL.createObjectURL(await filesApi.content(fileId));
-      const link = document.createElement("a");
-      link.href = address;
-      link.download = name;
-      link.click();
-      URL.revokeObjectURL(address);
+      save(await filesApi.content(fileId), name);
     },
   });
 }

@@ -77,6 +77,7 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
   cache.setQueryData(keys.liveEvents(jobId), now.events);
   if (!now.hasNewSteps) return;
   if (now.areCurvesStale) void cache.invalidateQueries({ queryKey: keys.curves(jobId) });
+  void cache.invalidateQueries({ queryKey: keys.allDiagnostics(jobId) });
   void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
   void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });

@@ -10,6 +10,8 @@ export const keys = {
   job: (id: string) => ["job", id],
   curves: (id: string) => ["job", id, "curves"],
   detail: (id: string, zoom: Zoom | null) => ["job", id, "curves", zoom],
+  allDiagnostics: (id: string) => ["job", id, "diagnostics"],
+  diagnostics: (id: string, zoom: Zoom | null) => ["job", id, "diagnostics", zoom],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
@@ -79,6 +81,16 @@ export function useDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
     queryFn: () => jobsApi.curves(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
     enabled: isWanted && zoom !== null,
     placeholderData: (previous) => (zoom === null ? undefined : previous),
+  });
+}
+
+/** How training goes, over the steps that are looked at; asked for while somebody looks. */
+export function useDiagnostics(id: string, zoom: Zoom | null, isWanted: boolean) {
+  return useQuery({
+    queryKey: keys.diagnostics(id, zoom),
+    queryFn: () => jobsApi.diagnostics(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
+    enabled: isWanted,
+    placeholderData: keepPreviousData,
   });
 }
 

@@ -1,19 +1,27 @@
 /** From the job's steps to what each chart draws. */
 import type { Baseline, RolloutStats, MeasuredSplit, Step, StepRecord } from "../api/types";
 import { codeColor, PARTS, QUIET, toolColors, TOTAL, TRAIN, VALID } from "./palette";
-import { type Chart, chart, hasValues, line, pick, type Series, type Values } from "./series";
+import { type Chart, chart, hasValues, line, type Marker, pick, type Series, type Values } from "./series";
+import { smoothed, smoothingWindow } from "./smooth";
+
+const NO_MARKERS: readonly Marker[] = [];
 
 /** Train and validation reward, what they would be with failures as 0, the baseline and other models where they were
  * measured. */
-export function rewardChart(steps: readonly Step[], others: readonly Baseline[] = []): Chart {
+export function rewardChart(
+  steps: readonly Step[],
+  others: readonly Baseline[] = [],
+  { isSmooth = false, markers = NO_MARKERS }: { isSmooth?: boolean; markers?: readonly Marker[] } = {},
+): Chart {
   const baseline = steps.find((step) => step.step === 0)?.record.valid?.reward_mean ?? null;
+  const train = pick(steps, (record) => record.train?.reward_mean);
   const series: Series[] = [
-    line(
-      "train",
-      "Train",
-      TRAIN,
-      pick(steps, (record) => record.train?.reward_mean),
-    ),
+    ...(isSmooth
+      ? [
+          line("train", "Train", QUIET, train),
+          line("smooth", "Train, smoothed", TRAIN, smoothed(train, smoothingWindow(steps.length))),
+        ]
+      : [line("train", "Train", TRAIN, train)]),
     {
       ...line(
         "valid",
@@ -30,7 +38,7 @@ export function rewardChart(steps: readonly Step[], others: readonly Baseline[] 
     const values: Values = steps.map(() => baseline);
     series.push({ key: "baseline", label: "Baseline", color: QUIET, values, kind: "dashed" });
   }
-  return chart(steps, [...series, ...otherModels(steps, others)].filter(hasValues));
+  return { ...chart(steps, [...series, ...otherModels(steps, others)].filter(hasValues)), markers };
 }
 
 /** What other models earn on the validation rows, as level lines; nothing of those that were not measured. */

@@ -9,10 +9,10 @@ import {
   plotData,
   plotOptions,
   plotShape,
-  tickLabels,
   xRange,
   zoomOf,
 } from "./plot";
+import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
 
 vi.hoisted(() => {

@@ -1,8 +1,9 @@
 /** uPlot's options and data for a chart. Pure: colours are handed in, nothing is drawn here. */
 import uPlot, { type AlignedData, type Options, type Series as PlotSeries } from "uplot";
-import { fixed } from "./format";
 import { edges, edgeValues, intervalBands } from "./plot_intervals";
-import { type Chart, held, type Series, stacked, stepAt } from "./series";
+import { drawMarkers } from "./plot_markers";
+import { type Chart, held, type Marker, type Series, stacked, stepAt } from "./series";
+import { tickLabels } from "./ticks";
 
 /** Steps that are looked at more closely, both ends counted. */
 export interface Zoom {
@@ -24,6 +25,8 @@ export interface PlotStyle {
   syncKey: string;
   /** Steps to begin with; null: all. */
   zoom: Zoom | null;
+  /** As they are when the plot is drawn. */
+  markers?: () => readonly Marker[];
   onZoom(zoom: Zoom | null): void;
   onCursor(step: number | null): void;
 }
@@ -33,7 +36,7 @@ const STEP_INCREMENTS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7,
 ];
 
-/** What identifies a chart's set-up: while it stays the same, new data can be put into the same plot. */
+/** While it stays the same, new data can be put into the same plot. */
 export function plotShape(chart: Chart): string {
   return chart.series.map((one) => `${one.key}/${one.kind}/${one.color}${one.interval ? "/band" : ""}`).join(" ");
 }
@@ -83,6 +86,7 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
     series: [{}, ...shown, ...measured, ...edges(chart)],
     bands: [...bands(chart), ...intervalBands(chart, style.color)],
     hooks: {
+      drawAxes: [(plot: uPlot) => drawMarkers(plot, style)],
       setCursor: [(plot: uPlot) => style.onCursor(stepAt(plot.data[0], plot.cursor.idx))],
       setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(plot.data[0], plot.scales.x))],
     },
@@ -173,25 +177,4 @@ export function movedIndex(key: string, index: number | null, length: number): n
   if (move === undefined || length === 0) return null;
   const from = index ?? (move > 0 ? -1 : length);
   return Math.min(length - 1, Math.max(0, from + move));
-}
-
-/** Ticks with as many digits as tell them apart. */
-export function tickLabels(ticks: readonly number[], unit: PlotStyle["axis"]): string[] {
-  if (unit === "percent")
-    return tickLabels(
-      ticks.map((tick) => tick * 100),
-      undefined,
-    ).map((label) => `${label} %`);
-  const [first = 0, second = first + 1] = ticks;
-  const digits = digitsOf(Math.abs(second - first));
-  return ticks.map((tick) => (Math.abs(tick) >= 10_000 ? `${fixed(tick / 1000, digits)}k` : fixed(tick, digits)));
-}
-
-/** Digits after the point that `value` needs, six at most. */
-function digitsOf(value: number): number {
-  for (let digits = 0; digits < 6; digits += 1) {
-    const scaled = value * 10 ** digits;
-    if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * scaled) return digits;
-  }
-  return 6;
 }

@@ -19,9 +19,18 @@ export interface Interval {
   high: Values;
 }
 
+/** Something that happened at a step. */
+export interface Marker {
+  step: number;
+  label: string;
+  /** Name of a custom property. */
+  color: string;
+}
+
 export interface Chart {
   steps: number[];
   series: Series[];
+  markers?: readonly Marker[];
   /** Areas and bars lie on each other; their values are still those of each alone. */
   isStacked: boolean;
 }

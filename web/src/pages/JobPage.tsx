@@ -19,10 +19,12 @@ import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, 
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
+import { markersOf } from "../lib/markers";
 import { toolColors } from "../lib/palette";
 import { isSame, type Zoom } from "../lib/plot";
 import { actions } from "../lib/standing";
 import { isTerminal, NO_CURVES, refined } from "../lib/summary";
+import { DiagnosticsPanel } from "./DiagnosticsPanel";
 import { RolloutsPanel } from "./RolloutsPanel";
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
@@ -51,6 +53,7 @@ export function JobPage({ jobId }: { jobId: string }) {
     () => mergeEvents(liveEvents.data, events.data?.pages.map((page) => page.data) ?? []),
     [liveEvents.data, events.data],
   );
+  const markers = useMemo(() => markersOf(rows, log), [rows, log]);
   const tools = useMemo(() => (job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : []), [job.data]);
   const colors = useMemo(() => toolColors(tools), [tools]);
   const problem = job.error ?? curves.error;
@@ -74,7 +77,8 @@ export function JobPage({ jobId }: { jobId: string }) {
           <HoldBanner job={job.data} now={now} />
           {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
           <Tiles curves={known} final={job.data.final_figures} />
-          <Curves job={job.data} curves={shown} tools={tools} zoom={zoom} onZoom={onZoom} />
+          <Curves job={job.data} curves={shown} tools={tools} markers={markers} zoom={zoom} onZoom={onZoom} />
+          <DiagnosticsPanel jobId={jobId} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}
           {endpoints.data && (

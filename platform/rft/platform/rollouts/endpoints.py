@@ -12,6 +12,7 @@ from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.rollouts import service
 from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs
+from rft.platform.rollouts.diagnostics import DiagnosticsObject
 from rft.platform.rollouts.downsampling import FEWEST
 from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
@@ -75,6 +76,26 @@ async def retrieve_job_curves(
         return not_modified(etag)
     content = await service.job_curves(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
     return tagged(content, etag, known.newest_seq)
+
+
+@router.get("/diagnostics", response_model=DiagnosticsObject)
+async def retrieve_job_diagnostics(
+    request: Request,
+    uow: Reading,
+    fine_tuning_job_id: str,
+    points: Annotated[int, Query(ge=FEWEST, le=500)] = 500,
+    from_step: Number = None,
+    to_step: Number = None,
+) -> Response:
+    """How training goes, at the steps that `/curves` shows for the same parameters: groups without signal, what ended
+    rollouts, latencies, tokens a second, entropy, gradients, the gap between trainer and sampler. Answers
+    `If-None-Match`."""
+    known = await history(uow, fine_tuning_job_id)
+    etag = etag_of(known.version, points, from_step, to_step)
+    if has_newest(request, etag):
+        return not_modified(etag)
+    told = await service.job_diagnostics(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
+    return tagged(told.model_dump_json(), etag, known.newest_seq)
 
 
 @router.get("/rollouts", response_model=ListPage[RolloutSummary])

@@ -1,5 +1,6 @@
 """Rows of `steps` and `rollouts`; the worker writes them, here they are read."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 
@@ -42,6 +43,12 @@ class StepRepository:
         """Up to `limit` steps of a job, oldest first."""
         async with self._connection.cursor(row_factory=class_row(StepRow)) as cursor:
             await cursor.execute(_STEPS, (job_id, -1 if after is None else after, limit))
+            return await cursor.fetchall()
+
+    async def some(self, job_id: str, steps: Sequence[int]) -> list[StepRow]:
+        """These of a job's steps, oldest first."""
+        async with self._connection.cursor(row_factory=class_row(StepRow)) as cursor:
+            await cursor.execute(_SOME_STEPS, (job_id, list(steps)))
             return await cursor.fetchall()
 
 
@@ -135,6 +142,9 @@ class RolloutRepository:
 
 _STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step > %s order by step limit %s"
+)
+_SOME_STEPS: LiteralString = (
+    "select step, created_at, record::text from steps where job_id = %s and step = any(%s::integer[]) order by step"
 )
 _ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
 _PLACE = {"split", "step", "row_index", "group_index", "attempt", "trace_id"}

@@ -12,6 +12,7 @@ from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.curve_repository import CurveRepository, Series
+from rft.platform.rollouts.diagnostics import DiagnosticsObject, diagnostics_of
 from rft.platform.rollouts.downsampling import downsample
 from rft.platform.rollouts.filters import RolloutFilter, RolloutOrder, searched_terms
 from rft.platform.rollouts.ledger_objects import (
@@ -69,6 +70,15 @@ async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int
         document = await _curves(curves, job_id, series, steps)
         documents.append(f'{{"job":{json.dumps(job_id)},"curves":{document}{spent}}}')
     return f'{{"object":"list","data":[{",".join(documents)}]}}'
+
+
+async def job_diagnostics(
+    uow: UnitOfWork, job_id: str, *, points: int, from_step: int | None = None, to_step: int | None = None
+) -> DiagnosticsObject:
+    """Of the steps that the curves over this window show, and no other."""
+    series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
+    rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
+    return diagnostics_of([row.record for row in rows])
 
 
 def _chosen(series: Series | None, *, points: int) -> list[int]:

@@ -1,0 +1,86 @@
+"""What can be made of a job's charts: smoothed, marked, taken away; and the diagnostics below them."""
+
+import csv
+import re
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from rft.core.events import HoldBegan, StepDone
+from rft.core.failure import Stage
+from tests.e2e.web.run_records import events, step_events
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.watched_page import shown, sign_in
+
+LAST = 4
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+async def open_job(platform: Platform, page: Page) -> tuple[SeededJob, dict[int, StepDone]]:
+    job = await platform.new_job(suffix="charts")
+    await job.start()
+    history = events(job.shape, until_step=LAST, is_ended=False)
+    await job.write(history)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".chart-canvas canvas").first).to_be_visible()
+    return job, {event.step: event for event in history if isinstance(event, StepDone)}
+
+
+async def test_rewards_are_smoothed_marked_and_taken_away(platform: Platform, page: Page) -> None:
+    job, records = await open_job(platform, page)
+    reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
+    await expect(reward).to_contain_text(re.compile(r"best checkpoint: \d"))
+    await page.get_by_role("radio", name="Smoothed").or_(page.get_by_role("button", name="Smoothed")).first.click()
+    await expect(reward.locator("li", has_text="Train, smoothed")).to_be_visible()
+
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Reward as CSV").click()
+    download = await saved.value
+    assert download.suggested_filename == f"{job.id}-reward.csv"
+    rows = {int(row["step"]): row for row in csv.DictReader(read(await download.path()).decode().splitlines())}
+    assert sorted(rows) == sorted(records)
+    for step, record in records.items():
+        assert rows[step]["Train"] == ("" if record.train is None else str(record.train.reward_mean))
+        estimate = None if record.valid is None else record.valid.reward_estimate
+        assert rows[step]["Validation low"] == ("" if estimate is None else str(estimate.low))
+
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Reward as PNG").click()
+    picture = read(await (await saved.value).path())
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5_000, "more than an empty page"
+
+
+async def test_a_hold_is_marked_at_its_step(platform: Platform, page: Page) -> None:
+    job, _ = await open_job(platform, page)
+    await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
+    reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
+    await expect(reward).to_contain_text("held: 3")
+
+
+async def test_diagnostics_are_asked_for_when_they_are_opened_and_follow_the_job(
+    platform: Platform, page: Page
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    job, records = await open_job(platform, page)
+    assert not any("/diagnostics" in url for url in asked)
+    await page.get_by_text("Diagnostics", exact=True).click()
+    stops = page.locator("figure", has_text="What ended rollouts")
+    await expect(stops.locator(".chart-canvas")).to_have_attribute("data-points", str(LAST + 1))
+    norm = page.locator("figure", has_text="Gradient norm").locator("output").first
+    assert records[LAST].optimization is not None
+    await expect(norm).to_have_text(re.compile(r"\d"))
+
+    finished = step_events(job.shape, LAST + 1)
+    await job.write(finished)
+    await expect(stops.locator(".chart-canvas")).to_have_attribute("data-points", str(LAST + 2))
+    done = next(event for event in finished if isinstance(event, StepDone))
+    assert done.train is not None
+    p50 = page.locator("figure", has_text="Time of a rollout").locator("li", has_text="Median").locator("output")
+    assert done.train.rollout_latency_p50_s is not None
+    seconds = float((await p50.inner_text()).removesuffix(" s"))
+    assert abs(seconds - done.train.rollout_latency_p50_s) < 0.01, shown(done.train.rollout_latency_p50_s)

@@ -1,0 +1,28 @@
+/** A chart as a table that other programs read. */
+import type { Chart, Series } from "./series";
+
+/** A line per step, a column per series and per end of its interval; empty where nothing was measured. RFC 4180. */
+export function csvOf(chart: Chart): string {
+  const columns = chart.series.flatMap(columnsOf);
+  const head = ["step", ...columns.map((column) => column.name)].map(quoted).join(",");
+  const lines = chart.steps.map((step, i) => [step, ...columns.map((column) => column.values[i] ?? "")].join(","));
+  return [head, ...lines, ""].join("\r\n");
+}
+
+/** A name for the file: the job and what is drawn. */
+export function chartFileName(jobId: string, title: string, extension: string): string {
+  return `${jobId}-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}.${extension}`;
+}
+
+function columnsOf(series: Series) {
+  const own = { name: series.label, values: series.values };
+  if (!series.interval) return [own];
+  const { low, high } = series.interval;
+  return [own, { name: `${series.label} low`, values: low }, { name: `${series.label} high`, values: high }];
+}
+
+/** Quoted where it must be. What a spreadsheet would run as a formula is told to be text. */
+function quoted(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,30 @@
+import { useState } from "react";
+import { Diagnostics } from "../components/Diagnostics";
+import { Problem, Skeleton } from "../components/State";
+import { useDiagnostics } from "../data/queries";
+import type { Zoom } from "../lib/plot";
+
+interface Props {
+  jobId: string;
+  zoom: Zoom | null;
+  onZoom(zoom: Zoom | null): void;
+}
+
+/** Closed until somebody wants to know; what it shows is asked for then. */
+export function DiagnosticsPanel({ jobId, zoom, onZoom }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const told = useDiagnostics(jobId, zoom, isOpen);
+  return (
+    <details className="panel folded" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <h2>Diagnostics</h2>
+        <span className="muted small">
+          signal, what ended rollouts, latency, tokens a second, entropy, gradients, trainer against sampler
+        </span>
+      </summary>
+      {isOpen && told.error && <Problem error={told.error} onRetry={() => void told.refetch()} />}
+      {isOpen && told.isPending && <Skeleton height={320} />}
+      {isOpen && told.data && <Diagnostics jobId={jobId} points={told.data.data} zoom={zoom} onZoom={onZoom} />}
+    </details>
+  );
+}
