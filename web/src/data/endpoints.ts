@@ -4,7 +4,7 @@ import { endpointsApi } from "../api/endpoints";
 import { isPlayed } from "../lib/endpoints";
 
 const REHEARSALS = ["rehearsals"];
-const ENDPOINTS_MS = 5_000;
+const ENDPOINTS_MS = 10_000;
 const REHEARSAL_MS = 2_000;
 
 /** Over all jobs; looked at again, as calls come and go. */

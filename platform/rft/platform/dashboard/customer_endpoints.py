@@ -15,7 +15,7 @@ from rft.platform.store.unit_of_work import UnitOfWork
 
 endpoints_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
 _WITHIN_S = 86_400.0
-_MOST_JOBS = 30
+_MOST_JOBS = 20
 
 
 class CustomerEndpoints(BaseModel):
@@ -29,7 +29,7 @@ class CustomerEndpoints(BaseModel):
 async def list_customer_endpoints(uow: Reading) -> CustomerEndpoints:
     """Tools and graders by their address, with what each job counted over its latest steps.
 
-    Of jobs that are under way and those that ended within a day, up to thirty.
+    Of jobs that are under way and those that ended within a day, up to twenty.
     """
     ids = await recently_active(uow.connection, within_s=_WITHIN_S, limit=_MOST_JOBS)
     found = [await JobRepository(uow.connection).get(job_id) for job_id in ids]
