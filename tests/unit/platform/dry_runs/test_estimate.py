@@ -1,0 +1,62 @@
+"""What an order comes to, from its rows alone."""
+
+from typing import Any
+
+from rft.platform.dry_runs.estimate import to_estimate
+from rft.platform.orders.schemas import JobCreate
+
+EXACT = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "7", "operation": "eq"}
+
+
+def order(grader: dict[str, Any], **reinforcement: Any) -> JobCreate:
+    method = {"type": "reinforcement", "reinforcement": {"grader": grader, **reinforcement}}
+    return JobCreate.model_validate({"model": "tiny", "training_file": "file-1", "method": method})
+
+
+def test_a_test_file_is_measured_twice_and_baselines_once_each() -> None:
+    wanted = order(
+        EXACT,
+        baselines=["acme/large", "acme/small"],
+        hyperparameters={"batch_size": 5, "n_epochs": 3, "eval_samples": 2, "eval_interval": 4},
+    )
+    told = to_estimate(wanted, {"training_file": 10, "validation_file": 3, "test_file": 7}, {})
+    assert told.evaluations == 3, "steps 0, 4 and 6"
+    assert told.rollouts.model_dump() == {
+        "training": 6 * 5 * 8,
+        "validation": 3 * 3 * 2,
+        "final": 2 * 7 * 2,
+        "baselines": 2 * 3 * 2,
+        "total": 240 + 18 + 28 + 12,
+    }
+
+
+def test_a_ranking_asks_its_judge_once_for_a_group_and_others_for_each_rollout() -> None:
+    hyperparameters = {"batch_size": 4, "n_epochs": 1, "compute_multiplier": 1.0}
+    rows = {"training_file": 8}
+    ranking = to_estimate(order({"type": "ruler", "model": "judge"}, hyperparameters=hyperparameters), rows, {})
+    assert [(one.stage, one.name, one.burst, one.calls) for one in ranking.endpoints] == [("judge", "judge", 4, 8)]
+    parts = {
+        "label": {
+            "type": "label_model",
+            "model": "judge",
+            "input": [{"role": "user", "content": "x"}],
+            "labels": ["a"],
+            "passing_labels": ["a"],
+        },
+        "own": {"type": "endpoint", "url": "http://127.0.0.1:9301/grade"},
+        "exact": EXACT,
+    }
+    multi = order({"type": "multi", "graders": parts, "calculate_output": "label"}, hyperparameters=hyperparameters)
+    told = to_estimate(multi, rows, {})
+    assert [(one.stage, one.name, one.calls) for one in told.endpoints] == [
+        ("judge", "judge", 64),
+        ("grader", "own", 64),
+    ]
+
+
+def test_assumed_calls_are_shared_by_the_tools_and_within_what_a_rollout_may_make() -> None:
+    tools = [{"name": name, "server_url": "http://127.0.0.1:9301/"} for name in ("search", "cat")]
+    rows = {"training_file": 8}
+    assert [one.calls_per_rollout for one in to_estimate(order(EXACT, tools=tools), rows, {}).endpoints] == [1.5, 1.5]
+    scant = to_estimate(order(EXACT, tools=tools, max_episode_steps=1), rows, {})
+    assert [one.calls_per_rollout for one in scant.endpoints] == [0.5, 0.5]
