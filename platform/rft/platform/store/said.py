@@ -17,6 +17,7 @@ LONGEST_WORD = 64
 STEPS_TOGETHER = 32
 """Steps whose words are looked through at once."""
 _WORD = re.compile(r"[^\W_]+")
+_ASCII_GAPS = str.maketrans({char: " " for char in map(chr, range(128)) if not char.isalnum()})
 
 
 def prompt_of(messages: Sequence[Message]) -> str | None:
@@ -33,7 +34,8 @@ def answer_of(messages: Sequence[Message]) -> str | None:
 
 def terms_of(text: str) -> list[str]:
     """Runs of letters and digits, in lower case, also those beyond `LONGEST_WORD`."""
-    return _WORD.findall(text.lower())
+    # The same, but most text is plain and there are thousands a second.
+    return text.lower().translate(_ASCII_GAPS).split() if text.isascii() else _WORD.findall(text.lower())
 
 
 def place_of(job_id: str, step: int) -> str:

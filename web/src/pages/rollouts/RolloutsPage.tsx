@@ -42,6 +42,9 @@ export function RolloutsPage({ jobId }: { jobId: string }) {
         <span className="muted small keys">
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>Enter</kbd> opens
         </span>
+        <button type="button" disabled={list.isFetching} onClick={() => void list.refetch()}>
+          Look again
+        </button>
         <ColumnChoice shown={shown} onChange={choose} />
       </div>
       <Filters query={query} tools={tools} onChange={ask} />
