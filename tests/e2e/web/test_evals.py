@@ -59,6 +59,7 @@ async def test_two_runs_that_are_chosen_are_compared_item_by_item(platform: Plat
     await page.get_by_role("button", name=re.compile(r"^Better \d+")).click()
     first = page.locator(".output-items > li").first
     await expect(first.locator(".badge")).to_have_text("better")
+    await expect(first.locator(".item-line")).to_have_text(re.compile(r"^\d+ \+ 3\?$"))
     await first.locator("summary").click()
     await expect(first.get_by_role("region", name="Answer of A")).to_have_count(4)
     await expect(first.get_by_role("region", name="Answer of B").first).to_be_visible()

@@ -268,6 +268,7 @@ async def test_two_runs_are_compared_item_by_item(stage: Stage, provider: Script
         ("better", 1.0, 0.0),
         ("same", 1.0, 1.0),
     ]
+    assert [one["datasource_item"]["answer"] for one in rows["data"]] == ["7", "6"]
     second: Any = await stage.client.get(f"{path}/rows?with={asked.id}&offset=1&limit=1", cast_to=object)
     assert (second["data"], second["total"], second["has_more"]) == (rows["data"][1:], 2, False)
     better: Any = await stage.client.get(f"{path}/rows?with={asked.id}&change=better&limit=1", cast_to=object)

@@ -919,9 +919,12 @@ export interface components {
             count: number;
             share: number;
         };
-        ComparedRow: {
+        ComparedRowObject: {
             /** @enum {string} */
             change: "better" | "worse" | "same";
+            datasource_item: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
             other_passed: number | null;
             other_row_index: number;
             other_scores: (number | null)[];
@@ -932,7 +935,7 @@ export interface components {
             value: number;
         };
         ComparedRowsObject: {
-            data: components["schemas"]["ComparedRow"][];
+            data: components["schemas"]["ComparedRowObject"][];
             has_more: boolean;
             /**
              * @default list

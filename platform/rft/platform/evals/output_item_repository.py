@@ -130,6 +130,15 @@ class OutputItemRepository:
             await cursor.execute(_MEASURED, (run_id,))
             return await cursor.fetchall()
 
+    async def items(self, run_id: str, rows: Sequence[int]) -> dict[int, JsonObject]:
+        """The items themselves, by their place."""
+        cursor = await self._connection.execute(
+            "select distinct on (row_index) row_index, item from eval_output_items"
+            " where run_id = %s and row_index = any(%s) order by row_index, sample_index",
+            (run_id, list(rows)),
+        )
+        return {row[0]: row[1] for row in await cursor.fetchall()}
+
     async def counts(self, run_ids: Sequence[str]) -> dict[str, RunCounts]:
         """By run; those without an item are missing."""
         async with self._connection.cursor(row_factory=kwargs_row(_to_counts)) as cursor:

@@ -7,7 +7,7 @@ from rft.platform.evals.comparison import Change, compare, compared_rows
 from rft.platform.evals.figures import by_row, passing, score_at
 from rft.platform.evals.output_item_repository import OutputItemRepository
 from rft.platform.evals.repository import EvalRow
-from rft.platform.evals.run_objects import ComparedRowsObject, ComparisonObject, VarianceObject
+from rft.platform.evals.run_objects import ComparedRowObject, ComparedRowsObject, ComparisonObject, VarianceObject
 from rft.platform.evals.run_repository import RunRepository
 from rft.platform.evals.run_service import find_run
 from rft.platform.store.unit_of_work import UnitOfWork
@@ -42,7 +42,11 @@ async def list_compared_rows(
         for row in compared_rows(here, there, criteria=len(_criteria(eval_)), by=by)
         if change is None or row.change == change
     ]
-    data = rows[offset : offset + limit]
+    shown = rows[offset : offset + limit]
+    stored = await items.items(run_id, [row.row_index for row in shown])
+    data = [
+        ComparedRowObject.model_validate(row.model_dump() | {"datasource_item": stored[row.row_index]}) for row in shown
+    ]
     return ComparedRowsObject(data=data, total=len(rows), has_more=offset + len(data) < len(rows))
 
 

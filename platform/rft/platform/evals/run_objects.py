@@ -126,11 +126,17 @@ class ComparisonObject(Comparison):
     with_run_id: str
 
 
+class ComparedRowObject(ComparedRow):
+    """With the item itself."""
+
+    datasource_item: StoredJson
+
+
 class ComparedRowsObject(BaseModel):
     """Ours: the items that two runs have a verdict of, the largest change first."""
 
     object: Literal["list"] = "list"
-    data: list[ComparedRow]
+    data: list[ComparedRowObject]
     total: int
     """Items of the change that was asked for."""
     has_more: bool

@@ -4,7 +4,7 @@ import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useComparedRows } from "../../data/evals";
-import { criteriaOf } from "../../lib/evals";
+import { criteriaOf, itemInALine } from "../../lib/evals";
 import { count, percent, reward } from "../../lib/format";
 import { BothAnswers } from "./BothAnswers";
 
@@ -63,7 +63,7 @@ function Row({ definition, row, a, b }: { definition: Eval; row: ComparedRow; a:
           <span className="nowrap">
             passed {percent(row.passed)} <span className="muted">/ {percent(row.other_passed)}</span>
           </span>
-          <span className="spacer" />
+          <span className="item-line">{itemInALine(row.datasource_item)}</span>
           <span className="item-scores muted">{scores.join("   ")}</span>
         </summary>
         {isOpen && <BothAnswers definition={definition} row={row} a={a} b={b} />}
