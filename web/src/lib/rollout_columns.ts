@@ -13,17 +13,17 @@ export interface Column {
 }
 
 export const COLUMNS: readonly Column[] = [
-  { id: "id", label: "Rollout", width: 17 },
+  { id: "id", label: "Rollout", width: 19 },
   { id: "step", label: "Step", width: 9, isNumber: true, sort: "newest" },
-  { id: "split", label: "Split", width: 10 },
+  { id: "split", label: "Split", width: 11 },
   { id: "row", label: "Row", width: 10, isNumber: true },
   { id: "reward", label: "Reward", width: 18, sort: "reward" },
-  { id: "end", label: "Ended", width: 17 },
-  { id: "prompt", label: "Prompt", width: 34 },
-  { id: "answer", label: "Answer", width: 34 },
+  { id: "end", label: "Ended", width: 15 },
+  { id: "prompt", label: "Prompt", width: 32 },
+  { id: "answer", label: "Answer", width: 31 },
   { id: "calls", label: "Calls", width: 9, isNumber: true, sort: "tool_calls" },
   { id: "tokens", label: "Tokens", width: 11, isNumber: true, sort: "completion_tokens" },
-  { id: "time", label: "Time", width: 10, isNumber: true, sort: "duration_s" },
+  { id: "time", label: "Time", width: 13, isNumber: true, sort: "duration_s" },
   { id: "policy", label: "Policy", width: 8, isNumber: true, isSpare: true },
 ];
 const KEY = "rft.rollout-columns";
