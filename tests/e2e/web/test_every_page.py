@@ -216,6 +216,12 @@ async def question(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("alertdialog")).to_be_visible()
 
 
+async def palette(platform: Platform, page: Page) -> None:
+    await jobs_list(platform, page)
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("dialog").get_by_role("option").first).to_be_visible()
+
+
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
@@ -223,7 +229,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
         evals_list, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
-        running_job, failed_job, trace, no_such_page, question,
+        running_job, failed_job, trace, no_such_page, question, palette,
     )
 }  # fmt: skip
 

@@ -3,12 +3,14 @@ import { Link, useLocation } from "wouter";
 import { SECTIONS, sectionOf } from "../lib/sections";
 
 interface Props {
+  onSearch(): void;
+  onKeys(): void;
   onSignOut(): void;
   children: ReactNode;
 }
 
 /** Top bar with the sections of the dashboard, and the page below. */
-export function Shell({ onSignOut, children }: Props) {
+export function Shell({ onSearch, onKeys, onSignOut, children }: Props) {
   const [path] = useLocation();
   const current = sectionOf(path);
   return (
@@ -25,6 +27,12 @@ export function Shell({ onSignOut, children }: Props) {
             </Link>
           ))}
         </nav>
+        <button type="button" className="search-opener" onClick={onSearch} aria-keyshortcuts="Control+K">
+          Search <kbd className="spare">Ctrl K</kbd>
+        </button>
+        <button type="button" className="quiet spare" aria-label="Keys" onClick={onKeys}>
+          ?
+        </button>
         <button type="button" className="quiet" onClick={onSignOut}>
           Sign out
         </button>

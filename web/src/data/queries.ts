@@ -30,6 +30,7 @@ const POINTS = 500;
 const SMALL_POINTS = 100;
 /** As many rows as curves are asked for at once. */
 const JOBS_PER_PAGE = 50;
+const FOUND = 8;
 const FAST_MS = 3_000;
 const SLOW_MS = 20_000;
 /** Between two steps; a finished step asks by itself. */
@@ -45,6 +46,15 @@ export function useJobs(wanted: JobQuery) {
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
     refetchInterval: (query) =>
       query.state.data?.pages.some((page) => page.data.some((job) => !isTerminal(job))) ? FAST_MS : SLOW_MS,
+  });
+}
+
+/** A few jobs with these words, the newest first; for a field in which somebody types. */
+export function useFoundJobs(search: string) {
+  return useQuery({
+    queryKey: ["found-jobs", search],
+    queryFn: () => jobsApi.list({ search, statuses: [], sort: "created", order: "desc" }, undefined, FOUND),
+    placeholderData: keepPreviousData,
   });
 }
 

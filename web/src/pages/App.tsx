@@ -5,6 +5,7 @@ import { signIn, signOut } from "../api/session";
 import { Shell } from "../components/Shell";
 import { SignInForm } from "../components/SignInForm";
 import { type Entry, messageOf, SessionContext } from "../data/session";
+import { GlobalKeys } from "./GlobalKeys";
 import { Routes } from "./routes";
 
 const HAS_ENDED = "Your session has ended. Sign in again.";
@@ -42,13 +43,15 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
         ),
     };
   }, [onLeave]);
+  const [open, setOpen] = useState<"search" | "keys" | null>(null);
   const cache = useMemo(() => createCache(session.refuse), [session]);
   return (
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>
-        <Shell onSignOut={session.signOut}>
+        <Shell onSearch={() => setOpen("search")} onKeys={() => setOpen("keys")} onSignOut={session.signOut}>
           <Routes />
         </Shell>
+        <GlobalKeys open={open} onOpen={setOpen} />
       </SessionContext>
     </QueryClientProvider>
   );

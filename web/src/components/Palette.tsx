@@ -1,0 +1,67 @@
+import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { type Command, movedChoice } from "../lib/commands";
+
+interface Props {
+  typed: string;
+  onType(text: string): void;
+  commands: readonly Command[];
+  isSearching: boolean;
+  onChoose(command: Command): void;
+  onClose(): void;
+}
+
+/** A field and what fits it; arrows choose, Enter goes there. */
+export function Palette({ typed, onType, commands, isSearching, onChoose, onClose }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const list = useId();
+  const [at, setAt] = useState(0);
+  useEffect(() => dialog.current?.showModal(), []);
+  const chosen = Math.min(at, Math.max(0, commands.length - 1));
+  useEffect(() => {
+    document.getElementById(`${list}-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [list, chosen]);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const command = commands[chosen];
+    if (event.key === "Enter" && command) onChoose(command);
+    const moved = movedChoice(event.key, chosen, commands.length);
+    if (moved === null) return;
+    event.preventDefault();
+    setAt(moved);
+  };
+
+  return (
+    <dialog ref={dialog} className="palette" aria-label="Search pages and jobs" onClose={onClose}>
+      <input
+        type="text"
+        role="combobox"
+        aria-label="Page or job"
+        aria-expanded={commands.length > 0}
+        aria-controls={list}
+        aria-activedescendant={commands.length > 0 ? `${list}-${chosen}` : undefined}
+        placeholder="A page, or a job's name, id, model or metadata"
+        autoComplete="off"
+        value={typed}
+        onChange={(event) => (onType(event.target.value), setAt(0))}
+        onKeyDown={onKeyDown}
+      />
+      <div id={list} role="listbox" aria-label="What fits">
+        {commands.map((command, i) => (
+          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the field has the keys
+          <div
+            key={command.href}
+            id={`${list}-${i}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={i === chosen}
+            onClick={() => onChoose(command)}
+          >
+            <span>{command.label}</span>
+            <span className="muted small">{command.detail}</span>
+          </div>
+        ))}
+      </div>
+      {commands.length === 0 && <p className="muted">{isSearching ? "Searching" : "Nothing fits."}</p>}
+    </dialog>
+  );
+}
