@@ -14,6 +14,8 @@ from openai.types.fine_tuning import FineTuningJob, FineTuningJobEvent
 
 TOOLS = ("search", "list", "cat")
 MAX_TOOL_CALLS = 10
+MAX_TOKENS = 320
+"""All that a rollout may sample; a policy that does not stop would otherwise keep the others of its step waiting."""
 FINAL = ("succeeded", "failed", "cancelled")
 
 
@@ -31,6 +33,7 @@ def create(client: OpenAI, options: argparse.Namespace) -> FineTuningJob:
             "grader": {"type": "endpoint", "name": "exact-number", "url": f"{options.server}/grade"},
             "tools": [{"name": name, "server_url": f"{options.server}/tools/{name}"} for name in TOOLS],
             "max_episode_steps": MAX_TOOL_CALLS,
+            "budgets": {"max_tokens": MAX_TOKENS},
             "hyperparameters": {
                 "n_epochs": options.epochs or "auto",
                 "batch_size": options.batch_size or "auto",

@@ -1,9 +1,11 @@
 import { memo, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../api/types";
+import { alarmsOf } from "../lib/alarms";
 import { ago, count, dateTime, delta, percent, reward, span } from "../lib/format";
 import { validation, type Validation } from "../lib/job_figures";
 import { type JobCurves, elapsed, figures, isTerminal, progress } from "../lib/summary";
+import { AlarmMark } from "./Alarms";
 import { StatusBadge } from "./Badge";
 import { ProgressBar } from "./Progress";
 import { Sparkline } from "./Sparkline";
@@ -76,7 +78,7 @@ export const JobRow = memo(function JobRow({ job, curves, now, isChosen, onChoos
         {job.user_provided_suffix && <div className="muted small mono">{job.id}</div>}
       </td>
       <td>
-        <StatusBadge job={job} />
+        <StatusBadge job={job} /> <AlarmMark alarms={alarmsOf(job, curves, now)} />
         {job.hold && (
           <div className="waits-for muted small" title={job.hold.reason}>
             {job.hold.endpoint}

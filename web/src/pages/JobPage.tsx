@@ -1,4 +1,5 @@
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { Alarms } from "../components/Alarms";
 import { Checkpoints } from "../components/Checkpoints";
 import { Curves } from "../components/Curves";
 import { Endpoints, Refusals } from "../components/Endpoints";
@@ -6,6 +7,7 @@ import { EventLog, type EventView } from "../components/EventLog";
 import { JobActions, RefusedAction } from "../components/JobActions";
 import { JobHeader, JobProblem } from "../components/JobHeader";
 import { LivenessMark } from "../components/LivenessMark";
+import { NotifyButton } from "../components/NotifyButton";
 import { Setup } from "../components/Setup";
 import { HoldBanner } from "../components/HoldBanner";
 import { Problem, Skeleton } from "../components/State";
@@ -14,8 +16,10 @@ import { Usage } from "../components/Usage";
 import { Trail } from "../components/Trail";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
+import { useNotices } from "../data/notices";
 import { useLive } from "../data/live";
 import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
+import { alarmsOf } from "../lib/alarms";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
@@ -56,6 +60,13 @@ export function JobPage({ jobId }: { jobId: string }) {
   const markers = useMemo(() => markersOf(rows, log), [rows, log]);
   const tools = useMemo(() => (job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : []), [job.data]);
   const colors = useMemo(() => toolColors(tools), [tools]);
+  const alarms = useMemo(() => (job.data ? alarmsOf(job.data, known, now) : []), [job.data, known, now]);
+  const notices = useNotices(job.data, alarms);
+  const isShown = job.data !== undefined && curves.data !== undefined && endpoints.data !== undefined;
+  useEffect(() => {
+    // A link from elsewhere leads to a part that was not there yet.
+    if (isShown && location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  }, [isShown]);
   const problem = job.error ?? curves.error;
 
   return (
@@ -70,11 +81,19 @@ export function JobPage({ jobId }: { jobId: string }) {
             job={job.data}
             now={now}
             liveness={<LivenessMark liveness={liveness} />}
-            actions={<JobActions jobId={jobId} actions={actions(job.data)} isBusy={act.isPending} onAct={act.mutate} />}
+            actions={
+              <>
+                {notices && isActive && (
+                  <NotifyButton isWanted={notices.isWanted} onChange={() => void notices.change()} />
+                )}
+                <JobActions jobId={jobId} actions={actions(job.data)} isBusy={act.isPending} onAct={act.mutate} />
+              </>
+            }
           />
           <RefusedAction error={act.error ?? download.error} onClose={() => (act.reset(), download.reset())} />
           <JobProblem job={job.data} />
           <HoldBanner job={job.data} now={now} />
+          <Alarms alarms={alarms.filter((alarm) => alarm.key !== "held" && alarm.key !== "failed")} />
           {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
           <Tiles curves={known} final={job.data.final_figures} />
           <Curves job={job.data} curves={shown} tools={tools} markers={markers} zoom={zoom} onZoom={onZoom} />

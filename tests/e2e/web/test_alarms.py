@@ -1,0 +1,69 @@
+"""What needs somebody is said where they look, and where they do not, if they asked for it."""
+
+from playwright.async_api import Page, expect
+
+from rft.core.events import HoldBegan, RunEnded
+from rft.core.failure import Stage
+from tests.e2e.web.run_records import events, step_events
+from tests.e2e.web.seeded_platform import Platform
+from tests.e2e.web.watched_page import sign_in
+
+RECORDING = """
+  globalThis.told = [];
+  globalThis.Notification = class extends EventTarget {
+    static permission = "granted";
+    static requestPermission = async () => "granted";
+    constructor(title, options) { super(); globalThis.told.push(`${title} | ${options.body}`); }
+  };
+"""
+"""A browser without a screen shows no notice; this one keeps them."""
+
+
+async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(platform: Platform, page: Page) -> None:
+    well = await platform.new_job(suffix="well")
+    await well.start()
+    await well.write(events(well.shape, until_step=2, is_ended=False))
+    ill = await platform.new_job(suffix="ill", failing_share=0.6)
+    await ill.start()
+    await ill.write(events(ill.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("tbody tr", has_text="ill").get_by_role("link", name="Needs a look")).to_be_visible()
+    await expect(page.locator("tbody tr", has_text="well").get_by_role("link", name="Needs a look")).to_have_count(0)
+
+    await page.get_by_role("link", name="ill", exact=True).click()
+    alarm = page.get_by_role("alert").filter(has_text="Needs a look")
+    await expect(alarm).to_contain_text("of step 2's rollouts were excluded")
+    await alarm.get_by_role("link", name="Show").click()
+    await expect(page.get_by_role("row").filter(has_text="excluded").first).to_be_visible()
+
+
+async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform: Platform, page: Page) -> None:
+    await page.add_init_script(RECORDING)
+    job = await platform.new_job(suffix="watched")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    button = page.get_by_role("button", name="Notify me")
+    await button.click()
+    await expect(page.get_by_role("button", name="Notifying")).to_have_attribute("aria-pressed", "true")
+    assert await page.evaluate("told") == []
+
+    await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
+    await page.wait_for_function("told.length === 1")
+    await job.write([*step_events(job.shape, 3), RunEnded(outcome="succeeded", best_step=3)])
+    await page.wait_for_function("told.length === 2")
+    held, ended = await page.evaluate("told")
+    assert held.startswith("watched needs a look | Waits for tool `search`")
+    assert ended.lower().startswith("watched: succeeded | ft:starter")
+
+
+async def test_nobody_is_told_who_did_not_ask(platform: Platform, page: Page) -> None:
+    await page.add_init_script(RECORDING)
+    job = await platform.new_job(suffix="quiet")
+    await job.start()
+    await job.write(events(job.shape, until_step=1, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.get_by_role("button", name="Notify me")).to_be_visible()
+    await job.write([*step_events(job.shape, 2), RunEnded(outcome="succeeded", best_step=2)])
+    await expect(page.locator(".badge").first).to_have_text("succeeded")
+    assert await page.evaluate("told") == []

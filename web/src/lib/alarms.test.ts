@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import type { Job, Step } from "../api/types";
+import { alarmsOf } from "./alarms";
+import type { JobCurves } from "./summary";
+
+const job = (fields: object = {}) => ({ id: "ftjob-1", status: "running", hold: null, error: null, ...fields }) as Job;
+
+interface Told {
+  excluded?: number;
+  valid?: [low: number, high: number];
+}
+
+function step(number: number, { excluded = 0, valid }: Told = {}): Step {
+  const train = number === 0 ? null : { rollouts: 100, excluded };
+  const measured = valid ? { reward_low: valid[0], reward_high: valid[1] } : null;
+  return { step: number, created_at: 1000 + 20 * number, record: { train, valid: measured } } as unknown as Step;
+}
+
+const curves = (...data: Step[]) => ({ data }) as unknown as JobCurves;
+const keys = (one: Job, known: JobCurves, now = 1100) => alarmsOf(one, known, now).map((alarm) => alarm.key);
+
+test("a job that goes on well raises none", () => {
+  const known = curves(step(0, { valid: [0.2, 0.3] }), step(1), step(2, { valid: [0.4, 0.6] }));
+  expect(keys(job(), known)).toEqual([]);
+});
+
+test("a hold and a failure say what is the matter, and where to look", () => {
+  const hold = { endpoint: "tool `search`", since: 1040, reason: "down", step: 3 };
+  expect(alarmsOf(job({ hold, status: "paused" }), curves(), 1100)).toEqual([
+    { key: "held", text: expect.stringContaining("tool `search`"), href: "/jobs/ftjob-1#endpoints" },
+  ]);
+  const failed = job({ status: "failed", error: { message: "The file is bad." } });
+  expect(alarmsOf(failed, curves(), 1100)).toEqual([
+    { key: "failed", text: "The file is bad.", href: "/jobs/ftjob-1#events" },
+  ]);
+});
+
+test("the last step's excluded rollouts count, above a quarter", () => {
+  expect(keys(job(), curves(step(1, { excluded: 25 })))).toEqual([]);
+  const [alarm] = alarmsOf(job(), curves(step(1), step(2, { excluded: 26 })), 1100);
+  expect(alarm?.href).toBe("/jobs/ftjob-1/rollouts?outcome=failed&from_step=2&to_step=2");
+  expect(keys(job(), curves(step(1, { excluded: 90 }), step(2)))).toEqual([]);
+});
+
+test("a reward has fallen where the intervals leave no doubt", () => {
+  const begun = step(0, { valid: [0.4, 0.6] });
+  expect(keys(job(), curves(begun, step(1, { valid: [0.1, 0.39] })))).toEqual(["fallen"]);
+  expect(keys(job(), curves(begun, step(1, { valid: [0.1, 0.41] })))).toEqual([]);
+  expect(keys(job(), curves(begun))).toEqual([]);
+});
+
+test("a running job stalls when a step takes several times as long as usual", () => {
+  const known = curves(step(1), step(2), step(3));
+  expect(keys(job(), known, 1160)).toEqual([]);
+  expect(keys(job(), known, 1161)).toEqual(["stalled"]);
+  expect(keys(job({ status: "paused" }), known, 9999)).toEqual([]);
+  expect(keys(job(), curves(step(1)), 9999)).toEqual([]);
+});
+
+test("what its customer ended raises none", () => {
+  expect(keys(job({ status: "cancelled" }), curves(step(1, { excluded: 90 })))).toEqual([]);
+});

@@ -1,0 +1,66 @@
+/** What of a job should not wait until somebody happens to look. Pure: from the job and its curves. */
+import type { Job } from "../api/types";
+import { percent, span } from "./format";
+import { isTerminal, type JobCurves } from "./summary";
+
+export interface Alarm {
+  key: "held" | "failed" | "excluded" | "fallen" | "stalled";
+  /** In a sentence. */
+  text: string;
+  /** Where its evidence is. */
+  href: string;
+}
+
+/** Of a step's training rollouts without a grade. */
+const MANY_EXCLUDED = 0.25;
+/** Times the usual time between two steps, and a minute at least. */
+const STALLED_AFTER = 5;
+const STALLED_LEAST_S = 60;
+const STEPS_NEEDED = 3;
+
+/** The worst first; none for a job that goes on well, was stopped by its customer, or has succeeded. */
+export function alarmsOf(job: Job, curves: JobCurves, now: number): Alarm[] {
+  const page = `/jobs/${job.id}`;
+  if (job.status === "failed")
+    return [{ key: "failed", text: job.error?.message ?? "The job failed.", href: `${page}#events` }];
+  if (isTerminal(job)) return [];
+  return [held(job, now, page), excluded(curves, page), fallen(curves, page), stalled(job, curves, now, page)].filter(
+    (alarm) => alarm !== null,
+  );
+}
+
+function held(job: Job, now: number, page: string): Alarm | null {
+  if (job.hold === null) return null;
+  const text = `Waits for ${job.hold.endpoint} since ${span(now - job.hold.since)}.`;
+  return { key: "held", text, href: `${page}#endpoints` };
+}
+
+function excluded(curves: JobCurves, page: string): Alarm | null {
+  const last = curves.data.findLast((step) => step.record.train !== null);
+  const train = last?.record.train;
+  if (!last || !train || train.rollouts === 0 || train.excluded / train.rollouts <= MANY_EXCLUDED) return null;
+  const text = `${percent(train.excluded / train.rollouts)} of step ${last.step}'s rollouts were excluded.`;
+  return { key: "excluded", text, href: `${page}/rollouts?outcome=failed&from_step=${last.step}&to_step=${last.step}` };
+}
+
+/** Worse than untrained, beyond what chance explains. */
+function fallen(curves: JobCurves, page: string): Alarm | null {
+  const measured = curves.data.filter((step) => step.record.valid !== null);
+  const [first, last] = [measured[0], measured.at(-1)];
+  const [before, after] = [first?.record.valid?.reward_low, last?.record.valid?.reward_high];
+  if (first?.step !== 0 || first === last || before == null || after == null || after >= before) return null;
+  const text = `The validation reward of step ${last?.step} is below the untrained policy's.`;
+  return { key: "fallen", text, href: `${page}#curves` };
+}
+
+function stalled(job: Job, curves: JobCurves, now: number, page: string): Alarm | null {
+  const ends = curves.data.slice(-10).map((step) => step.created_at);
+  const last = ends.at(-1);
+  if (job.status !== "running" || job.hold !== null || last === undefined || ends.length < STEPS_NEEDED) return null;
+  const usual = ends.slice(1).map((end, i) => end - (ends[i] ?? end));
+  const median = usual.toSorted((a, b) => a - b)[Math.floor(usual.length / 2)] ?? 0;
+  // Curves of a long job leave steps out: what lies between two of them is longer than a step, and the alarm is later.
+  if (now - last <= Math.max(STALLED_LEAST_S, STALLED_AFTER * median)) return null;
+  const text = `No step was done for ${span(now - last)}; one usually takes ${span(median)}.`;
+  return { key: "stalled", text, href: `${page}#endpoints` };
+}
