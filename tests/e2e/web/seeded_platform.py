@@ -90,7 +90,14 @@ class Platform:
     jobs: list[SeededJob] = field(default_factory=list[SeededJob])
 
     async def new_job(
-        self, *, suffix: str, seed: int = 1, total_steps: int = 8, failing_share: float = 0.0, valid_rows: int = 12
+        self,
+        *,
+        suffix: str,
+        seed: int = 1,
+        total_steps: int = 8,
+        failing_share: float = 0.0,
+        valid_rows: int = 12,
+        began_s_ago: float = 600,
     ) -> SeededJob:
         """A queued job whose files were validated."""
         job_id = public_id("ftjob-", secrets.token_bytes(24))
@@ -101,7 +108,7 @@ class Platform:
             failing_share=failing_share,
             valid_rows=valid_rows,
             eval_interval=2,
-            started_at=time.time() - 600,
+            started_at=time.time() - began_s_ago,
         )
         resolved = ResolvedHyperparameters(
             n_epochs=2,

@@ -7,6 +7,7 @@ from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import sign_in
+from tests.shared.waiting import until
 
 RECORDING = """
   globalThis.told = [];
@@ -19,11 +20,15 @@ RECORDING = """
 """A browser without a screen shows no notice; this one keeps them."""
 
 
+async def are_told(page: Page, count: int) -> bool:
+    return await page.evaluate("told.length") == count
+
+
 async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(platform: Platform, page: Page) -> None:
-    well = await platform.new_job(suffix="well")
+    well = await platform.new_job(suffix="well", began_s_ago=30)
     await well.start()
     await well.write(events(well.shape, until_step=2, is_ended=False))
-    ill = await platform.new_job(suffix="ill", failing_share=0.6)
+    ill = await platform.new_job(suffix="ill", failing_share=0.6, began_s_ago=30)
     await ill.start()
     await ill.write(events(ill.shape, until_step=2, is_ended=False))
     await sign_in(page, platform.url, platform.key)
@@ -39,7 +44,7 @@ async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(pl
 
 async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform: Platform, page: Page) -> None:
     await page.add_init_script(RECORDING)
-    job = await platform.new_job(suffix="watched")
+    job = await platform.new_job(suffix="watched", began_s_ago=30)
     await job.start()
     await job.write(events(job.shape, until_step=2, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
@@ -49,9 +54,9 @@ async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform:
     assert await page.evaluate("told") == []
 
     await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
-    await page.wait_for_function("told.length === 1")
+    await until(lambda: are_told(page, 1), "the hold is told")
     await job.write([*step_events(job.shape, 3), RunEnded(outcome="succeeded", best_step=3)])
-    await page.wait_for_function("told.length === 2")
+    await until(lambda: are_told(page, 2), "the end is told")
     held, ended = await page.evaluate("told")
     assert held.startswith("watched needs a look | Waits for tool `search`")
     assert ended.lower().startswith("watched: succeeded | ft:starter")

@@ -222,6 +222,14 @@ async def palette(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("dialog").get_by_role("option").first).to_be_visible()
 
 
+async def policy_change(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="changed", valid_rows=30)
+    await job.start()
+    await job.write(events(job.shape, until_step=8, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/change")
+    await expect(page.locator(".scatter circle").first).to_be_visible()
+
+
 PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
@@ -229,7 +237,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
         evals_list, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
-        running_job, failed_job, trace, no_such_page, question, palette,
+        running_job, failed_job, trace, policy_change, no_such_page, question, palette,
     )
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ import type {
   JobCurvesObject,
   JobEvent,
   JobQuery,
+  PolicyChange,
   RolloutDetail,
   RolloutNeighbours,
   RolloutQuery,
@@ -41,6 +42,8 @@ export const jobsApi = {
   curves: (id: string, query: CurvesQuery) => getPositioned<Curves>(job(id, "curves"), { ...query }),
   /** At the steps that `curves` shows for the same query. */
   diagnostics: (id: string, query: CurvesQuery) => get<Diagnostics>(job(id, "diagnostics"), { ...query }),
+  policyChange: (id: string, before: number, after: number) =>
+    get<PolicyChange>(job(id, "policy_change"), { before, after }),
   events: (id: string, type: EventType | undefined, after: string | undefined) =>
     getPositioned<Page<JobEvent>>(job(id, "events"), { type, after, limit: 50 }),
   checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),

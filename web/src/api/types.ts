@@ -101,6 +101,8 @@ export interface CurvesQuery {
 }
 
 export type StopReason = Schemas["StopReason"];
+export type PolicyChange = Schemas["PolicyChangeObject"];
+export type RowChange = Schemas["RowChange"];
 export type DiagnosticPoint = Schemas["DiagnosticPoint"];
 export type Diagnostics = Schemas["DiagnosticsObject"];
 export type RolloutNeighbours = Schemas["RolloutNeighbours"];

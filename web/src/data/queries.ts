@@ -12,6 +12,7 @@ export const keys = {
   detail: (id: string, zoom: Zoom | null) => ["job", id, "curves", zoom],
   allDiagnostics: (id: string) => ["job", id, "diagnostics"],
   diagnostics: (id: string, zoom: Zoom | null) => ["job", id, "diagnostics", zoom],
+  policyChange: (id: string, before: number, after: number) => ["job", id, "policy-change", before, after],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
@@ -99,6 +100,16 @@ export function useDiagnostics(id: string, zoom: Zoom | null, isWanted: boolean)
   return useQuery({
     queryKey: keys.diagnostics(id, zoom),
     queryFn: () => jobsApi.diagnostics(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
+    enabled: isWanted,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** Two policies on the validation rows. */
+export function usePolicyChange(id: string, before: number, after: number, isWanted: boolean) {
+  return useQuery({
+    queryKey: keys.policyChange(id, before, after),
+    queryFn: () => jobsApi.policyChange(id, before, after),
     enabled: isWanted,
     placeholderData: keepPreviousData,
   });

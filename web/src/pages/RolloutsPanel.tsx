@@ -21,6 +21,7 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
         <h2 id="rollouts">Rollouts</h2>
         <Link href={`/jobs/${jobId}/rollouts${formatFilter(filter)}`}>search and sort all</Link>
         <Link href={`/jobs/${jobId}/variance`}>which rows teach</Link>
+        <Link href={`/jobs/${jobId}/change`}>what the policy does otherwise</Link>
         <span className="spacer" />
         <RolloutFilter filter={filter} onChange={(next) => navigate(path + formatFilter(next), { replace: true })} />
       </header>

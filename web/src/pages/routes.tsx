@@ -15,6 +15,7 @@ const RolloutPage = page(async () => (await import("./rollouts/RolloutPage")).Ro
 const RolloutsPage = page(async () => (await import("./rollouts/RolloutsPage")).RolloutsPage);
 const GroupPage = page(async () => (await import("./rollouts/GroupPage")).GroupPage);
 const JobVariancePage = page(async () => (await import("./variance/JobVariancePage")).JobVariancePage);
+const ChangePage = page(async () => (await import("./change/ChangePage")).ChangePage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
 const ChatPage = page(async () => (await import("./models/ChatPage")).ChatPage);
 const DatasetsPage = page(async () => (await import("./datasets/DatasetsPage")).DatasetsPage);
@@ -44,6 +45,7 @@ export function Routes() {
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
           </Route>
           <Route path="/jobs/:jobId/variance">{({ jobId }) => <JobVariancePage key={jobId} jobId={jobId} />}</Route>
+          <Route path="/jobs/:jobId/change">{({ jobId }) => <ChangePage key={jobId} jobId={jobId} />}</Route>
           <Route path="/models" component={ModelsPage} />
           <Route path="/models/chat" component={ChatPage} />
           <Route path="/datasets" component={DatasetsPage} />

@@ -18,6 +18,7 @@ from rft.platform.rollouts.grading import GradingObject, find_grading
 from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutNeighbours, RolloutSummary, StepObject
 from rft.platform.rollouts.parameters import MAX_INTEGER, Number, Ordered, Wanted
+from rft.platform.rollouts.policy_change import PolicyChangeObject
 from rft.platform.rollouts.variance import JobVarianceObject, job_variance
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
@@ -76,6 +77,19 @@ async def retrieve_job_curves(
         return not_modified(etag)
     content = await service.job_curves(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
     return tagged(content, etag, known.newest_seq)
+
+
+@router.get("/policy_change")
+async def retrieve_policy_change(
+    uow: Reading,
+    fine_tuning_job_id: str,
+    after: Annotated[int, Query(ge=0, le=MAX_INTEGER)],
+    before: Annotated[int, Query(ge=0, le=MAX_INTEGER)] = 0,
+    split: Split = Split.VALID,
+) -> PolicyChangeObject:
+    """How the policy of step `after` differs from that of step `before`, 0 for the untrained one, on the same rows:
+    reward with its paired interval, calls, tokens and time row by row, calls by tool."""
+    return await service.job_policy_change(uow, fine_tuning_job_id, split=split, before=before, after=after)
 
 
 @router.get("/diagnostics", response_model=DiagnosticsObject)

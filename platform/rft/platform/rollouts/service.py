@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Sequence
 from pydantic_core import to_json
 
 from rft.core.base import JsonObject
+from rft.core.events import RolloutStats, StepDone
+from rft.core.rollout import Split
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.repository import JobRepository
@@ -29,11 +31,15 @@ from rft.platform.rollouts.objects import (
     to_rollout_detail,
     to_step_object,
 )
+from rft.platform.rollouts.policy_change import GradedRollout, PolicyChangeObject, policy_change
 from rft.platform.rollouts.repository import RolloutRepository, StepRepository, TooWide
+from rft.platform.rollouts.row_reward_repository import graded_rollouts
 from rft.platform.store.said import LONGEST_WORD
 from rft.platform.store.unit_of_work import UnitOfWork
 
 _MAX_ID = 2**63 - 1
+_MOST_COMPARED = 50_000
+"""Rollouts of either policy."""
 _WINDOW_STEPS = 10
 """Steps the summary covers when nobody says otherwise."""
 
@@ -79,6 +85,27 @@ async def job_diagnostics(
     series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
     rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
     return diagnostics_of([row.record for row in rows])
+
+
+async def job_policy_change(
+    uow: UnitOfWork, job_id: str, *, split: Split, before: int, after: int
+) -> PolicyChangeObject:
+    """Two steps of a job on the same rows. Raises NotFound."""
+    await expect_job(uow, job_id)
+    rows = await StepRepository(uow.connection).some(job_id, (before, after))
+    records = {row.step: row.record for row in rows}
+
+    async def side(step: int) -> tuple[int, list[GradedRollout], RolloutStats | None]:
+        graded = await graded_rollouts(uow.connection, job_id, split, step, limit=_MOST_COMPARED)
+        return step, graded, _stats(records.get(step), split)
+
+    return policy_change(await side(before), await side(after), split)
+
+
+def _stats(record: StepDone | None, split: Split) -> RolloutStats | None:
+    if record is None:
+        return None
+    return {Split.TRAIN: record.train, Split.VALID: record.valid}.get(split)
 
 
 def _chosen(series: Series | None, *, points: int) -> list[int]:

@@ -1,0 +1,51 @@
+"""Two policies on the same rows."""
+
+import pytest
+
+from rft.core.events import RolloutStats
+from rft.core.rollout import Split
+from rft.platform.rollouts.policy_change import GradedRollout, policy_change
+from tests.shared.train_events import step_done
+
+
+def graded(row: int, reward: float, *, calls: int = 2, trace: str = "trace_a") -> GradedRollout:
+    return GradedRollout(row, trace, reward, calls, 100 * calls, 0.5 * calls)
+
+
+def stats(**calls: float) -> RolloutStats:
+    known = step_done(1, 4).train
+    assert known is not None
+    tools = tuple(known.tools[0].model_copy(update={"name": k, "calls_per_rollout_mean": v}) for k, v in calls.items())
+    return known.model_copy(update={"tools": tools})
+
+
+def test_only_rows_that_both_have_are_compared() -> None:
+    change = policy_change(
+        (0, [graded(1, 0.0), graded(2, 1.0), graded(3, 0.0)], None),
+        (8, [graded(2, 1.0, calls=1), graded(3, 1.0, calls=4, trace="trace_b"), graded(4, 1.0)], None),
+        Split.VALID,
+    )
+    assert [(row.row_index, row.after.reward - row.before.reward) for row in change.data] == [(2, 0.0), (3, 1.0)]
+    assert [row.after.tool_calls - row.before.tool_calls for row in change.data] == [-1, 2]
+    assert change.data[1].after.trace_id == "trace_b"
+    assert change.reward is not None
+    assert (change.reward.better, change.reward.worse, change.reward.same) == (1, 0, 1)
+    assert change.reward.difference == pytest.approx(0.5)
+
+
+def test_several_rollouts_of_a_row_are_one_row() -> None:
+    change = policy_change(
+        (0, [graded(1, 0.0, calls=1), graded(1, 1.0, calls=4)], None), (8, [graded(1, 1.0)], None), Split.VALID
+    )
+    (row,) = change.data
+    assert (row.before.rollouts, row.before.reward, row.before.tool_calls) == (2, 0.5, 2.5)
+    assert (row.before.completion_tokens, row.before.duration_s) == (250, 1.25)
+
+
+def test_a_tool_that_is_not_called_any_more_has_no_calls_and_an_unknown_step_says_nothing() -> None:
+    before, after = (0, [graded(1, 0.0)], stats(cat=1.5, search=2.0)), (8, [graded(1, 1.0)], stats(search=1.0))
+    told = policy_change(before, after, Split.VALID).tools
+    assert [(tool.name, tool.before, tool.after) for tool in told] == [("cat", 1.5, 0.0), ("search", 2.0, 1.0)]
+    unknown = policy_change((0, [], None), after, Split.VALID)
+    assert [(tool.before, tool.after) for tool in unknown.tools] == [(None, 1.0)]
+    assert (unknown.reward, unknown.data) == (None, [])

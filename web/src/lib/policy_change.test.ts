@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import type { RowChange, Step } from "../api/types";
+import { byChange, dots, measuredSteps, quadrants } from "./policy_change";
+
+const figures = (reward: number, calls: number) => ({
+  rollouts: 1,
+  reward,
+  tool_calls: calls,
+  completion_tokens: 10 * calls,
+  duration_s: calls,
+  trace_id: "trace_1",
+});
+const row = (index: number, before: [number, number], after: [number, number]): RowChange => ({
+  row_index: index,
+  before: figures(...before),
+  after: figures(...after),
+});
+const ROWS = [
+  row(0, [0, 6], [1, 2]),
+  row(1, [0, 2], [0.5, 2]),
+  row(2, [0, 2], [1, 5]),
+  row(3, [1, 5], [0, 3]),
+  row(4, [1, 2], [0.5, 4]),
+  row(5, [1, 2], [1, 9]),
+];
+
+test("every row lies in one quadrant, or earned the same", () => {
+  const counts = quadrants(ROWS, "tool_calls");
+  expect(counts).toEqual({ betterLess: 2, betterMore: 1, worseLess: 1, worseMore: 1, same: 1 });
+  expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(ROWS.length);
+});
+
+test("the picture's edges are the largest changes", () => {
+  const picture = dots(ROWS, "tool_calls");
+  expect([picture.x, picture.y]).toEqual([7, 1]);
+  expect(picture.dots[0]).toMatchObject({ x: -4 / 7, y: 1 });
+  expect(dots([], "duration_s").dots).toEqual([]);
+});
+
+test("what got worse comes first, and what stayed is left out", () => {
+  expect(byChange(ROWS).map((one) => one.row_index)).toEqual([3, 4, 1, 0, 2]);
+});
+
+test("only steps that were measured can be chosen", () => {
+  const step = (number: number, valid: object | null) => ({ step: number, record: { valid } }) as unknown as Step;
+  expect(measuredSteps([step(0, {}), step(1, null), step(2, {})])).toEqual([0, 2]);
+});

@@ -1,0 +1,66 @@
+/** What changed from one policy to another: row by row, as a picture and in a table. */
+import type { RowChange, Step } from "../api/types";
+
+/** What is held against the change in reward. */
+export type Against = "tool_calls" | "completion_tokens" | "duration_s";
+
+export const AGAINST: readonly { value: Against; label: string }[] = [
+  { value: "tool_calls", label: "Calls" },
+  { value: "completion_tokens", label: "Tokens" },
+  { value: "duration_s", label: "Time" },
+];
+
+export interface Quadrants {
+  /** Rows by what became of their reward and of the other figure. */
+  betterLess: number;
+  betterMore: number;
+  worseLess: number;
+  worseMore: number;
+  /** The same reward, whatever the other figure. */
+  same: number;
+}
+
+export interface Dot {
+  row: RowChange;
+  /** Within -1..1, right is more. */
+  x: number;
+  /** Within -1..1, up is better. */
+  y: number;
+}
+
+const EQUAL = 1e-9;
+
+export const rewardChange = (row: RowChange) => row.after.reward - row.before.reward;
+export const change = (row: RowChange, against: Against) => row.after[against] - row.before[against];
+
+/** Counts of rows; one that costs exactly as much as before counts as no more. */
+export function quadrants(rows: readonly RowChange[], against: Against): Quadrants {
+  const counts = { betterLess: 0, betterMore: 0, worseLess: 0, worseMore: 0, same: 0 };
+  for (const row of rows) {
+    const gain = rewardChange(row);
+    const isMore = change(row, against) > EQUAL;
+    if (Math.abs(gain) <= EQUAL) counts.same += 1;
+    else if (gain > 0) counts[isMore ? "betterMore" : "betterLess"] += 1;
+    else counts[isMore ? "worseMore" : "worseLess"] += 1;
+  }
+  return counts;
+}
+
+/** Where each row is drawn, and what the edges of the picture stand for. */
+export function dots(rows: readonly RowChange[], against: Against): { dots: Dot[]; x: number; y: number } {
+  const x = Math.max(EQUAL, ...rows.map((row) => Math.abs(change(row, against))));
+  const y = Math.max(EQUAL, ...rows.map((row) => Math.abs(rewardChange(row))));
+  return { dots: rows.map((row) => ({ row, x: change(row, against) / x, y: rewardChange(row) / y })), x, y };
+}
+
+/** Rows by how much their reward changed; those that got worse first, as they are what to look at. */
+export function byChange(rows: readonly RowChange[]): RowChange[] {
+  return rows
+    .filter((row) => Math.abs(rewardChange(row)) > EQUAL)
+    .toSorted((a, b) => rewardChange(a) - rewardChange(b) || a.row_index - b.row_index);
+}
+
+/** Steps whose policy was measured on the validation rows. */
+export function measuredSteps(steps: readonly Step[]): number[] {
+  return steps.filter((step) => step.record.valid !== null).map((step) => step.step);
+}
