@@ -516,6 +516,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/policy_change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_policy_change"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/resume": {
         parameters: {
             query?: never;
@@ -2230,6 +2246,19 @@ export interface components {
             prompt_tokens: number;
             reasoning_tokens: number;
         };
+        PolicyChangeObject: {
+            after: number;
+            before: number;
+            data: components["schemas"]["RowChange"][];
+            /**
+             * @default fine_tuning.job.policy_change
+             * @constant
+             */
+            object: "fine_tuning.job.policy_change";
+            reward: components["schemas"]["RewardDifference"] | null;
+            split: components["schemas"]["Split"];
+            tools: components["schemas"]["ToolChange-Output"][];
+        };
         PricePerMillion: {
             cached_prompt?: number | null;
             completion: number;
@@ -2609,6 +2638,19 @@ export interface components {
             /** @default 0 */
             waiting_for_engine: number;
         };
+        RowChange: {
+            after: components["schemas"]["RowFigures"];
+            before: components["schemas"]["RowFigures"];
+            row_index: number;
+        };
+        RowFigures: {
+            completion_tokens: number;
+            duration_s: number;
+            reward: number;
+            rollouts: number;
+            tool_calls: number;
+            trace_id: string;
+        };
         RowSpread: {
             best: number;
             mean: number;
@@ -2883,6 +2925,11 @@ export interface components {
         ToolCall: {
             arguments: string;
             call_id: string;
+            name: string;
+        };
+        "ToolChange-Output": {
+            after: number | null;
+            before: number | null;
             name: string;
         };
         ToolCurve: {
@@ -4000,6 +4047,31 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["PlaygroundObject"];
                     "text/event-stream": string;
+                };
+            };
+        };
+    };
+    retrieve_policy_change: {
+        parameters: {
+            query: {
+                after: number;
+                before?: number;
+                split?: components["schemas"]["Split"];
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyChangeObject"];
                 };
             };
         };
