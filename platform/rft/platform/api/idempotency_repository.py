@@ -3,7 +3,8 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from enum import StrEnum
+from typing import Annotated, LiteralString, TypeAlias
 
 from fastapi import Depends, Header
 from psycopg import AsyncConnection
@@ -20,6 +21,13 @@ _PRINTABLE = r"^[!-~¡-¬®-ÿ]([ -~¡-¬®-ÿ]{0,253}[!-~¡-¬®-ÿ])?$"
 _DAY = "interval '24 hours'"
 
 
+class Made(StrEnum):
+    """What a request makes."""
+
+    JOB = "job"
+    EVAL_RUN = "eval run"
+
+
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
     """What the caller calls this request."""
@@ -33,7 +41,7 @@ def _read_key(
     idempotency_key: Annotated[
         str | None,
         WithJsonSchema({"type": "string", "maxLength": MAX_CHARS, "pattern": _PRINTABLE}),
-        Header(description="Text of your choice: the same order sent again within 24 hours gives the same job."),
+        Header(description="Text of your choice: the same order sent again within 24 hours gives the same object."),
     ] = None,
 ) -> IdempotencyKey | None:
     if idempotency_key is None:
@@ -55,10 +63,10 @@ def fingerprint(body: JsonValue) -> bytes:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
 
 
-async def earlier_job(connection: AsyncConnection[TupleRow], key: IdempotencyKey, request: bytes) -> str | None:
-    """The job this key has made already. Raises BadRequest when another request carried the key."""
+async def earlier(connection: AsyncConnection[TupleRow], key: IdempotencyKey, request: bytes) -> str | None:
+    """What this key has made already, by its id. Raises BadRequest when another request carried the key."""
     cursor = await connection.execute(
-        "select job_id, request_sha256 from idempotency_keys where api_key_id = %s and key = %s"
+        "select coalesce(job_id, eval_run_id), request_sha256 from idempotency_keys where api_key_id = %s and key = %s"
         " and created_at > clock_timestamp() - " + _DAY,
         (key.api_key_id, key.key),
     )
@@ -74,18 +82,24 @@ async def earlier_job(connection: AsyncConnection[TupleRow], key: IdempotencyKey
     return str(row[0])
 
 
-async def claim(connection: AsyncConnection[TupleRow], key: IdempotencyKey, request: bytes, job_id: str) -> bool:
-    """Make the key stand for this job; False when another request has done so first.
+async def claim(
+    connection: AsyncConnection[TupleRow], key: IdempotencyKey, request: bytes, made: Made, made_id: str
+) -> bool:
+    """Make the key stand for what is being made; False when another request has done so first.
 
-    A request that is doing it right now is waited for: its job counts only once it is committed.
+    A request that is doing it right now is waited for: what it makes counts only once it is committed.
     """
     await connection.execute(
         "delete from idempotency_keys where (api_key_id, key) in (select api_key_id, key from idempotency_keys"
         " where created_at < clock_timestamp() - " + _DAY + " for update skip locked)"
     )
-    cursor = await connection.execute(
-        "insert into idempotency_keys (api_key_id, key, request_sha256, job_id) values (%s, %s, %s, %s)"
-        " on conflict (api_key_id, key) do nothing",
-        (key.api_key_id, key.key, request, job_id),
-    )
+    cursor = await connection.execute(_CLAIM[made], (key.api_key_id, key.key, request, made_id))
     return cursor.rowcount > 0
+
+
+_CLAIM: dict[Made, LiteralString] = {
+    Made.JOB: "insert into idempotency_keys (api_key_id, key, request_sha256, job_id) values (%s, %s, %s, %s)"
+    " on conflict (api_key_id, key) do nothing",
+    Made.EVAL_RUN: "insert into idempotency_keys (api_key_id, key, request_sha256, eval_run_id)"
+    " values (%s, %s, %s, %s) on conflict (api_key_id, key) do nothing",
+}

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from rft.platform.api.conditional import NOT_MODIFIED, by_content
 from rft.platform.api.dependencies import AppServices, Uow
+from rft.platform.api.idempotency_repository import OptionalIdempotencyKey
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.evals import run_analysis, run_service
 from rft.platform.evals.comparison import Change
@@ -30,9 +31,11 @@ Criterion = Annotated[
 
 
 @router.post("")
-async def create_eval_run(request: Request, services: AppServices, eval_id: str, order: RunCreate) -> EvalRunObject:
+async def create_eval_run(
+    request: Request, services: AppServices, eval_id: str, order: RunCreate, key: OptionalIdempotencyKey
+) -> EvalRunObject:
     """Hold items against an eval's criteria, in the background: with the samples they bring, or a model's."""
-    return await run_service.create_run(services, eval_id, order, root=_root(request))
+    return await run_service.create_run(services, eval_id, order, key, root=_root(request))
 
 
 @router.get("")

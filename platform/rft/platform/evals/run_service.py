@@ -5,6 +5,7 @@ import uuid
 
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
+from rft.platform.api.idempotency_repository import IdempotencyKey, Made, claim, earlier, fingerprint
 from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
 from rft.platform.evals.output_item_repository import ItemStatus, OutputItemRepository
 from rft.platform.evals.reconciling import figures_of
@@ -30,10 +31,19 @@ MOST_SAMPLES_IN_A_REPLY = 20_000
 _FILE = "data_source.source.id"
 
 
-async def create_run(services: Services, eval_id: str, order: RunCreate, *, root: str) -> EvalRunObject:
-    """Check the order, write the row, enqueue a message. Raises NotFound, BadRequest."""
+async def create_run(
+    services: Services, eval_id: str, order: RunCreate, key: IdempotencyKey | None = None, *, root: str
+) -> EvalRunObject:
+    """Check the order, write the row, enqueue a message. Raises NotFound, BadRequest.
+
+    `key`: the same order under the same key gives the run it gave before.
+    """
+    request = fingerprint({"eval": eval_id, "run": order.model_dump(mode="json", exclude_unset=True)})
     async with unit_of_work(services.database, services.enqueuer) as uow:
         eval_ = await find_eval(uow, eval_id)
+        before = None if key is None else await earlier(uow.connection, key, request)
+        if before is not None:
+            return await retrieve_run(uow, eval_id, before, root=root)
         checked = await check_run(uow, services, eval_, order)
     run = _new_run(services, eval_id, order, checked)
     async with unit_of_work(services.database, services.enqueuer) as uow:
@@ -41,6 +51,10 @@ async def create_run(services: Services, eval_id: str, order: RunCreate, *, root
             raise no_eval(eval_id)
         if run.file_id is not None and await FileRepository(uow.connection).get(run.file_id) is None:
             raise BadRequest(f"No such file: {run.file_id}", param=_FILE, code="file_not_found")
+        if key is not None and not await claim(uow.connection, key, request, Made.EVAL_RUN, run.id):
+            before = await earlier(uow.connection, key, request)
+            assert before is not None, "the claim was refused for it"
+            return await retrieve_run(uow, eval_id, before, root=root)
         row = await RunRepository(uow.connection).insert(run)
         uow.enqueue(RUN_EVAL, run.id)
     return to_run_object(row, eval_, None, root=root)

@@ -13,7 +13,7 @@ from rft.core.model_check import ModelCheck
 from rft.core.spec import Engine
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
-from rft.platform.api.idempotency_repository import IdempotencyKey, claim, earlier_job, fingerprint
+from rft.platform.api.idempotency_repository import IdempotencyKey, Made, claim, earlier, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.order_checks import (
     fields_without_effect,
@@ -51,9 +51,9 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     """
     request = fingerprint(wanted.model_dump(mode="json", exclude_unset=True))
     async with unit_of_work(services.database, services.enqueuer) as uow:
-        earlier = None if key is None else await _earlier(uow, key, request)
-        if earlier is not None:
-            return earlier
+        before = None if key is None else await _earlier(uow, key, request)
+        if before is not None:
+            return before
     base_model_path = resolve_base(wanted.model, services.settings)
     async with unit_of_work(services.database, services.enqueuer) as uow:
         resolved = await resolve_order(uow.connection, services.secret_box, wanted)
@@ -73,10 +73,10 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     warnings = [*order_warnings(order, doubtful), *model_warnings(wanted.model, look.broken)]
     job = _new_job(services, order, base_model_path, chat_of_job(wanted.model, services.settings, look.check))
     async with unit_of_work(services.database, services.enqueuer) as uow:
-        if key is not None and not await claim(uow.connection, key, request, job.id):
-            earlier = await _earlier(uow, key, request)
-            assert earlier is not None, "the claim was refused for it"
-            return earlier
+        if key is not None and not await claim(uow.connection, key, request, Made.JOB, job.id):
+            before = await _earlier(uow, key, request)
+            assert before is not None, "the claim was refused for it"
+            return before
         await check_files(uow, order)
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
@@ -90,7 +90,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
 
 
 async def _earlier(uow: UnitOfWork, key: IdempotencyKey, request: bytes) -> JobRow | None:
-    job_id = await earlier_job(uow.connection, key, request)
+    job_id = await earlier(uow.connection, key, request)
     return None if job_id is None else await JobRepository(uow.connection).get(job_id)
 
 
