@@ -3369,7 +3369,9 @@ export interface operations {
     create_eval_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "idempotency-key"?: string;
+            };
             path: {
                 eval_id: string;
             };
