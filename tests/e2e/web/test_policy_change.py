@@ -2,11 +2,15 @@
 
 import re
 
+import httpx
+import pytest
 from playwright.async_api import Page, expect
 
 from rft.core.events import RolloutDone
 from rft.core.grade import Grade
 from rft.core.rollout import Split
+from rft.platform.rollouts import service
+from rft.platform.rollouts.policy_change import PolicyChangeObject
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import sign_in
@@ -48,3 +52,22 @@ async def test_a_job_that_was_measured_once_says_what_is_missing(platform: Platf
     await job.write(events(job.shape, until_step=1, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/change")
     await expect(page.get_by_text("Nothing to compare yet")).to_be_visible()
+
+
+async def test_two_policies_are_compared_whole_or_not_at_all(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await platform.new_job(suffix="whole", valid_rows=6)
+    await job.start()
+    await job.write(events(job.shape, until_step=4, is_ended=False))
+    headers = {"authorization": f"Bearer {platform.key}"}
+    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+        reply = await http.get("/policy_change", params={"before": 0, "after": 4})
+        told = PolicyChangeObject.model_validate_json(reply.content, strict=True)
+        assert [row.row_index for row in told.data] == list(range(6))
+        assert told.reward is not None
+        assert told.reward.rows == 6
+        assert {tool.name for tool in told.tools} == {"cat", "list", "search"}
+        monkeypatch.setattr(service, "_MOST_COMPARED", 5)
+        refused = await http.get("/policy_change", params={"before": 0, "after": 4})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rollouts")

@@ -90,13 +90,16 @@ async def job_diagnostics(
 async def job_policy_change(
     uow: UnitOfWork, job_id: str, *, split: Split, before: int, after: int
 ) -> PolicyChangeObject:
-    """Two steps of a job on the same rows. Raises NotFound."""
+    """Two steps of a job on the same rows. Raises NotFound, and BadRequest where there are too many to compare."""
     await expect_job(uow, job_id)
     rows = await StepRepository(uow.connection).some(job_id, (before, after))
     records = {row.step: row.record for row in rows}
 
     async def side(step: int) -> tuple[int, list[GradedRollout], RolloutStats | None]:
-        graded = await graded_rollouts(uow.connection, job_id, split, step, limit=_MOST_COMPARED)
+        graded = await graded_rollouts(uow.connection, job_id, split, step, limit=_MOST_COMPARED + 1)
+        if len(graded) > _MOST_COMPARED:
+            message = f"Step {step} has more than {_MOST_COMPARED:,} graded rollouts, too many to be compared at once."
+            raise BadRequest(message, param="split", code="too_many_rollouts")
         return step, graded, _stats(records.get(step), split)
 
     return policy_change(await side(before), await side(after), split)
