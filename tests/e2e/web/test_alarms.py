@@ -20,15 +20,19 @@ RECORDING = """
 """A browser without a screen shows no notice; this one keeps them."""
 
 
+NEVER_STALLS = -3600
+"""Steps that end in an hour: however slow the machine is, none is overdue."""
+
+
 async def are_told(page: Page, count: int) -> bool:
     return await page.evaluate("told.length") == count
 
 
 async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(platform: Platform, page: Page) -> None:
-    well = await platform.new_job(suffix="well", began_s_ago=30)
+    well = await platform.new_job(suffix="well", began_s_ago=NEVER_STALLS)
     await well.start()
     await well.write(events(well.shape, until_step=2, is_ended=False))
-    ill = await platform.new_job(suffix="ill", failing_share=0.6, began_s_ago=30)
+    ill = await platform.new_job(suffix="ill", failing_share=0.6, began_s_ago=NEVER_STALLS)
     await ill.start()
     await ill.write(events(ill.shape, until_step=2, is_ended=False))
     await sign_in(page, platform.url, platform.key)
@@ -36,7 +40,7 @@ async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(pl
     await expect(page.locator("tbody tr", has_text="well").get_by_role("link", name="Needs a look")).to_have_count(0)
 
     await page.get_by_role("link", name="ill", exact=True).click()
-    alarm = page.get_by_role("alert").filter(has_text="Needs a look")
+    alarm = page.get_by_role("region", name="Alarms")
     await expect(alarm).to_contain_text("of step 2's rollouts were excluded")
     await alarm.get_by_role("link", name="Show").click()
     await expect(page.get_by_role("row").filter(has_text="excluded").first).to_be_visible()
@@ -44,7 +48,7 @@ async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(pl
 
 async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform: Platform, page: Page) -> None:
     await page.add_init_script(RECORDING)
-    job = await platform.new_job(suffix="watched", began_s_ago=30)
+    job = await platform.new_job(suffix="watched", began_s_ago=NEVER_STALLS)
     await job.start()
     await job.write(events(job.shape, until_step=2, is_ended=False))
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")

@@ -5,7 +5,7 @@ import type { Alarm } from "../lib/alarms";
 export function Alarms({ alarms }: { alarms: readonly Alarm[] }) {
   if (alarms.length === 0) return null;
   return (
-    <div className="banner warn alarms" role="alert">
+    <section className="banner warn alarms" aria-label="Alarms" aria-live="polite">
       <strong>{alarms.length === 1 ? "Needs a look" : `${alarms.length} things need a look`}</strong>
       <ul>
         {alarms.map((alarm) => (
@@ -14,7 +14,7 @@ export function Alarms({ alarms }: { alarms: readonly Alarm[] }) {
           </li>
         ))}
       </ul>
-    </div>
+    </section>
   );
 }
 
