@@ -44,7 +44,7 @@ async def test_a_hold_comes_and_goes_while_one_looks(platform: Platform, page: P
     row = page.locator("table.jobs tbody tr")
     await expect(row.locator(".badge")).to_have_text("held")
     await expect(row).to_contain_text("tool 'search'")
-    await row.get_by_role("link").click()
+    await row.get_by_role("link", name="held", exact=True).click()
     await expect(banner).to_contain_text(REASON)
 
     await job.write([HoldEnded(step=3, endpoint="tool 'search'", held_s=12.0), *step_events(job.shape, 3)])
