@@ -15,6 +15,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from rft.core.spec import group_size
 from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
 from tests.bench.multiplier_report import curve_picture, markdown_table
 
@@ -86,7 +87,7 @@ def case_of(runs: Sequence[Run]) -> dict[str, Any]:
     ]
     return {
         "compute_multiplier": runs[0].multiplier,
-        "rollouts_per_row": max(2, int(8 * runs[0].multiplier + 0.5)),
+        "rollouts_per_row": group_size(runs[0].multiplier),
         "points": [asdict(point) for point in points],
         "final": asdict(mean_of([run.final for run in runs])),
         "final_by_seed": {str(run.seed): round(run.final.mean, 4) for run in runs},

@@ -14,7 +14,7 @@ RewardsByRow = Sequence[Sequence[float]]
 """The graded rewards of each row; rows may have any number of them, also none."""
 
 CONFIDENCE = 0.95
-_EQUAL = 1e-9
+EQUAL = 1e-9
 """Differences of rewards below it are rounding."""
 
 
@@ -94,7 +94,7 @@ def estimate_difference(
     interval = (_bonett_price_interval if is_on_the_scale else _student_interval)(differences, confidence)
     if interval is None:
         return None
-    better, worse = (sum(sign * one > _EQUAL for one in differences) for sign in (1, -1))
+    better, worse = (sum(sign * one > EQUAL for one in differences) for sign in (1, -1))
     return RewardDifference(
         difference=_mean(differences),
         low=interval[0],
@@ -178,7 +178,7 @@ def _student_interval(values: Sequence[float], confidence: float) -> tuple[float
         return None
     mean, rows = _mean(values), len(values)
     variance = fsum((value - mean) ** 2 for value in values) / (rows - 1)
-    if variance < _EQUAL**2:
+    if variance < EQUAL**2:
         return None
     reach = _student_quantile(confidence, degrees_of_freedom=rows - 1) * sqrt(variance / rows)
     return mean - reach, mean + reach

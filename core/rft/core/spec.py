@@ -72,6 +72,10 @@ class ResolvedHyperparameters(Update):
     max_context_tokens: int | None = None
     """Prompt and completion at most; None where it was not known before the run."""
 
+    def is_evaluated(self, step: int) -> bool:
+        """Whether the validation rows are rolled out after a step: before the first, every so many, after the last."""
+        return step % self.eval_interval == 0 or step == self.steps
+
     @property
     def burst(self) -> int:
         """Rollouts that start at once at each step: what the customer's endpoints must bear."""

@@ -17,11 +17,9 @@ async def connected(api: Api) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     return await asyncio.open_connection(address.hostname, address.port)
 
 
-@pytest.mark.parametrize("begin", [b"GET /", b"GET /health HTTP/1.1\r\nHost: here\r\nx-long: "], ids=["path", "header"])
-async def test_a_head_without_an_end_is_refused(api: Api, begin: bytes) -> None:
-    reader, writer = await connected(api)
+async def refused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Goes on with what was begun until the server has had enough of it."""
     answer = asyncio.create_task(reader.readline())
-    writer.write(begin)
     sent = 0
     try:
         while not answer.done():
@@ -35,6 +33,24 @@ async def test_a_head_without_an_end_is_refused(api: Api, begin: bytes) -> None:
         answer.cancel()
     assert sent > LARGEST_HEAD_BYTES
     writer.close()
+
+
+@pytest.mark.parametrize("begin", [b"GET /", b"GET /health HTTP/1.1\r\nHost: here\r\nx-long: "], ids=["path", "header"])
+async def test_a_head_without_an_end_is_refused(api: Api, begin: bytes) -> None:
+    reader, writer = await connected(api)
+    writer.write(begin)
+    await refused(reader, writer)
+
+
+@pytest.mark.parametrize("begin", [b"0\r\nx-long: ", b"1;x="], ids=["trailer", "chunk extension"])
+async def test_what_surrounds_the_chunks_of_a_body_has_to_end(api: Api, begin: bytes) -> None:
+    reader, writer = await connected(api)
+    head = (
+        f"POST /v1/fine_tuning/jobs HTTP/1.1\r\nHost: {urlsplit(api.url).netloc}\r\nAuthorization: Bearer {api.key}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    writer.write(head.encode() + begin)
+    await refused(reader, writer)
 
 
 async def test_a_head_is_not_counted_with_its_body_nor_with_the_next(api: Api) -> None:

@@ -146,8 +146,7 @@ class Steps:
         self._rounds.health = health
 
     def _is_evaluation_due(self, step: int) -> bool:
-        wanted = self._context.spec.hyperparameters
-        return bool(self._context.valid) and (step % wanted.eval_interval == 0 or step == wanted.steps)
+        return bool(self._context.valid) and self._context.spec.hyperparameters.is_evaluated(step)
 
 
 def take_over(events: EventWriter, checkpoints: Checkpoints) -> int | None:

@@ -1797,6 +1797,10 @@ export interface components {
             p50_s: number;
             p95_s: number;
         };
+        LeftOut: {
+            excluded_rollouts: number | null;
+            rows: number;
+        };
         ListPage_AttemptObject_: {
             data: components["schemas"]["AttemptObject"][];
             first_id: string | null;
@@ -2250,6 +2254,8 @@ export interface components {
             after: number;
             before: number;
             data: components["schemas"]["RowChange"][];
+            left_out_after: components["schemas"]["LeftOut"];
+            left_out_before: components["schemas"]["LeftOut"];
             /**
              * @default fine_tuning.job.policy_change
              * @constant

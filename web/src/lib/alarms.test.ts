@@ -8,12 +8,14 @@ const job = (fields: object = {}) => ({ id: "ftjob-1", status: "running", hold: 
 interface Told {
   excluded?: number;
   valid?: [low: number, high: number];
+  evaluated_s?: number;
 }
 
-function step(number: number, { excluded = 0, valid }: Told = {}): Step {
+function step(number: number, { excluded = 0, valid, evaluated_s = 0 }: Told = {}): Step {
   const train = number === 0 ? null : { rollouts: 100, excluded };
   const measured = valid ? { reward_low: valid[0], reward_high: valid[1] } : null;
-  return { step: number, created_at: 1000 + 20 * number, record: { train, valid: measured } } as unknown as Step;
+  const record = { train, valid: measured, timing: { eval_s: evaluated_s } };
+  return { step: number, created_at: 1000 + 20 * number, record } as unknown as Step;
 }
 
 const curves = (...data: Step[]) => ({ data }) as unknown as JobCurves;
@@ -55,6 +57,15 @@ test("a running job stalls when a step takes several times as long as usual", ()
   expect(keys(job(), known, 1161)).toEqual(["stalled"]);
   expect(keys(job({ status: "paused" }), known, 9999)).toEqual([]);
   expect(keys(job(), curves(step(1)), 9999)).toEqual([]);
+});
+
+test("neither a long evaluation nor a job that was just resumed stalls", () => {
+  const known = curves(step(0, { evaluated_s: 300 }), step(1), step(2), step(3));
+  expect(keys(job(), known, 1060 + 700)).toEqual([]);
+  expect(keys(job(), known, 1060 + 701)).toEqual(["stalled"]);
+  const resumed = job({ progress: { since: 9000 } });
+  expect(keys(resumed, curves(step(1), step(2), step(3)), 9100)).toEqual([]);
+  expect(keys(resumed, curves(step(1), step(2), step(3)), 9101)).toEqual(["stalled"]);
 });
 
 test("what its customer ended raises none", () => {

@@ -13,8 +13,9 @@ export interface Alarm {
 
 /** Of a step's training rollouts without a grade. */
 const MANY_EXCLUDED = 0.25;
-/** Times the usual time between two steps, and a minute at least. */
+/** Times the usual time between two steps, and a minute at least; an evaluation may take its own on top. */
 const STALLED_AFTER = 5;
+const EVALUATED_AFTER = 2;
 const STALLED_LEAST_S = 60;
 const STEPS_NEEDED = 3;
 
@@ -54,13 +55,17 @@ function fallen(curves: JobCurves, page: string): Alarm | null {
 }
 
 function stalled(job: Job, curves: JobCurves, now: number, page: string): Alarm | null {
-  const ends = curves.data.slice(-10).map((step) => step.created_at);
-  const last = ends.at(-1);
-  if (job.status !== "running" || job.hold !== null || last === undefined || ends.length < STEPS_NEEDED) return null;
-  const usual = ends.slice(1).map((end, i) => end - (ends[i] ?? end));
+  const steps = curves.data.slice(-10);
+  const last = steps.at(-1);
+  if (job.status !== "running" || job.hold !== null || last === undefined || steps.length < STEPS_NEEDED) return null;
+  const usual = steps.slice(1).map((step, i) => step.created_at - (steps[i]?.created_at ?? step.created_at));
   const median = usual.toSorted((a, b) => a - b)[Math.floor(usual.length / 2)] ?? 0;
+  const evaluation = Math.max(...curves.data.map((step) => step.record.timing.eval_s));
+  // A job that was resumed begins anew where its trainer says so; an evaluation begins with a phase of its own, too.
+  const since = Math.max(last.created_at, job.progress?.since ?? 0);
   // Curves of a long job leave steps out: what lies between two of them is longer than a step, and the alarm is later.
-  if (now - last <= Math.max(STALLED_LEAST_S, STALLED_AFTER * median)) return null;
-  const text = `No step was done for ${span(now - last)}; one usually takes ${span(median)}.`;
+  const patience = Math.max(STALLED_LEAST_S, STALLED_AFTER * median + EVALUATED_AFTER * evaluation);
+  if (now - since <= patience) return null;
+  const text = `No step was done for ${span(now - since)}; one usually takes ${span(median)}.`;
   return { key: "stalled", text, href: `${page}#endpoints` };
 }

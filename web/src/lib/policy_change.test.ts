@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { RowChange, Step } from "../api/types";
-import { byChange, dots, measuredSteps, quadrants } from "./policy_change";
+import type { PolicyChange, RowChange, Step } from "../api/types";
+import { byChange, dots, leftOut, measuredSteps, quadrants } from "./policy_change";
 
 const figures = (reward: number, calls: number) => ({
   rollouts: 1,
@@ -44,4 +44,14 @@ test("what got worse comes first, and what stayed is left out", () => {
 test("only steps that were measured can be chosen", () => {
   const step = (number: number, valid: object | null) => ({ step: number, record: { valid } }) as unknown as Step;
   expect(measuredSteps([step(0, {}), step(1, null), step(2, {})])).toEqual([0, 2]);
+});
+
+test("what is not compared is told of either policy", () => {
+  const told = (before: object, after: object) =>
+    leftOut({ before: 0, after: 8, left_out_before: before, left_out_after: after } as PolicyChange);
+  const nothing = { rows: 0, excluded_rollouts: 0 };
+  expect(told(nothing, { rows: 0, excluded_rollouts: null })).toBe(null);
+  expect(told({ rows: 2, excluded_rollouts: 0 }, { rows: 0, excluded_rollouts: 1 })).toBe(
+    "Left out: 2 rows graded at step 0 alone, 1 excluded rollout of step 8.",
+  );
 });

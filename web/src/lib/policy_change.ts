@@ -1,5 +1,6 @@
 /** What changed from one policy to another: row by row, as a picture and in a table. */
-import type { RowChange, Step } from "../api/types";
+import type { PolicyChange, RowChange, Step } from "../api/types";
+import { plural } from "./format";
 
 /** What is held against the change in reward. */
 export type Against = "tool_calls" | "completion_tokens" | "duration_s";
@@ -63,4 +64,17 @@ export function byChange(rows: readonly RowChange[]): RowChange[] {
 /** Steps whose policy was measured on the validation rows. */
 export function measuredSteps(steps: readonly Step[]): number[] {
   return steps.filter((step) => step.record.valid !== null).map((step) => step.step);
+}
+
+/** What is not compared, in a sentence; null where nothing is left out. */
+export function leftOut(told: PolicyChange): string | null {
+  const sides = [
+    { step: told.before, ...told.left_out_before },
+    { step: told.after, ...told.left_out_after },
+  ];
+  const parts = sides.flatMap(({ step, rows, excluded_rollouts: excluded }) => [
+    ...(rows > 0 ? [`${plural(rows, "row")} graded at step ${step} alone`] : []),
+    ...(excluded ? [`${plural(excluded, "excluded rollout")} of step ${step}`] : []),
+  ]);
+  return parts.length === 0 ? null : `Left out: ${parts.join(", ")}.`;
 }

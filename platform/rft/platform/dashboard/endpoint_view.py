@@ -21,7 +21,7 @@ class JobCalls(BaseModel):
     status: str
     health: EndpointHealth
     in_flight: int
-    """Calls without an answer yet; of graders, rollouts that are graded. 0 where nothing is known."""
+    """Calls without an answer yet; of graders, rollouts that are graded. 0 where no round is under way."""
     queued: int
     """Those of them that wait on our side, for the limit of this endpoint."""
     is_held: bool

@@ -66,7 +66,7 @@ def to_estimate(
     reinforcement = order.method.reinforcement
     train, valid, test = (rows.get(param, 0) for param in ("training_file", "validation_file", "test_file"))
     used = resolved(reinforcement, train_rows=train)
-    evaluations = _evaluations(used) if valid else 0
+    evaluations = sum(map(used.is_evaluated, range(used.steps + 1))) if valid else 0
     of_baselines = len(reinforcement.baselines or []) * valid * used.eval_samples
     validation = evaluations * valid * used.eval_samples
     training = used.steps * used.burst
@@ -91,11 +91,6 @@ def to_estimate(
         ],
         warnings=[EstimateWarning(code=code, message=message) for code, message in _told(order)],
     )
-
-
-def _evaluations(used: ResolvedHyperparameters) -> int:
-    """Before the first step, every so many, and after the last one."""
-    return 1 + used.steps // used.eval_interval + (used.steps % used.eval_interval > 0)
 
 
 def _of_tools(

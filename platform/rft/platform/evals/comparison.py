@@ -5,12 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from rft.core.base import Record
-from rft.core.estimates import RewardDifference, estimate_difference
+from rft.core.estimates import EQUAL, RewardDifference, estimate_difference
 from rft.platform.evals.figures import Measured, Value, mean_of, passing, score_at, values_of
 
 Change: TypeAlias = Literal["better", "worse", "same"]
-_EQUAL = 1e-9
-"""As in `core.estimates`, whose counts these rows are."""
 
 
 class CriterionComparison(Record):
@@ -112,7 +110,7 @@ def _compared(mine: Sequence[Measured], other: Sequence[Measured], value: Value,
         other_passed=_mean(other, passing),
         scores=tuple(_mean(mine, score_at(place)) for place in range(criteria)),
         other_scores=tuple(_mean(other, score_at(place)) for place in range(criteria)),
-        change="better" if ours - theirs > _EQUAL else "worse" if theirs - ours > _EQUAL else "same",
+        change="better" if ours - theirs > EQUAL else "worse" if theirs - ours > EQUAL else "same",
     )
 
 

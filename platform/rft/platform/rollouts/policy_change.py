@@ -40,6 +40,15 @@ class ToolChange(BaseModel):
     after: float | None
 
 
+class LeftOut(BaseModel):
+    """What one of the policies did that is not compared."""
+
+    rows: int
+    """Graded under this policy alone."""
+    excluded_rollouts: int | None
+    """Without a grade; null where the step's record does not tell."""
+
+
 class PolicyChangeObject(BaseModel):
     """Two steps of a job, over the rows that have a graded rollout of both."""
 
@@ -51,6 +60,8 @@ class PolicyChangeObject(BaseModel):
     reward: RewardDifference | None
     """Row by row; null without rows, or where nothing tells how the differences spread."""
     tools: list[ToolChange]
+    left_out_before: LeftOut
+    left_out_after: LeftOut
     data: list[RowChange]
     """By row."""
 
@@ -86,8 +97,14 @@ def policy_change(
         after=second,
         reward=estimate_difference(*rewards),
         tools=_tools(one_stats, other_stats),
+        left_out_before=_left_out(len(rows_before) - len(rows), one_stats),
+        left_out_after=_left_out(len(rows_after) - len(rows), other_stats),
         data=changes,
     )
+
+
+def _left_out(rows: int, stats: RolloutStats | None) -> LeftOut:
+    return LeftOut(rows=rows, excluded_rollouts=None if stats is None else stats.excluded)
 
 
 def _by_row(rollouts: Sequence[GradedRollout]) -> Mapping[int, list[GradedRollout]]:

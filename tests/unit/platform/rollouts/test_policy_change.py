@@ -31,6 +31,16 @@ def test_only_rows_that_both_have_are_compared() -> None:
     assert change.reward is not None
     assert (change.reward.better, change.reward.worse, change.reward.same) == (1, 0, 1)
     assert change.reward.difference == pytest.approx(0.5)
+    assert (change.left_out_before.rows, change.left_out_after.rows) == (1, 1)
+    assert change.left_out_after.excluded_rollouts is None, "nothing is known of the step"
+
+
+def test_what_is_not_compared_is_told_of_either_side() -> None:
+    excluding = stats().model_copy(update={"excluded": 3})
+    before, after = (0, [graded(1, 0.0), graded(2, 0.5)], excluding), (8, [graded(1, 1.0)], stats())
+    change = policy_change(before, after, Split.VALID)
+    assert (change.left_out_before.rows, change.left_out_before.excluded_rollouts) == (1, 3)
+    assert (change.left_out_after.rows, change.left_out_after.excluded_rollouts) == (0, stats().excluded)
 
 
 def test_several_rollouts_of_a_row_are_one_row() -> None:

@@ -6,7 +6,7 @@ import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useCurves, useJob, usePolicyChange } from "../../data/queries";
 import { compact } from "../../lib/format";
-import { type Against, AGAINST, measuredSteps } from "../../lib/policy_change";
+import { type Against, AGAINST, leftOut, measuredSteps } from "../../lib/policy_change";
 import { ChangedRows } from "./ChangedRows";
 import { Scatter, signed } from "./Scatter";
 import "./change.css";
@@ -48,6 +48,7 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
   const [against, setAgainst] = useState<Against>("tool_calls");
   const traceHref = (traceId: string) => `/jobs/${jobId}/rollouts/${traceId}`;
   const { reward } = told;
+  const notCompared = leftOut(told);
   return (
     <>
       <section className="panel" aria-labelledby="change">
@@ -61,6 +62,7 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
           <span className="spacer" />
           <Segmented label="Held against" options={AGAINST} value={against} onChange={setAgainst} />
         </header>
+        {notCompared && <p className="muted small">{notCompared}</p>}
         <div className="change">
           <Scatter rows={told.data} against={against} hrefOf={(row) => traceHref(row.after.trace_id)} />
           <Tools told={told} />

@@ -3,7 +3,7 @@ import { Link, useLocation } from "wouter";
 import type { StoredFile } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
 import { Copy } from "../../components/Copy";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { More } from "../../components/More";
 import { Preformatted } from "../../components/Preformatted";
 import { Scroll } from "../../components/Scroll";

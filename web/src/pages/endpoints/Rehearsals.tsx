@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useRehearsalActions, useRehearsals } from "../../data/endpoints";
 import { isPlayed, rehearsalLine, rehearsalMark } from "../../lib/endpoints";

@@ -3,7 +3,7 @@ import { useLocation } from "wouter";
 import type { Eval } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
 import { Copy } from "../../components/Copy";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";

@@ -3,7 +3,7 @@ import { useLocation } from "wouter";
 import type { Eval, EvalRun } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
 import { Copy } from "../../components/Copy";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useEval, useEvalActions, useEvalRun } from "../../data/evals";

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import type { Model } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useDeleteModel, useModels } from "../../data/models";
 import { baseModels, byJob, type ModelsOfJob } from "../../lib/models";

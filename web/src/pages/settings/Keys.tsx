@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import type { ApiKey } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { useCreateKey, useKeys, useRevokeKey } from "../../data/settings";

@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import type { Provider } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Refusal } from "../../components/Refusal";
 import { Scroll } from "../../components/Scroll";
 import { Empty, Problem, Skeleton } from "../../components/State";

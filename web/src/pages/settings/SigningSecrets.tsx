@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { SigningSecret } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
-import { RefusedAction } from "../../components/JobActions";
+import { RefusedAction } from "../../components/RefusedAction";
 import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { useRetireSecret, useRotateSecret, useSecrets } from "../../data/settings";
