@@ -21,9 +21,10 @@ from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import replacement_key, same_seed_key
 from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
-from rft.rollouts.loop import PendingGrade, run_and_grade, run_conversation
+from rft.rollouts.loop import PendingGrade
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
 from rft.rollouts.replacements import Replacements
+from rft.rollouts.rollout_executor import InProcessExecutor
 from rft.rollouts.setup import RolloutSetup
 
 log = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ class RoundState:
         """`is_trained_on`: what is left of a round of which too much failed must not be used."""
         self._groups, self._setup, self._replacements, self._on_rollout = groups, setup, replacements, on_rollout
         self._is_trained_on = is_trained_on
+        self._executor = setup.executor or InProcessExecutor()
         self._slots = list(chain.from_iterable(group.slots for group in groups))
 
     async def fill(self) -> None:
@@ -158,7 +160,7 @@ class RoundState:
     async def _one(self, row: DatasetRow, slot: GroupSlot) -> PendingGrade | Rollout:
         if slot.pending is not None:
             return await slot.pending.grade_again()
-        return await run_and_grade(row, slot.key, self._setup)
+        return await self._executor.run(row, slot.key, self._setup, is_grading=True)
 
     def _clear(self, slots: Sequence[GroupSlot]) -> None:
         """Empty the slots for replacements; the rollouts they held count as replaced."""
@@ -200,7 +202,7 @@ class RoundState:
 
         async def converse(slot: GroupSlot) -> None:
             while slot.pending is None:
-                ended = await run_conversation(work.group.row, slot.key, self._setup)
+                ended = await self._executor.run(work.group.row, slot.key, self._setup, is_grading=False)
                 if not self._take(slot, ended, may_replace=may_replace):
                     return
 

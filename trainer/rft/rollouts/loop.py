@@ -21,22 +21,34 @@ async def run_rollout(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> 
 
 async def run_and_grade(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "PendingGrade | Rollout":
     """As `run_rollout`, but a conversation that ended and only lacks its grade is kept: it can be graded again."""
-    return await _run(await _begin(row, key, setup), is_grading=True)
+    return await run_begun(row, await begin(key, setup), setup, is_grading=True)
 
 
 async def run_conversation(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "PendingGrade | Rollout":
     """One rollout of one row without the grade, for graders of whole groups; a failed one has ended."""
-    return await _run(await _begin(row, key, setup), is_grading=False)
+    return await run_begun(row, await begin(key, setup), setup, is_grading=False)
 
 
-async def _begin(row: DatasetRow, key: RolloutKey, setup: RolloutSetup) -> "_Begun":
-    """A new conversation with an id of its own, told of before anybody outside hears of it."""
-    begun = Conversation(
-        row=row, key=key, trace_id=setup.draw_trace_id(), setup=setup, policy_version=setup.sampler.policy_version
-    )
+async def run_begun(
+    row: DatasetRow, began: RolloutBegan, setup: RolloutSetup, *, is_grading: bool
+) -> "PendingGrade | Rollout":
+    """A rollout that was given its id and its policy version elsewhere, and whose beginning was told there."""
+    return await _run(_begun(row, began, setup), is_grading=is_grading)
+
+
+async def begin(key: RolloutKey, setup: RolloutSetup) -> RolloutBegan:
+    """A new rollout with an id of its own, told of before anybody outside hears of it."""
+    began = RolloutBegan(key=key, trace_id=setup.draw_trace_id(), policy_version=setup.sampler.policy_version)
     if setup.on_begun is not None:
-        await setup.on_begun(RolloutBegan(key=key, trace_id=begun.trace_id, policy_version=begun.policy_version))
-    return _Begun(begun, setup.clock())
+        await setup.on_begun(began)
+    return began
+
+
+def _begun(row: DatasetRow, began: RolloutBegan, setup: RolloutSetup) -> "_Begun":
+    conversation = Conversation(
+        row=row, key=began.key, trace_id=began.trace_id, setup=setup, policy_version=began.policy_version
+    )
+    return _Begun(conversation, setup.clock())
 
 
 async def _run(begun: "_Begun", *, is_grading: bool) -> "PendingGrade | Rollout":

@@ -4,6 +4,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
@@ -16,6 +17,9 @@ from rft.rollouts.gateways import RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
 from rft.rollouts.live import LiveRollouts
 from rft.rollouts.sampler import Sampler
+
+if TYPE_CHECKING:
+    from rft.rollouts.rollout_executor import RolloutExecutor
 
 Clock = Callable[[], float]
 """Seconds from an arbitrary start, never going back."""
@@ -86,3 +90,5 @@ class RolloutSetup(SharedSetup):
     """A round of which the platform lost a larger share of rollouts is not used."""
     on_redo: Callable[[RoundRedone], None] | None = None
     """Told before such a round is rolled out anew. An exception stops the round."""
+    executor: "RolloutExecutor | None" = None
+    """Who runs the rollouts; None: this process."""
