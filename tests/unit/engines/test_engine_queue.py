@@ -17,7 +17,7 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall
 from rft.core.rollout import Rollout
 from rft.core.spec import Budgets
-from rft.engines import paged_engine, slot_engine
+from rft.engines import paged_engine, slot_fit
 from rft.engines.base import Engine
 from rft.engines.paged_engine import PagedEngine
 from rft.engines.slot_engine import SlotEngine
@@ -51,7 +51,7 @@ def make_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> MakeEngine:
     """An engine of four places whose passes take their time."""
-    monkeypatch.setattr(slot_engine, "_MAX_SLOTS", PLACES)
+    monkeypatch.setattr(slot_fit, "_MAX_SLOTS", PLACES)
     monkeypatch.setattr(paged_engine, "REQUESTS_PER_PASS", PLACES)
 
     def make(*, pass_s: float = PASS_S) -> Engine:

@@ -39,6 +39,14 @@ class TestSlots(EngineContract):
         await engine.close()
 
 
+class TestSlotsOfSeveralVersions(EngineContract):
+    @pytest.fixture
+    async def engine(self, make_model: MakeModel) -> AsyncIterator[Engine]:
+        engine = SlotEngine(make_model(), max_context_tokens=CONTEXT_TOKENS, has_versions=True)
+        yield engine
+        await engine.close()
+
+
 class TestPages(EngineContract):
     @pytest.fixture
     async def engine(self, make_model: MakeModel) -> AsyncIterator[Engine]:
@@ -70,7 +78,7 @@ async def test_tokens_are_told_as_they_come_and_are_those_of_the_sample(tokenize
 async def test_more_conversations_than_slots_wait_for_their_turn(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rft.engines.slot_engine._MAX_SLOTS", 4)
+    monkeypatch.setattr("rft.engines.slot_fit._MAX_SLOTS", 4)
     engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=256)
     reference = tiny_model(tokenizer).eval()
     prompts = [random_prompt(i, 10 + i) for i in range(20)]

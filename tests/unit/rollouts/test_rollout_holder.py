@@ -28,6 +28,7 @@ class Holder(DelegatingEngine):
         super().__init__(ScriptedSampler(ByteTokenizer(), lambda request, text: turns[text.count("result of")]))
         self._breaks = breaks
         self.asked: list[SampleRequest] = []
+        self.began: list[tuple[str, int]] = []
         self.ended: list[str] = []
 
     async def sample(self, request: SampleRequest) -> Sample:
@@ -35,6 +36,10 @@ class Holder(DelegatingEngine):
         if self._breaks is not None:
             raise self._breaks
         return await super().sample(request)
+
+    def rollout_began(self, rollout_id: str, version: int) -> None:
+        assert not self.asked or self.asked[-1].rollout_id != rollout_id
+        self.began.append((rollout_id, version))
 
     def rollout_ended(self, rollout_id: str) -> None:
         self.ended.append(rollout_id)
@@ -47,7 +52,7 @@ def test_all_turns_of_a_rollout_name_it_and_its_version(
     rollout = run_in_virtual_time(run_rollout(row, key, make_setup(holder)))
     assert [request.rollout_id for request in holder.asked] == [rollout.trace_id] * 2
     assert [request.policy_version for request in holder.asked] == [0, 0]
-    assert holder.ended == [rollout.trace_id]
+    assert (holder.began, holder.ended) == ([(rollout.trace_id, 0)], [rollout.trace_id])
 
 
 def test_rollouts_of_a_group_have_its_name_in_common(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
@@ -68,3 +73,17 @@ def test_a_rollout_that_breaks_has_ended_too(
     with suppress(asyncio.CancelledError):
         run_in_virtual_time(run_rollout(row, key, make_setup(holder)))
     assert holder.ended == [holder.asked[0].rollout_id]
+
+
+@pytest.mark.parametrize("error", [OSError, asyncio.CancelledError])
+def test_a_rollout_that_cannot_be_told_of_keeps_nothing(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, error: type[BaseException]
+) -> None:
+    async def cannot(began: object) -> None:
+        raise error
+
+    holder = Holder()
+    with suppress(error):
+        run_in_virtual_time(run_rollout(row, key, make_setup(holder, on_begun=cannot)))
+    assert [rollout_id for rollout_id, _ in holder.began] == holder.ended
+    assert (len(holder.ended), holder.asked) == (1, [])

@@ -23,7 +23,8 @@ from rft.core.spec import LoraSpec
 from rft.core.turns import Trace
 from rft.engines.base import Engine
 from rft.engines.paged_engine import PagedEngine
-from rft.engines.slot_engine import SlotEngine, supports
+from rft.engines.slot_engine import SlotEngine
+from rft.engines.slot_fit import supports
 from rft.rollouts.sampler import SampleRequest
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.samples import TrainingRow, training_rows

@@ -1,6 +1,7 @@
 """A base model that carries one adapter at a time, merged: as fast as the base model, exact at every change."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,7 +11,33 @@ from torch import Tensor, nn
 from rft.core.errors import SamplerError
 
 _PREFIX = "base_model.model."
+_A, _B = ".lora_A.weight", ".lora_B.weight"
 _REFUSED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "trainable_token_indices")
+
+
+@dataclass(frozen=True, slots=True)
+class LoraMatrices:
+    """What an adapter adds to one layer: scale x B A."""
+
+    a_R_I: Tensor
+    b_O_R: Tensor
+    scale: float
+
+
+def read_adapter(adapter_dir: Path) -> dict[str, LoraMatrices]:
+    """A PEFT adapter's matrices by the layer's path. Raises SamplerError for adapters of other kinds."""
+    try:
+        scale = _scale(adapter_dir)
+        tensors = load_file(adapter_dir / "adapter_model.safetensors")
+    except (OSError, ValueError, KeyError) as error:
+        raise SamplerError(f"the adapter in {adapter_dir.name} cannot be read: {error}") from error
+    firsts = [name for name in tensors if name.endswith(_A)]
+    if len(firsts) * 2 != len(tensors):
+        raise SamplerError(f"the adapter in {adapter_dir.name} holds more than LoRA matrices")
+    return {
+        name.removeprefix(_PREFIX).removesuffix(_A): LoraMatrices(tensors[name], tensors[name.replace(_A, _B)], scale)
+        for name in firsts
+    }
 
 
 class MergedAdapter:
@@ -29,22 +56,13 @@ class MergedAdapter:
     @torch.no_grad()
     def merge(self, adapter_dir: Path) -> None:
         """Weights become base + scale x B A of this PEFT adapter. Raises SamplerError for adapters of other kinds."""
-        try:
-            scale = _scale(adapter_dir)
-            tensors = load_file(adapter_dir / "adapter_model.safetensors")
-        except (OSError, ValueError, KeyError) as error:
-            raise SamplerError(f"the adapter in {adapter_dir.name} cannot be read: {error}") from error
-        updates = {name: tensor for name, tensor in tensors.items() if name.endswith(".lora_A.weight")}
-        if len(updates) * 2 != len(tensors):
-            raise SamplerError(f"the adapter in {adapter_dir.name} holds more than LoRA matrices")
+        matrices = read_adapter(adapter_dir)
         self.restore()
-        for a_name, a_R_I in updates.items():
-            path = a_name.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
-            b_O_R = tensors[a_name.replace(".lora_A.", ".lora_B.")]
+        for path, lora in matrices.items():
             weight = self._weight(path)
             if path not in self._pristine:
                 self._pristine[path] = weight.clone()
-            weight.add_((b_O_R.float() @ a_R_I.float()).to(weight.dtype), alpha=scale)
+            weight.add_((lora.b_O_R.float() @ lora.a_R_I.float()).to(weight.dtype), alpha=lora.scale)
 
     def _weight(self, path: str) -> Tensor:
         weight = self._model.get_submodule(path).weight

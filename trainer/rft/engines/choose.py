@@ -41,7 +41,8 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
     from rft.engines.architecture import engine_problem, read_config  # late, as above
     from rft.engines.base_model import load_base_model, max_context_tokens
     from rft.engines.paged_engine import PagedEngine
-    from rft.engines.slot_engine import SlotEngine, supports
+    from rft.engines.slot_engine import SlotEngine
+    from rft.engines.slot_fit import supports
     from rft.engines.tokenizer import UnusableModel
 
     del chat_format

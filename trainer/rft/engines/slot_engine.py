@@ -17,13 +17,15 @@ import torch
 from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
-from rft.engines.adapter_weights import MergedAdapter
 from rft.engines.base_model import without_router_logits
 from rft.engines.drafts import Drafts
 from rft.engines.draw import draw, uniforms
 from rft.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
-from rft.engines.slot_requests import NewTokens, NewWeights, Running, deliver
+from rft.engines.slot_fit import slots_of, supports
+from rft.engines.slot_requests import NewTokens, NewWeights, Running, UnusedVersion, deliver
 from rft.engines.slot_table import Place, SlotTable, shared_prefix
+from rft.engines.slot_weights import OneVersion, SeveralVersions, SlotWeights
+from rft.engines.version_use import VersionUse
 from rft.rollouts.sampler import Sample, SampleRequest
 
 _TOKENS_PER_PASS = 2048
@@ -36,28 +38,31 @@ _ALWAYS_WORTH_TOKENS = 32
 """A pass of so few tokens takes as long as one of a single token: it waits for the weights."""
 _DRAFTED_PARAMETERS = 600_000_000
 """Drafted tokens of a pass times the model's parameters: a small model waits for everything but its arithmetic."""
-_MEMORY_BYTES = 4 << 30
-_MAX_SLOTS = 256
 
 
 class SlotEngine:
     """An `Engine` on any causal LM with full attention in every layer. Owns `model`."""
 
-    def __init__(self, model: PreTrainedModel, *, max_context_tokens: int, threads: int = 1) -> None:
+    def __init__(
+        self, model: PreTrainedModel, *, max_context_tokens: int, threads: int = 1, has_versions: bool = False
+    ) -> None:
+        """`has_versions`: rollouts go on under the version they began with, while newer ones begin under the newest."""
         if not supports(model):
             raise SamplerError(f"{type(model).__name__} has layers without plain full attention")
         without_router_logits(model).eval()
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
-        self._model, self._adapter, self._threads = model, MergedAdapter(model), threads
+        self._model, self._threads = model, threads
+        self._weights: SlotWeights = SeveralVersions(model) if has_versions else OneVersion(model)
         self._max_context_tokens = max_context_tokens
         self._memory = KvSlots(
             config, slots=slots_of(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
         )
         self._table, self._drafts = SlotTable(self._memory), Drafts()
         self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
-        self._version = 0
-        self._inbox: deque[Running | NewWeights] = deque()
+        self._versions = VersionUse()
+        """Used in the event loop alone."""
+        self._inbox: deque[Running | NewWeights | UnusedVersion] = deque()
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []
         self._wake = threading.Event()
@@ -67,8 +72,8 @@ class SlotEngine:
 
     @property
     def policy_version(self) -> int:
-        """The step that produced the weights now sampling."""
-        return self._version
+        """The step that produced the weights that new rollouts sample from."""
+        return self._versions.newest
 
     @property
     def max_context_tokens(self) -> int:
@@ -83,10 +88,12 @@ class SlotEngine:
             raise SamplerError("a request needs a prompt and at least one token to sample")
         if len(request.prompt_ids) + request.max_tokens > self._max_context_tokens:
             raise SamplerError(f"prompt and completion exceed {self._max_context_tokens} tokens")
-        if request.policy_version not in (None, self._version):
-            raise SamplerError(f"policy version {request.policy_version} is not served any more")
+        version = self.policy_version if request.policy_version is None else request.policy_version
+        holder = request.rollout_id or f"request {id(request)}"
+        self.rollout_began(holder, version)
         loop = asyncio.get_running_loop()
-        running = Running(request, loop.create_future(), loop.create_future(), loop, list(request.prompt_ids))
+        prompt = list(request.prompt_ids)
+        running = Running(request, loop.create_future(), loop.create_future(), loop, prompt, version)
         self._inbox.append(running)
         self._wake.set()
         try:
@@ -97,9 +104,22 @@ class SlotEngine:
             running.is_cancelled = True
             request.progress.sampled_tokens = running.sampled
             raise
+        finally:
+            if not request.rollout_id:
+                self.rollout_ended(holder)
+
+    def rollout_began(self, rollout_id: str, version: int) -> None:
+        """The version is kept for the rollout until it has ended. Raises SamplerError where it is gone."""
+        if not self._versions.hold(rollout_id, version):
+            raise SamplerError(f"policy version {version} is not served any more")
+
+    def rollout_ended(self, rollout_id: str) -> None:
+        """The rollout samples no more."""
+        self._versions.release(rollout_id)
+        self._drop_unused()
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
-        """Sample from this adapter from now on; everything computed under the old one is forgotten."""
+        """New rollouts sample from this adapter from now on; older versions stay only in an engine of several."""
         await self._change_weights(version, adapter_dir)
 
     async def publish_base(self, version: int) -> None:
@@ -111,6 +131,16 @@ class SlotEngine:
         self._inbox.append(command)
         self._wake.set()
         await asyncio.wrap_future(command.done)
+        if self._weights.are_several:
+            self._versions.publish(version)
+            self._drop_unused()
+        else:
+            self._versions.replace(version)
+
+    def _drop_unused(self) -> None:
+        for version in self._versions.unused:
+            self._versions.forget(version)
+            self._inbox.append(UnusedVersion(version))
 
     async def close(self) -> None:
         """Stop the thread; requests that still wait raise SamplerError."""
@@ -137,21 +167,23 @@ class SlotEngine:
     def _take_inbox(self) -> None:
         while self._inbox:
             item = self._inbox.popleft()
-            if isinstance(item, Running):
-                self._waiting.append(item)
-                continue
-            try:
-                if self._running or self._waiting:
-                    raise SamplerError("new weights while samples are in flight")
-                if item.adapter_dir is None:
-                    self._adapter.restore()
-                else:
-                    self._adapter.merge(item.adapter_dir)
-                self._table.forget()
-                self._version = item.version
-                item.done.set_result(None)
-            except SamplerError as error:
-                item.done.set_exception(error)
+            match item:
+                case Running():
+                    self._waiting.append(item)
+                case UnusedVersion():
+                    self._weights.drop(item.version)
+                case NewWeights():
+                    self._publish(item)
+
+    def _publish(self, new: NewWeights) -> None:
+        try:
+            self._weights.publish(new.version, new.adapter_dir, is_idle=not self._running and not self._waiting)
+        except SamplerError as error:
+            new.done.set_exception(error)
+            return
+        if not self._weights.are_several:
+            self._table.forget()
+        new.done.set_result(None)
 
     def _pass(self) -> None:
         """One forward pass over the batch: admits requests, samples, and releases finished ones."""
@@ -172,6 +204,7 @@ class SlotEngine:
                 sampling.append(running)
                 new_tokens += running.draft
                 wanted += range(len(new_tokens) - len(running.draft) - 1, len(new_tokens))
+        self._weights.choose([(r.version, s.length) for r, s in zip(batch, segments, strict=True)])
         slot_batch = SlotBatch(self._memory, segments)
         logits = self._model(
             input_ids=torch.tensor(new_tokens)[None],
@@ -244,13 +277,13 @@ class SlotEngine:
 
     def _place(self, running: Running) -> Place | None:
         """A slot, or None while none is free or while somebody else computes the same long prompt."""
-        place = self._table.resume(running.tokens)
+        place = self._table.resume(running.version, running.tokens)
         if place is not None:
             return place
         leader, shared = self._leader(running)
         if leader is not None and leader.computed < shared:
             return None
-        place = self._table.take(running.tokens)
+        place = self._table.take(running.version, running.tokens)
         if place is not None and leader is not None and shared > place.known_tokens:
             self._memory.copy_prefix(leader.slot, place.slot, shared)
             return Place(place.slot, shared)
@@ -261,30 +294,16 @@ class SlotEngine:
         prompt, opening = running.tokens[:-1], running.tokens[:_WORTH_WAITING_TOKENS]
         if len(prompt) >= _WORTH_WAITING_TOKENS:
             for other in self._running:
-                if other.tokens[:_WORTH_WAITING_TOKENS] == opening:
+                if other.version == running.version and other.tokens[:_WORTH_WAITING_TOKENS] == opening:
                     return other, shared_prefix(prompt, other.request.prompt_ids)
         return None, 0
 
     def _leave(self, running: Running) -> None:
         self._running.remove(running)
-        self._table.release(running.slot, running.tokens[: running.computed])
+        self._table.release(running.slot, running.version, running.tokens[: running.computed])
 
     def _fail_all(self, error: SamplerError) -> None:
         deliver([(running, error) for running in (*self._running, *self._waiting)])
         self._running.clear()
         self._waiting.clear()
         self._table.forget()
-
-
-def supports(model: PreTrainedModel) -> bool:
-    """Whether every layer attends to everything before it, through the attention interface."""
-    config = model.config.get_text_config()
-    kinds = getattr(config, "layer_types", None) or ["full_attention"]
-    has_window = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-    return bool(model._supports_attention_backend and set(kinds) == {"full_attention"} and not has_window)  # pyright: ignore[reportPrivateUsage]
-
-
-def slots_of(config: object, capacity: int) -> int:
-    """Conversations that the engine has room for, all of them at full length."""
-    memory = KvSlots.bytes_per_token(config) * capacity  # pyright: ignore[reportArgumentType]
-    return max(4, min(_MAX_SLOTS, _MEMORY_BYTES // memory))

@@ -30,6 +30,8 @@ class Running:
     loop: asyncio.AbstractEventLoop
     tokens: list[int]
     """Prompt and what was sampled so far."""
+    version: int = 0
+    """The policy version it is sampled from."""
     slot: int = -1
     computed: int = 0
     """Leading tokens whose keys and values are in the slot."""
@@ -79,6 +81,13 @@ class NewWeights:
     adapter_dir: Path | None
     """None: the base model's own."""
     done: "Future[None]"
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedVersion:
+    """Nothing is sampled from it any more."""
+
+    version: int
 
 
 News = Sample | SamplerError | NewTokens | None

@@ -20,29 +20,38 @@ class Place:
     known_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Tokens whose keys and values a policy version computed."""
+
+    version: int
+    tokens: NDArray[np.int64]
+
+
 class SlotTable:
     """Free slots keep their cached tokens until another conversation needs them, the longest unused first."""
 
     def __init__(self, memory: KvSlots) -> None:
         self._memory = memory
-        self._free: dict[int, NDArray[np.int64]] = {}
-        """Tokens of each free slot, the longest unused first."""
+        self._free: dict[int, _Held] = {}
+        """What each free slot holds, the longest unused first."""
         self.forget()
 
     def forget(self) -> None:
         """All slots are free and hold nothing."""
-        self._free = {slot: np.empty(0, dtype=np.int64) for slot in range(self._memory.slots)}
+        self._free = {slot: _Held(0, np.empty(0, dtype=np.int64)) for slot in range(self._memory.slots)}
 
-    def resume(self, tokens: Sequence[int]) -> Place | None:
+    def resume(self, version: int, tokens: Sequence[int]) -> Place | None:
         """The free slot that holds the beginning of this conversation and nothing else; None when there is none.
 
         At least the last token is left to compute: its logits are what is wanted.
         """
         wanted = np.array(tokens[:-1], dtype=np.int64)
         for slot in reversed(self._free):
-            held = self._free[slot]
+            held = self._free[slot].tokens
             if (
-                0 < len(held) <= len(wanted)
+                self._free[slot].version == version
+                and 0 < len(held) <= len(wanted)
                 and held[-1] == wanted[len(held) - 1]
                 and (held == wanted[: len(held)]).all()
             ):
@@ -50,13 +59,14 @@ class SlotTable:
                 return Place(slot, len(held))
         return None
 
-    def take(self, tokens: Sequence[int]) -> Place | None:
+    def take(self, version: int, tokens: Sequence[int]) -> Place | None:
         """The slot longest unused, with what others know of this conversation's beginning; None when none is free."""
         if not self._free:
             return None
         wanted = np.array(tokens[:-1], dtype=np.int64)
-        held = ((slot, _shared(held, wanted)) for slot, held in self._free.items() if len(held))
-        source, shared = max(held, key=_by_length, default=(0, 0))
+        known = ((slot, held.tokens) for slot, held in self._free.items() if held.version == version)
+        shares = ((slot, _shared(tokens, wanted)) for slot, tokens in known if len(tokens))
+        source, shared = max(shares, key=_by_length, default=(0, 0))
         target = next(iter(self._free))
         if shared < _WORTH_COPYING_TOKENS:
             shared = 0
@@ -65,9 +75,9 @@ class SlotTable:
         del self._free[target]
         return Place(target, shared)
 
-    def release(self, slot: int, tokens: Sequence[int]) -> None:
-        """The slot is free and holds these tokens."""
-        self._free[slot] = np.array(tokens, dtype=np.int64)
+    def release(self, slot: int, version: int, tokens: Sequence[int]) -> None:
+        """The slot is free and holds these tokens, as this version computed them."""
+        self._free[slot] = _Held(version, np.array(tokens, dtype=np.int64))
 
 
 def _by_length(pair: tuple[int, int]) -> int:

@@ -18,7 +18,7 @@ from rft.core.messages import Message, Role, ToolResult
 from rft.core.rollout import RolloutKey, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
-from rft.rollouts.sampler import FinishReason, RolloutHolder, Sample, SampleProgress, SampleRequest, check_sample
+from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest, check_sample, release_policy
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.staged_rollout import StagedRollout
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
@@ -39,6 +39,8 @@ class Conversation(StagedRollout[RolloutSetup]):
     """Its request waits for the engine to let it in."""
     cut_tokens: int = 0
     """Tokens of a sample that was broken off: in no trace, but told."""
+    _is_released: bool = False
+    """The engine keeps nothing for it any more."""
 
     def __post_init__(self) -> None:
         setup = self.setup
@@ -57,8 +59,13 @@ class Conversation(StagedRollout[RolloutSetup]):
         try:
             return await self._take_turns()
         finally:
-            if isinstance(self.setup.sampler, RolloutHolder):
-                self.setup.sampler.rollout_ended(self.trace_id)
+            self.release_policy()
+
+    def release_policy(self) -> None:
+        """Nothing is sampled any more; idempotent."""
+        if not self._is_released:
+            self._is_released = True
+            release_policy(self.setup.sampler, self.trace_id)
 
     async def _take_turns(self) -> StopReason:
         chat_format = self.setup.chat_format

@@ -10,6 +10,7 @@ from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
 from rft.rollouts.conversation import Conversation
 from rft.rollouts.failure_actions import FailureAction, action_for
+from rft.rollouts.sampler import keep_policy, release_policy
 from rft.rollouts.setup import RolloutSetup
 
 
@@ -37,10 +38,18 @@ async def run_begun(
 
 
 async def begin(key: RolloutKey, setup: RolloutSetup) -> RolloutBegan:
-    """A new rollout with an id of its own, told of before anybody outside hears of it."""
+    """A new rollout with an id of its own, told of before anybody outside hears of it.
+
+    The engine keeps its policy version until it has run.
+    """
     began = RolloutBegan(key=key, trace_id=setup.draw_trace_id(), policy_version=setup.sampler.policy_version)
-    if setup.on_begun is not None:
-        await setup.on_begun(began)
+    keep_policy(setup.sampler, began.trace_id, began.policy_version)
+    try:
+        if setup.on_begun is not None:
+            await setup.on_begun(began)
+    except BaseException:
+        release_policy(setup.sampler, began.trace_id)
+        raise
     return began
 
 
@@ -66,6 +75,7 @@ async def _run(begun: "_Begun", *, is_grading: bool) -> "PendingGrade | Rollout"
             outcome = await conversation.outcome_of(work)
         is_kept = outcome is None or begun.may_be_graded_again(outcome)
     finally:
+        conversation.release_policy()  # It may have ended before its first turn.
         if not is_kept:
             conversation.notify_ended(outcome)
     if outcome is None or is_kept:

@@ -70,8 +70,12 @@ class Sample:
 class RolloutHolder(Protocol):
     """A sampler that keeps something for a rollout between its turns: its server, its policy version."""
 
+    def rollout_began(self, rollout_id: str, version: int) -> None:
+        """The rollout samples from this policy version, until it has ended. Raises SamplerError where it is gone."""
+        ...
+
     def rollout_ended(self, rollout_id: str) -> None:
-        """The rollout samples no more."""
+        """The rollout samples no more; one that never began is passed over."""
         ...
 
 
@@ -95,6 +99,21 @@ class Sampler(Protocol):
         counts that time.
         """
         ...
+
+
+def keep_policy(sampler: Sampler, rollout_id: str, version: int) -> None:
+    """The engine keeps the version for the rollout, whatever is published meanwhile, until `release_policy`.
+
+    Raises SamplerError where it is gone. Of an engine that keeps nothing, it is the only one.
+    """
+    if isinstance(sampler, RolloutHolder):
+        sampler.rollout_began(rollout_id, version)
+
+
+def release_policy(sampler: Sampler, rollout_id: str) -> None:
+    """The rollout samples no more."""
+    if isinstance(sampler, RolloutHolder):
+        sampler.rollout_ended(rollout_id)
 
 
 def check_sample(sample: Sample, request: SampleRequest) -> None:

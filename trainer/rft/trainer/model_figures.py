@@ -12,7 +12,7 @@ from rft.engines.architecture import auto_class_of, first_sentence
 from rft.engines.base_model import max_context_tokens as context_of
 from rft.engines.kv_slots import KvSlots
 from rft.engines.paged_engine import CACHE_TOKENS, REQUESTS_PER_PASS
-from rft.engines.slot_engine import slots_of, supports
+from rft.engines.slot_fit import slots_of, supports
 from rft.engines.tokenizer import UnusableModel
 from rft.trainer.activation_probe import PROBE, kept_bytes_per_token
 from rft.trainer.policy import lora_config

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from rft.engines.version_use import VersionUse
 from rft.engines.vllm.routing import MOST_AHEAD, Router
-from rft.engines.vllm.version_use import VersionUse
 
 SERVERS = ("a", "b", "c")
 

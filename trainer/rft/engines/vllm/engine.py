@@ -85,8 +85,7 @@ class VllmEngine:
         self._check(request)
         version = self.policy_version if request.policy_version is None else request.policy_version
         holder = request.rollout_id or f"request {id(request)}"
-        if not self._versions.use.hold(holder, version):
-            raise SamplerError(f"policy version {version} is not served any more")
+        self.rollout_began(holder, version)
         try:
             pool = await self._pool()
             return await self._sample(pool, request, version)
@@ -109,6 +108,11 @@ class VllmEngine:
             return dict(zip((s.name for s in pool.up), await gather_or_cancel(map(at, pool.up)), strict=True))
         except (ServerLost, ServerRefused) as problem:
             raise SamplerError(str(problem)) from problem
+
+    def rollout_began(self, rollout_id: str, version: int) -> None:
+        """The version is kept for the rollout until it has ended. Raises SamplerError where it is gone."""
+        if not self._versions.use.hold(rollout_id, version):
+            raise SamplerError(f"policy version {version} is not served any more")
 
     def rollout_ended(self, rollout_id: str) -> None:
         """The rollout samples no more: its version may go once nobody needs it."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rft.core.errors import RunPaused
+from rft.engines.version_use import VersionUse
 from rft.engines.vllm.adapters import Adapter, AdapterFolder
 from rft.engines.vllm.client import ServerLost, ServerRefused
 from rft.engines.vllm.pool import Server, ServerPool
-from rft.engines.vllm.version_use import VersionUse
 from rft.engines.vllm.wire import ServedModel
 
 _NOT_THERE_YET = "No adapter found"

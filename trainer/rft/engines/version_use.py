@@ -33,6 +33,12 @@ class VersionUse:
         self._newest = version
         self._live.add(version)
 
+    def replace(self, version: int) -> None:
+        """Everything samples from this version from now on: all others are gone, whoever held them."""
+        self._newest, self._live = version, {version}
+        self._held.clear()
+        self._holders.clear()
+
     def hold(self, holder: str, version: int) -> bool:
         """Keep the version live until `release`; False where it is gone. A holder keeps to its first version."""
         if holder in self._held:
