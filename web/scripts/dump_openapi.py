@@ -93,6 +93,7 @@ _USED = (
     ("get", f"{_ROLLOUT}/attempts"),
     ("get", f"{_ROLLOUT}/neighbours"),
     ("get", f"{_ROLLOUT}/grading"),
+    ("get", f"{_ROLLOUT}/tokens"),
 )
 """What the dashboard asks for, page by page."""
 _REFERENCE = "#/components/schemas/"

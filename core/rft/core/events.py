@@ -6,7 +6,7 @@ Each line is an `EventLine`; `seq` counts from 1 without gaps. The platform inge
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject, Record
@@ -15,6 +15,9 @@ from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message
 from rft.core.rollout import RolloutKey, Split, StopReason
+
+_WITH_BYTES = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+"""In JSON, bytes are base64 with the alphabet for URLs."""
 
 
 class ToolStats(Record):
@@ -186,6 +189,38 @@ class RolloutDone(Record):
     """Those of `completion_tokens` that were thoughts."""
 
 
+class TokensSampled(Record):
+    """The tokens of one conversation, as far as it came. Comes before its `RolloutDone`, where tokens are kept at all.
+
+    What many conversations share is told once by each process, before it is referred to.
+    """
+
+    model_config = _WITH_BYTES
+
+    type: Literal["tokens_sampled"] = "tokens_sampled"
+    trace_id: str
+    prompt: str
+    """Names the prompt's tokens, see `core.token_record.prompt_name`."""
+    completion: bytes
+    """Everything after the prompt, see `core.token_record.pack_tokens`."""
+    new_prompt: bytes | None = None
+    """The prompt's tokens, packed alike; None: they were told."""
+    new_pieces: dict[int, bytes] = Field(default_factory=dict)
+    """What tokens stand for, by id, of those that were not told yet."""
+
+
+class RatiosMeasured(Record):
+    """How the trainer saw the sampled tokens of one rollout that a step trains on, told before the update."""
+
+    model_config = _WITH_BYTES
+
+    type: Literal["ratios_measured"] = "ratios_measured"
+    trace_id: str
+    advantage: float
+    log_ratios: bytes
+    """By sampled token its log-probability, the trainer's minus the sampler's: `core.token_record.pack_float16`."""
+
+
 class StepDone(Record):
     """One optimizer step is complete and its checkpoint is on disk. Step 0 is the baseline: evaluation only."""
 
@@ -286,6 +321,8 @@ TrainEvent = Annotated[
     | RolloutsBegan
     | RolloutDone
     | AttemptsMade
+    | TokensSampled
+    | RatiosMeasured
     | StepDone
     | PolicyMeasured
     | RoundRedone
@@ -299,6 +336,8 @@ TrainEvent = Annotated[
 
 class EventLine(Record):
     """One line of the log."""
+
+    model_config = _WITH_BYTES
 
     seq: int
     at: float

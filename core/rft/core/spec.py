@@ -239,6 +239,8 @@ class RunSpec(Record):
     """A tool gateway service that makes the calls; None: the trainer makes them itself."""
     grader_gateway_url: str | None = None
     """A grader gateway service that grades; None: the trainer does it itself."""
+    keeps_tokens: bool = False
+    """Whether the tokens of rollouts are told in the event log."""
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""

@@ -83,6 +83,10 @@ class Settings(BaseSettings):
     starter_command: tuple[str, ...] = ()
     """What builds the starter policy into the directory given as its last argument. JSON. Unset: our own builder."""
 
+    keep_tokens: bool = True
+    """Keep token ids and log-probabilities of every rollout of jobs that start from now on, as long as their job: 2 to
+    4 bytes a token (docs/dashboard.md)."""
+
     baselines_max_s: float = Field(default=1800.0, gt=0)
     """How long a job's training may wait for all its baselines to be measured."""
 

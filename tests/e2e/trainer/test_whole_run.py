@@ -15,11 +15,21 @@ from peft import PeftModel
 
 from rft.chat.opening import open_saved_chat
 from rft.chat.saved_chat import CHAT_TEMPLATE
-from rft.core.events import Notice, RolloutDone, RunEnded, RunStarted, StepDone
+from rft.core.events import (
+    Notice,
+    RatiosMeasured,
+    RolloutDone,
+    RunEnded,
+    RunStarted,
+    StepDone,
+    TokensSampled,
+    TrainEvent,
+)
 from rft.core.failure import Failure, FailureCode
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.core.token_record import unpack_tokens
 from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from rft.run_directory import layout
@@ -33,7 +43,7 @@ pytestmark = pytest.mark.timeout(900)
 def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
-    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3)
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=3, keeps_tokens=True)
     secrets = RunSecrets(tool_headers={"search": {"X-Key": "tool-secret"}}, grader_headers={"X-Key": "grader-secret"})
     trainer = Trainer.start_anew(run_dir, secrets)
     assert trainer.wait() == 0
@@ -52,6 +62,7 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     assert rollouts == {(Split.VALID, 0): 3, (Split.VALID, 2): 3, (Split.VALID, 3): 3} | {
         (Split.TRAIN, step): 8 for step in (1, 2, 3)
     }
+    assert_tokens_are_told(told)
     for step in steps[1:]:
         assert step.train is not None
         assert (step.train.rollouts, step.train.graded, step.train.groups) == (8, 8, 2)
@@ -71,6 +82,28 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     assert keys["grader-secret"] == sum(rollouts.values())
     assert keys["tool-secret"] == len(customer.received) - keys["grader-secret"]
     assert b"secret" not in b"".join(path.read_bytes() for path in run_dir.rglob("*") if path.is_file())
+
+
+def assert_tokens_are_told(told: Sequence[TrainEvent]) -> None:
+    """Of each rollout its own, and of each that was trained on its ratios; joined, they are what its record has."""
+    sampled = {event.trace_id: event for event in told if isinstance(event, TokensSampled)}
+    measured = [event for event in told if isinstance(event, RatiosMeasured)]
+    prompts = {event.prompt: event.new_prompt for event in sampled.values() if event.new_prompt is not None}
+    pieces = {token: piece for event in sampled.values() for token, piece in event.new_pieces.items()}
+    for done in (event for event in told if isinstance(event, RolloutDone)):
+        prompt, span = (
+            unpack_tokens(prompts[sampled[done.trace_id].prompt]),
+            unpack_tokens(sampled[done.trace_id].completion),
+        )
+        text = b"".join(pieces[token] for token in (*prompt.token_ids_T, *span.token_ids_T)).decode(errors="replace")
+        assert sum(span.mask_T) == done.completion_tokens
+        said = [message.content for message in done.messages if message.role is Role.USER]
+        assert said
+        assert all(content in text for content in said)
+    trained = {e.trace_id for e in told if isinstance(e, RolloutDone) and e.key.split is Split.TRAIN}
+    assert {event.trace_id for event in measured} == trained
+    for event in measured:
+        assert len(event.log_ratios) == 2 * sum(unpack_tokens(sampled[event.trace_id].completion).mask_T)
 
 
 @pytest.mark.slow

@@ -7,12 +7,13 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
-from rft.core.events import RunStarted
+from rft.core.events import RunStarted, TrainEvent
 from rft.platform.api.key_repository import create_key
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
 from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.test_rollout_tokens import measured, sampled
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import attempts_made, began, logged, one_step, rollout_done
@@ -77,10 +78,18 @@ async def test_what_is_stored_in_bulk_goes_with_its_job_and_no_other(bench: Work
         jobs.append(job_id)
         rollout = rollout_done(job_id, 1, 0)
         under_way = began(rollout_done(job_id, 1, 1))
-        await store(bench, ingest, logged([rollout, under_way, attempts_made(1, rollout.trace_id, None, None)]))
+        told: list[TrainEvent] = [sampled(rollout), rollout, measured(rollout, [0.0] * 4), under_way]
+        await store(bench, ingest, logged([*told, attempts_made(1, rollout.trace_id, None, None)]))
     gone, kept = jobs
     async with bench.database.transaction() as connection:
         await connection.execute("delete from jobs where id = %s", (gone,))
     assert [row["job_id"] for row in await bench.all("select job_id from rollouts")] == [kept]
     assert [row["job_id"] for row in await bench.all("select job_id from attempts")] == [kept, kept]
     assert [row["job_id"] for row in await bench.all("select job_id from begun_rollouts")] == [kept]
+    for query in (
+        "select distinct job_id from rollout_tokens",
+        "select distinct job_id from token_prompts",
+        "select distinct job_id from token_pieces",
+        "select distinct job_id from token_ratios",
+    ):
+        assert [row["job_id"] for row in await bench.all(query)] == [kept], query

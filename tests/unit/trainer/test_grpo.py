@@ -18,6 +18,7 @@ from rft.core.errors import RunFailed
 from rft.core.events import Optimization
 from rft.core.group import advantages_G
 from rft.core.spec import LoraSpec
+from rft.core.token_record import unpack_float16
 from rft.core.turns import Trace
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.policy import lora_config
@@ -173,6 +174,34 @@ def test_tool_output_reaches_the_gradient_only_as_context(
     one = Update(tokenizer, [with_tail(50)], tmp_path / "1").gradients
     other = Update(tokenizer, [with_tail(300)], tmp_path / "2").gradients
     assert worst_difference(one, other) == 0.0
+
+
+@pytest.mark.parametrize(("tokens", "beta"), [(1000, 0.0), (30, 0.0), (1000, 0.1)])
+def test_each_rows_ratios_are_the_trainers_log_probabilities_less_the_samplers(
+    tokenizer: PreTrainedTokenizerBase, ragged_traces: list[Trace], tmp_path: Path, tokens: int, beta: float
+) -> None:
+    """However the step is cut, and not those of the base model that the loss may be held against."""
+    rewards = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
+    rows = rows_of(ragged_traces, rewards)
+    update = Update(tokenizer, [rows], tmp_path, tokens=tokens, beta=beta, learning_rate=0.0)
+    policy = update.trainer.policy.eval()
+    wanted: dict[str, list[float]] = {}
+    for row in rows:
+        ids = torch.tensor([[*row.prompt_ids, *row.completion_ids_T]])
+        with torch.no_grad():
+            logprobs = policy(input_ids=ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
+        own = logprobs[len(row.prompt_ids) - 1 :].tolist()
+        wanted[row.trace_id] = [
+            found - sampler
+            for found, sampler, is_sampled in zip(own, row.logprobs_T, row.mask_T, strict=True)
+            if is_sampled
+        ]
+    found = {ratios.trace_id: list(unpack_float16(ratios.log_ratios)) for ratios in update.trainer.figures.ratios}
+    assert found.keys() == wanted.keys()
+    assert all(found[row] == pytest.approx(wanted[row], abs=5e-3) for row in wanted)
+    assert {ratios.trace_id: ratios.advantage for ratios in update.trainer.figures.ratios} == {
+        row.trace_id: row.advantage for row in rows
+    }
 
 
 @pytest.mark.parametrize("loss_type", LOSSES)

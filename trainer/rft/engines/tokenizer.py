@@ -14,6 +14,7 @@ from rft.chat.model_folder import ModelFolder, read_model_folder
 from rft.chat.model_tokenizer import ModelTokenizer
 from rft.chat.opening import OpenedChat, open_chat
 from rft.chat.template import ChatTemplate
+from rft.chat.token_bytes import TokenBytes
 from rft.core.chat_spec import ChatSpec
 from rft.core.errors import RunFailed
 
@@ -85,6 +86,11 @@ def open_model_chat(
         raise UnusableModel(f"the model {base_model} cannot be trained to use tools: {error}") from error
 
 
+def token_bytes(tokenizer: PreTrainedTokenizerBase) -> TokenBytes:
+    """What its tokens stand for."""
+    return TokenBytes(_backend(tokenizer))
+
+
 class ChatTokenizer(ModelTokenizer):
     """The agent loop's `Tokenizer` over one that transformers holds."""
 
@@ -96,9 +102,12 @@ class ChatTokenizer(ModelTokenizer):
 
 def _converted(tokenizer: PreTrainedTokenizerBase, stop_ids: tuple[int, ...]) -> ModelFolder:
     """What a folder would say that was saved from this tokenizer."""
-    backend = cast(Tokenizer, cast(Any, tokenizer).backend_tokenizer)
     template = cast("str | None", tokenizer.chat_template)
-    return ModelFolder(backend.to_str(), template, dict(tokenizer.special_tokens_map), stop_ids, None)
+    return ModelFolder(_backend(tokenizer).to_str(), template, dict(tokenizer.special_tokens_map), stop_ids, None)
+
+
+def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
+    return cast(Tokenizer, cast(Any, tokenizer).backend_tokenizer)
 
 
 def _folder(base_model: str) -> Path:

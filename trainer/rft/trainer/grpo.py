@@ -44,6 +44,7 @@ from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within
+from rft.trainer.token_ratios import row_ratios
 from rft.trainer.update_settings import UpdateSettings, to_grpo_config
 
 _PROBE_TOKENS = 64
@@ -122,6 +123,7 @@ class PolicyTrainer(GRPOTrainer):
             set_checkpointing(self._base_model(model), is_on=bool(batch) and batch[0].tokens > budget)
             try:
                 total += super().training_step(model, self._inputs(batch), num_items_in_batch)
+                self.figures.ratios += row_ratios(batch, self._last[0])
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise

@@ -37,6 +37,7 @@ from rft.trainer.run_health import (
     order_at_fault,
     platform_failure_notice,
 )
+from rft.trainer.token_log import TokenLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class StepContext:
     ledger: Ledger
     on_published: Callable[[int], None] = lambda version: None
     """Told which version the engine samples from now; may raise."""
+    token_log: TokenLog | None = None
+    """None: nobody is told of tokens."""
     clock: Callable[[], float] = time.monotonic
 
 
@@ -185,6 +188,8 @@ class Rounds:
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
         del was_replaced
+        if self._context.token_log is not None:
+            self._context.token_log.sampled(rollout)
         self._context.events.append(to_rollout_done(rollout))
 
     def _tell_lost(self, done: StepRollouts, stats: RolloutStats, what: str) -> None:

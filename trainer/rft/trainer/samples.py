@@ -19,6 +19,8 @@ class TrainingRow:
     logprobs_T: tuple[float, ...]
     """Under the policy that sampled; 0.0 where the mask is False."""
     advantage: float
+    trace_id: str = ""
+    """Of the rollout; empty where none stands behind the row."""
 
     def __post_init__(self) -> None:
         if not len(self.completion_ids_T) == len(self.mask_T) == len(self.logprobs_T):
@@ -58,6 +60,7 @@ def _row(rollout: Rollout, advantage: float) -> TrainingRow:
         mask_T=tuple(trace.mask_T),
         logprobs_T=tuple(trace.logprobs_T),
         advantage=advantage,
+        trace_id=rollout.trace_id,
     )
 
 

@@ -1,8 +1,9 @@
 """What one optimizer step comes to, added up over its micro-batches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rft.core.events import Optimization
+from rft.trainer.token_ratios import RowRatios
 
 
 @dataclass(slots=True)
@@ -25,6 +26,8 @@ class StepFigures:
     """Estimates of the KL divergence from the base model, where the loss has it."""
     grad_norm: float | None = None
     learning_rate: float | None = None
+    ratios: list[RowRatios] = field(default_factory=list[RowRatios])
+    """Of the rows so far."""
 
     def optimization(self) -> Optimization:
         """As it is told; None where the step carried no signal."""

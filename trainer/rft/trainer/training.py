@@ -8,12 +8,12 @@ import torch
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
-from rft.core.events import RoundRedone
+from rft.core.events import Optimization, RoundRedone
 from rft.core.spec import RunSpec
 from rft.engines.base import Engine
 from rft.engines.base_model import load_base_model
 from rft.engines.choose import open_engine
-from rft.engines.tokenizer import load_tokenizer
+from rft.engines.tokenizer import load_tokenizer, token_bytes
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.live import LiveRollouts
@@ -34,6 +34,7 @@ from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import Steps
+from rft.trainer.token_log import TokenLog
 from rft.trainer.update_settings import UpdateSettings
 
 
@@ -93,12 +94,19 @@ def _train(context: RunContext) -> None:
             live=live,
         )
         probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
+        token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
         step_context = StepContext(
             spec, train, valid, test, setup, engine, loop_thread, events, checkpoints, ledger,
-            on_published=probe.published,
+            on_published=probe.published, token_log=token_log,
         )  # fmt: skip
         latest = checkpoints.latest
         steps = Steps(step_context, latest.health if latest else RunHealth())
+
+        def before_update(step: int, optimization: Optimization) -> None:
+            if token_log is not None:
+                token_log.measured(trainer.figures.ratios)
+            steps.judge_gap(step, optimization)
+
         trainer = PolicyTrainer(
             load_base_model(spec.base_model),
             tokenizer,
@@ -106,7 +114,7 @@ def _train(context: RunContext) -> None:
             output_dir=checkpoints.folder,
             source=steps.rollouts,
             on_saved=steps.finish,
-            before_update=steps.judge_gap,
+            before_update=before_update,
             check=loop_thread.check,
             is_over=lambda: steps.are_over,
         )

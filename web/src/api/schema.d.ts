@@ -628,6 +628,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/rollouts/{trace_id}/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_rollout_tokens"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/stream": {
         parameters: {
             query?: never;
@@ -2895,6 +2911,30 @@ export interface components {
             tools_s: number;
             training_s: number;
         };
+        TokenObject: {
+            id: string;
+            importance_ratio: number | null;
+            is_sampled: boolean;
+            logprob: number | null;
+            text: string;
+            token_id: number;
+        };
+        TokenPage: {
+            advantage: number | null;
+            data: components["schemas"]["TokenObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            missing: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+            prompt_tokens: number;
+            sampled_tokens: number;
+            total_tokens: number;
+        };
         TokenUsage: {
             /** @default 0 */
             cached_tokens: number;
@@ -4261,6 +4301,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RolloutNeighbours"];
+                };
+            };
+        };
+    };
+    list_rollout_tokens: {
+        parameters: {
+            query?: {
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenPage"];
                 };
             };
         };

@@ -96,6 +96,7 @@ def to_run_spec(
         judge=to_judge(settings),
         tool_gateway_url=settings.tool_gateway_url,
         grader_gateway_url=settings.grader_gateway_url,
+        keeps_tokens=settings.keep_tokens,
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),

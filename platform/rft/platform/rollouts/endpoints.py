@@ -19,6 +19,7 @@ from rft.platform.rollouts.ledger_objects import AttemptObject, EndpointHealth
 from rft.platform.rollouts.objects import RolloutDetail, RolloutNeighbours, RolloutSummary, StepObject
 from rft.platform.rollouts.parameters import MAX_INTEGER, Number, Ordered, Wanted
 from rft.platform.rollouts.policy_change import PolicyChangeObject
+from rft.platform.rollouts.tokens import TokenPage, list_tokens
 from rft.platform.rollouts.variance import JobVarianceObject, job_variance
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
@@ -157,6 +158,19 @@ async def list_rollout_attempts(
 ) -> ListPage[AttemptObject]:
     """Every attempt of every call a rollout made to the customer's endpoints, in the order they ended."""
     return await service.list_attempts(uow, fine_tuning_job_id, trace_id, after=after, limit=limit)
+
+
+@router.get("/rollouts/{trace_id}/tokens")
+async def list_rollout_tokens(
+    uow: Reading,
+    fine_tuning_job_id: str,
+    trace_id: str,
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 2000,
+) -> TokenPage:
+    """What a rollout was made of, token by token: text, whether the policy sampled it, its log-probability and its
+    importance ratio; with the rollout's advantage."""
+    return await list_tokens(uow, fine_tuning_job_id, trace_id, after=after, limit=limit)
 
 
 @router.get("/variance")

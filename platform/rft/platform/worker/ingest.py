@@ -14,11 +14,13 @@ from rft.core.events import (
     HoldEnded,
     Notice,
     PolicyMeasured,
+    RatiosMeasured,
     RolloutsBegan,
     RoundRedone,
     RunEnded,
     RunStarted,
     StepDone,
+    TokensSampled,
 )
 from rft.core.job import JobStatus
 from rft.core.rollout import Split
@@ -37,6 +39,10 @@ from rft.platform.worker.log_line import LogLine, UnreadRollout
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
 from rft.platform.worker.step_bucket_repository import store_buckets
 from rft.platform.worker.steps_repository import forget_after, forget_round, store_checkpoint
+from rft.platform.worker.token_repository import store_tokens
+
+_IN_BULK = (UnreadRollout, RolloutsBegan, AttemptsMade, TokensSampled, RatiosMeasured)
+"""Events that are stored many at a time."""
 
 
 class LogGap(RftError):
@@ -78,7 +84,7 @@ class Ingest:
                 if line.seq != done.last_seq + 1:
                     raise LogGap(f"the event log jumps from {done.last_seq} to {line.seq}")
                 done.last_seq = line.seq
-                if isinstance(line.event, UnreadRollout | RolloutsBegan | AttemptsMade):
+                if isinstance(line.event, _IN_BULK):
                     in_bulk.append(line)
                     continue
                 await self._store_in_bulk(connection, in_bulk)
@@ -113,13 +119,14 @@ class Ingest:
                 done.is_held = False
             case RunEnded():
                 done.ended = line.event
-            case UnreadRollout() | RolloutsBegan() | AttemptsMade():
+            case UnreadRollout() | RolloutsBegan() | AttemptsMade() | TokensSampled() | RatiosMeasured():
                 raise AssertionError("these are stored in bulk")
 
     async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> None:
         ended = await store_rollouts(connection, self.lease.id, lines)
         await store_begun(connection, self.lease.id, lines, ended=ended)
         await store_attempts(connection, self.lease.id, lines)
+        await store_tokens(connection, self.lease.id, lines)
 
     async def _rewind(self, connection: AsyncConnection[TupleRow], line: LogLine, started: RunStarted) -> None:
         job_id, kept = self.lease.id, -1 if started.resumed_from_step is None else started.resumed_from_step

@@ -14,12 +14,14 @@ from rft.core.events import (
     HoldEnded,
     Notice,
     PolicyMeasured,
+    RatiosMeasured,
     RolloutDone,
     RolloutsBegan,
     RoundRedone,
     RunEnded,
     RunStarted,
     StepDone,
+    TokensSampled,
 )
 from rft.core.failure import Failure
 from rft.platform.store.said import answer_of, prompt_of
@@ -109,6 +111,8 @@ LoggedEvent = (
     UnreadRollout
     | RolloutsBegan
     | AttemptsMade
+    | TokensSampled
+    | RatiosMeasured
     | RunStarted
     | StepDone
     | PolicyMeasured
