@@ -48,6 +48,8 @@ from rft.platform.registry.endpoints import tools_router
 from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
+from rft.platform.rollout_inbox.endpoints import router as rollout_inbox_router
+from rft.platform.rollout_inbox.news_signals import NewsSignals
 from rft.platform.rollouts.endpoints import jobs_curves_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
 from rft.platform.serving.endpoints import router as chat_router
@@ -74,7 +76,10 @@ _FORM_BYTES = 1 << 20
 _UPLOADS = re.compile(r"/v1/uploads/[^/]+/parts")
 _ANY_REFUSAL: dict[int | str, dict[str, Any]] = {"4XX": {"description": ""}, "5XX": {"description": ""}}
 """The ranges keep FastAPI from announcing its own 422, which we never send; the document names the statuses."""
-_DATA_PREFIXES = (f"{PREFIX}/", f"{SESSION_PATH}/", "/health/", "/openapi.json/")
+_INTERNAL = "/internal/"
+_INTERNAL_BYTES = 64 << 20
+"""Rollouts with all their tokens, many in one request."""
+_DATA_PREFIXES = (f"{PREFIX}/", _INTERNAL, f"{SESSION_PATH}/", "/health/", "/openapi.json/")
 _SHIPPED_WEB_ASSETS = Path(str(files("rft.platform").joinpath("web_assets")))
 
 
@@ -108,6 +113,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    app.state.news_signals = NewsSignals()
     error_handlers.install(app)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(AuthenticationMiddleware)
@@ -121,6 +127,7 @@ def create_app(
         "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}
     )
     app.include_router(session_router, responses=_ANY_REFUSAL)
+    app.include_router(rollout_inbox_router)
     _include_v1(app)
     _serve_dashboard(app, web_assets or _SHIPPED_WEB_ASSETS)
     return app
@@ -163,6 +170,8 @@ def _include_v1(app: FastAPI) -> None:
 
 
 def _limit_bytes(method: str, path: str) -> int:
+    if path.startswith(_INTERNAL):
+        return _INTERNAL_BYTES
     if method != "POST":
         return _MAX_BODY_BYTES
     if path == "/v1/files":

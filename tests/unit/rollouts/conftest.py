@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,12 +18,20 @@ from rft.grader_gateway.grader import Grader, GroupGrader
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.gateways import RolloutHost, ToolGateway
 from rft.rollouts.hold import Hold
+from rft.rollouts.live import LiveRollouts
 from rft.rollouts.sampler import Sampler
-from rft.rollouts.setup import RolloutSetup, random_trace_id
+from rft.rollouts.setup import Prompts, RolloutSetup, random_trace_id
+from rft.rollouts.shards.executor import ShardedExecutor
+from rft.rollouts.shards.told import ShardNotices
+from rft.rollouts.shards.worker import OpenedRun, RunSession
+from rft.testing.memory_inbox import CalledWorkers, MemoryInbox
 from rft.testing.samplers import ScriptedSampler
 from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from rft.testing.samplers_time import virtual_clock
 from rft.testing.samplers_tokenizer import ByteTokenizer
+
+BOTH_EXECUTORS = ("test_executor", "test_graded_again", "test_group_grader", "test_missing_tools", "test_trials")
+"""Modules whose tests hold for rollouts in the caller's loop and for those that workers run."""
 
 
 @pytest.fixture
@@ -67,8 +76,40 @@ async def score_one(trace: FinishedTrace, trace_id: str) -> float | Failure:
     return 1.0
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is decided about rollouts is the same, whoever runs them."""
+    name = "" if metafunc.module is None else metafunc.module.__name__.rpartition(".")[2]
+    is_named = any(mark.args[0] == "rollouts_run" for mark in metafunc.definition.iter_markers("parametrize"))
+    if name in BOTH_EXECUTORS and "rollouts_run" in metafunc.fixturenames and not is_named:
+        metafunc.parametrize("rollouts_run", ["here", "by workers"], indirect=True)
+
+
 @pytest.fixture
-def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
+def rollouts_run(request: pytest.FixtureRequest) -> str:
+    """Where: in the caller's loop, or given out in shards to two workers."""
+    return getattr(request, "param", "here")
+
+
+def given_out(setup: RolloutSetup) -> RolloutSetup:
+    """The same, with rollouts that two workers run; everything between goes as JSON through an inbox."""
+
+    async def open_run(announced: str) -> OpenedRun:
+        del announced
+        there = replace(setup, on_begun=None, hold=None, prompts=Prompts(), live=LiveRollouts())
+        return OpenedRun(there, lambda version, adapter: None, lambda trace_id: (), nothing_to_close)
+
+    inbox = MemoryInbox()
+    sessions = [RunSession(name, inbox.of_worker(name), open_run) for name in ("worker-1", "worker-2")]
+    hints = CalledWorkers([session.work for session in sessions])
+    return replace(setup, executor=ShardedExecutor(inbox, hints, ShardNotices(lambda notice: None)))
+
+
+async def nothing_to_close() -> None:
+    """There is nothing to close."""
+
+
+@pytest.fixture
+def make_setup(chat_format: HermesChatFormat, rollouts_run: str) -> MakeSetup:
     """`make_setup([texts of the turns])`, or a whole sampler; every part can be replaced."""
 
     def make(
@@ -98,7 +139,7 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             if isinstance(turns, list)
             else turns
         )
-        return RolloutSetup(
+        setup = RolloutSetup(
             sampler=sampler,
             chat_format=prints or chat_format,
             tools=tools or FunctionTools(answer_with_arguments),
@@ -117,5 +158,6 @@ def make_setup(chat_format: HermesChatFormat) -> MakeSetup:
             on_redo=on_redo,
             clock=virtual_clock,
         )
+        return setup if rollouts_run == "here" else given_out(setup)
 
     return make

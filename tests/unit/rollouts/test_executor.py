@@ -24,6 +24,8 @@ from rft.testing.samplers_time import run_in_virtual_time
 from rft.testing.samplers_tokenizer import ByteTokenizer
 
 MakeSetup = Callable[..., RolloutSetup]
+HERE = pytest.mark.parametrize("rollouts_run", ["here"], indirect=True)
+"""What holds of rollouts in the caller's own loop alone."""
 SEARCH = tool_call_text("search", '{"q": 1}')
 TURNS = [SEARCH, "The answer is 4."]
 
@@ -91,6 +93,7 @@ class CountingFormat(HermesChatFormat):
         return super().prompt_ids(messages, tools)
 
 
+@HERE
 def test_the_prompt_of_a_group_is_rendered_once_also_for_replacements(
     rows: list[DatasetRow], make_setup: MakeSetup
 ) -> None:
@@ -233,6 +236,7 @@ def test_one_rollout_replays_alone_as_it_was_in_its_step(rows: list[DatasetRow],
     assert (again.trace, again.messages, again.outcome) == (wanted.trace, wanted.messages, wanted.outcome)
 
 
+@HERE
 def test_cancelling_a_step_leaves_no_rollout_behind(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
     ended: list[Rollout] = []
 

@@ -9,6 +9,7 @@ from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade, total_usage
 from rft.core.rollout import Rollout, RolloutKey
 from rft.rollouts.conversation import Conversation
+from rft.rollouts.ended_conversation import EndedConversation
 from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.sampler import keep_policy, release_policy
 from rft.rollouts.setup import RolloutSetup
@@ -126,6 +127,33 @@ class PendingGrade:
     conversed_s: float
     failure: Failure | None = None
     """Why the last grading gave no grade; None before the first one."""
+
+    @classmethod
+    def of(cls, ended: EndedConversation, row: DatasetRow, setup: RolloutSetup) -> "PendingGrade":
+        """Of a conversation that was led in another process and is graded in this one."""
+        begun = _begun(row, ended.began, setup)
+        conversation = begun.conversation
+        conversation.trace, conversation.stop_reason = ended.trace, ended.stop_reason
+        conversation.messages[:] = ended.messages
+        conversation.spent_s.update(ended.spent_s)
+        conversation.cut_tokens, conversation.is_host_notified = ended.cut_tokens, setup.host is not None
+        return cls(begun, ended.conversed_s, ended.failure)
+
+    @property
+    def ended(self) -> EndedConversation:
+        """The conversation, for a process that is to grade it."""
+        conversation = self._begun.conversation
+        assert conversation.stop_reason is not None
+        return EndedConversation(
+            began=RolloutBegan(conversation.key, conversation.trace_id, conversation.policy_version),
+            trace=conversation.trace,
+            stop_reason=conversation.stop_reason,
+            messages=tuple(conversation.messages),
+            spent_s=dict(conversation.spent_s),
+            conversed_s=self.conversed_s,
+            cut_tokens=conversation.cut_tokens,
+            failure=self.failure,
+        )
 
     @property
     def trace_id(self) -> str:

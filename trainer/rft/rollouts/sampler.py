@@ -79,6 +79,15 @@ class RolloutHolder(Protocol):
         ...
 
 
+@runtime_checkable
+class SharedServers(Protocol):
+    """A sampler whose servers other processes can ask as well."""
+
+    def adapter_name(self, version: int) -> str | None:
+        """What its servers call the policy version; None for the base model."""
+        ...
+
+
 class Sampler(Protocol):
     """Token ids in, tokens and log-probabilities out. Concurrent calls are batched by the engine."""
 

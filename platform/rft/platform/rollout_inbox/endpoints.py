@@ -1,0 +1,160 @@
+"""`/internal/runs/{job_id}`: the inbox of a job's run, for its trainer and its rollout workers, and for nobody else.
+
+They show the token of the launch. 409: another launch has taken the run over, or it has ended. Not part of the API that
+customers see.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.security.utils import get_authorization_scheme_param
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.platform.api.dependencies import AppDatabase
+from rft.platform.api.errors import ApiError, NotFound, Unauthorized
+from rft.platform.api.hang_up import while_connected
+from rft.platform.rollout_inbox.news_signals import NewsSignals, set_within
+from rft.platform.rollout_inbox.repository import InboxRepository, NoSuchInbox, StaleToken
+from rft.platform.rollout_inbox.run_token import RunToken
+from rft.platform.store.database import Database
+from rft.rollouts.shards.inbox_wire import (
+    SHARD_LEASE_S,
+    Beat,
+    Delivery,
+    GiveOut,
+    Gone,
+    InboxNews,
+    Read,
+    Take,
+    Taken,
+)
+
+router = APIRouter(prefix="/internal/runs/{job_id}", include_in_schema=False)
+_LOOK_S = 0.5
+"""How often an inbox is looked at for news that another process stored, and for workers that fell silent."""
+_PATIENCE_S = SHARD_LEASE_S
+"""While we were away, nobody could tell us that they live: so long after our start nobody counts as lost."""
+_STARTED = time.monotonic()
+
+
+class Stale(ApiError):
+    """The launch that the token was for counts no more."""
+
+    status = 409
+    type = "invalid_request_error"
+
+
+def shown_token(request: Request) -> RunToken:
+    """What the caller shows. Raises Unauthorized."""
+    scheme, shown = get_authorization_scheme_param(request.headers.get("authorization"))
+    token = RunToken.read(shown) if scheme.lower() == "bearer" else None
+    if token is None:
+        raise _unauthorized()
+    return token
+
+
+ShownToken = Annotated[RunToken, Depends(shown_token)]
+
+
+@asynccontextmanager
+async def _inbox(database: Database, job_id: str, token: RunToken) -> AsyncGenerator[InboxRepository]:
+    async with database.transaction() as connection:
+        yield await _opened(connection, job_id, token)
+
+
+async def _opened(connection: AsyncConnection[TupleRow], job_id: str, token: RunToken) -> InboxRepository:
+    inbox = InboxRepository(connection, job_id)
+    try:
+        await inbox.check(token)
+    except NoSuchInbox:
+        raise _unauthorized() from None
+    except StaleToken:
+        raise Stale("Another launch has taken this run over, or it has ended.", code="stale_launch") from None
+    return inbox
+
+
+def _unauthorized() -> Unauthorized:
+    return Unauthorized("This is not the token of a run.", code="invalid_run_token")
+
+
+def _signals(request: Request) -> NewsSignals:
+    return cast(NewsSignals, request.app.state.news_signals)
+
+
+@router.put("", status_code=204)
+async def announce_run(request: Request, database: AppDatabase, job_id: str, token: ShownToken) -> Response:
+    """What workers need to know of the run: text that is kept as it is."""
+    run = (await request.body()).decode()
+    async with _inbox(database, job_id, token) as inbox:
+        await inbox.announce(run)
+    return Response(status_code=204)
+
+
+@router.get("")
+async def announced_run(database: AppDatabase, job_id: str, token: ShownToken) -> Response:
+    """The same."""
+    async with _inbox(database, job_id, token) as inbox:
+        run = await inbox.announced()
+    if run is None:
+        raise NotFound("The trainer of this run has told nothing of it yet.", code="run_not_announced")
+    return Response(run, media_type="application/json")
+
+
+@router.post("/shards", status_code=204)
+async def give_out_shards(database: AppDatabase, job_id: str, token: ShownToken, given_out: GiveOut) -> Response:
+    """Let workers take these shards."""
+    async with _inbox(database, job_id, token) as inbox:
+        await inbox.give_out(given_out.shards)
+    return Response(status_code=204)
+
+
+@router.post("/takes")
+async def take_shard(database: AppDatabase, job_id: str, token: ShownToken, take: Take) -> Taken:
+    """The oldest shard that nobody has taken; the worker has to say again and again that it lives."""
+    async with _inbox(database, job_id, token) as inbox:
+        return Taken(shard=await inbox.take(take.worker))
+
+
+@router.post("/beats")
+async def note_beat(request: Request, database: AppDatabase, job_id: str, token: ShownToken, beat: Beat) -> Gone:
+    """The worker lives, or leaves."""
+    async with _inbox(database, job_id, token) as inbox:
+        gone = await inbox.beat(beat.worker, beat.shards, ttl_s=0.0 if beat.is_leaving else SHARD_LEASE_S)
+    if beat.is_leaving:
+        _signals(request).notify(job_id)
+    return Gone(shards=tuple(gone))
+
+
+@router.post("/inbox")
+async def deliver(request: Request, database: AppDatabase, job_id: str, token: ShownToken, delivery: Delivery) -> Gone:
+    """Hand finished rollouts over. What belongs to shards that are not the worker's is not taken in."""
+    async with _inbox(database, job_id, token) as inbox:
+        gone = await inbox.deliver(delivery.worker, delivery.rollouts)
+    _signals(request).notify(job_id)
+    return Gone(shards=tuple(gone))
+
+
+@router.post("/inbox/read")
+async def read_inbox(request: Request, database: AppDatabase, job_id: str, token: ShownToken, read: Read) -> InboxNews:
+    """News for the trainer, as soon as there is some."""
+    return await while_connected(request, _news(_signals(request), database, job_id, token, read))
+
+
+async def _news(signals: NewsSignals, database: Database, job_id: str, token: RunToken, read: Read) -> InboxNews:
+    until_s, seen, over = time.monotonic() + read.wait_s, read.seen, read.over
+    while True:
+        there = signals.next(job_id)
+        async with _inbox(database, job_id, token) as inbox:
+            await inbox.drop(seen=seen, over=over)
+            news = await inbox.news(may_expire=time.monotonic() > _STARTED + _PATIENCE_S)
+        seen, over = (), ()
+        left_s = until_s - time.monotonic()
+        if news.rollouts or news.lost or left_s <= 0:
+            return news
+        await set_within(there, min(_LOOK_S, left_s))
+        await asyncio.sleep(0)

@@ -1,0 +1,213 @@
+"""A run's inbox over HTTP, in a real database: each rollout once, leases of workers, and fences between launches."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from rft.core.errors import RftError
+from rft.core.job import JobStatus
+from rft.egress.client import HttpClient
+from rft.egress.endpoint import to_header_list
+from rft.egress.reply import Reply
+from rft.platform.lifecycle.job_lease import release, take
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.rollout_inbox import endpoints
+from rft.platform.rollout_inbox.repository import close_inbox, open_inbox
+from rft.platform.rollout_inbox.run_token import RunToken
+from rft.platform.store.database import Database
+from rft.rollouts.shards.http_inbox import HttpTrainerInbox, HttpWorkerInbox, RunAddress, open_inbox_http
+from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
+from rft.rollouts.shards.inbox_wire import SealedShard, SettledRollout
+from tests.integration.worker.workbench import Workbench
+from tests.shared.running_api import ReceivedMessages, Served
+
+SHARDS = [SealedShard(id=name, body=f'{{"rows": "{name} \\u0000 é"}}') for name in ("one", "two")]
+
+
+def settled(shard: str, *trace_ids: str) -> list[SettledRollout]:
+    return [SettledRollout(shard_id=shard, trace_id=trace_id, body=f'"{trace_id}"') for trace_id in trace_ids]
+
+
+@dataclass(slots=True)
+class Stage:
+    """A running job, its inbox, and both of its sides."""
+
+    database: Database
+    http: HttpClient
+    lease: Lease
+    token: RunToken
+    address: RunAddress
+
+    @property
+    def trainer(self) -> HttpTrainerInbox:
+        return HttpTrainerInbox(self.address, self.http)
+
+    def worker(self, name: str) -> HttpWorkerInbox:
+        return HttpWorkerInbox(self.address, self.http, name)
+
+    async def expire(self) -> None:
+        """All leases of workers are over."""
+        async with self.database.transaction() as connection:
+            await connection.execute("update rollout_shards set lease_until = clock_timestamp() - interval '1 s'")
+
+    async def rows(self) -> tuple[int, int]:
+        """Shards and rollouts that are kept."""
+        async with self.database.transaction() as connection:
+            cursor = await connection.execute(
+                "select (select count(*) from rollout_shards), (select count(*) from inbox_rollouts)"
+            )
+            (row,) = await cursor.fetchall()
+            return row
+
+
+@pytest.fixture
+async def stage(migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.setattr(endpoints, "_PATIENCE_S", -1e9)
+    async with Database(migrated_url) as database, open_inbox_http() as http:
+        bench = Workbench(tmp_path, migrated_url, database)
+        job_id = await bench.queued_job()
+        async with database.transaction() as connection:
+            lease = await take(connection, job_id, owner="host/1/x", ttl_s=600.0, slots=1)
+            assert isinstance(lease, Lease)
+            token = await open_inbox(connection, lease)
+        with Served(bench.settings, ReceivedMessages()) as port:
+            yield Stage(database, http, lease, token, RunAddress(f"http://127.0.0.1:{port}", job_id, str(token)))
+
+
+async def test_what_is_given_out_comes_back_once(stage: Stage) -> None:
+    await stage.trainer.announce('{"spec": "é"}')
+    worker = stage.worker("a")
+    assert await worker.run() == '{"spec": "é"}'
+    await stage.trainer.give_out(SHARDS)
+    await stage.trainer.give_out(SHARDS)
+    assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken == ("one", "two")
+    assert [await worker.take(), await stage.worker("b").take(), await worker.take()] == [*SHARDS, None]
+    assert await worker.deliver(settled("one", "t1", "t2")) == ()
+    assert await worker.deliver(settled("one", "t2", "t3")) == (), "repeated after a lost reply"
+    news = await stage.trainer.read(seen=(), over=(), wait_s=0)
+    assert [(one.trace_id, one.body) for one in news.rollouts] == [("t1", '"t1"'), ("t2", '"t2"'), ("t3", '"t3"')]
+    assert (news.lost, news.untaken) == ((), ())
+    assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).rollouts == news.rollouts, "told until seen"
+    seen = [one.position for one in news.rollouts]
+    assert not (await stage.trainer.read(seen=seen, over=("one", "two"), wait_s=0)).rollouts
+    assert await stage.rows() == (0, 0)
+    assert await worker.deliver(settled("one", "t9")) == ("one",)
+    assert await stage.rows() == (0, 0)
+
+
+async def test_the_trainer_is_told_at_once(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS)
+    worker = stage.worker("a")
+    await worker.take()
+    reading = asyncio.create_task(stage.trainer.read(seen=(), over=(), wait_s=60.0))
+    await worker.deliver(settled("one", "t1"))
+    assert [one.trace_id for one in (await reading).rollouts] == ["t1"]
+
+
+async def test_a_silent_worker_loses_its_shard_and_keeps_what_it_handed_over(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS)
+    dead, living = stage.worker("dead"), stage.worker("living")
+    await dead.take()
+    await living.take()
+    await dead.deliver(settled("one", "t1"))
+    await stage.expire()
+    assert await living.beat(["two"]) == ()
+    news = await stage.trainer.read(seen=(), over=(), wait_s=60.0)
+    assert [one.trace_id for one in news.rollouts] == ["t1"]
+    assert [(lost.id, lost.worker) for lost in news.lost] == [("one", "dead")]
+    assert await dead.deliver(settled("one", "t2")) == ("one",), "it was given up, and lives after all"
+    assert await dead.beat(["one", "two"]) == ("one", "two")
+    assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).lost == news.lost, "told until it is over"
+    again = await stage.trainer.read(seen=[news.rollouts[0].position], over=["one"], wait_s=0)
+    assert (again.rollouts, again.lost) == ((), ())
+
+
+async def test_a_worker_that_leaves_is_lost_at_once(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS[:1])
+    worker = stage.worker("a")
+    await worker.take()
+    await worker.beat(["one"], is_leaving=True)
+    assert [lost.id for lost in (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost] == ["one"]
+
+
+async def test_one_shard_is_taken_by_one_of_many_that_ask_at_once(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS)
+    taken = await asyncio.gather(*(stage.worker(f"w{number}").take() for number in range(12)))
+    assert sorted(shard.id for shard in taken if shard is not None) == ["one", "two"]
+
+
+async def test_more_than_fits_one_answer_is_read_before_anything_is_lost(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS[:1])
+    worker = stage.worker("a")
+    await worker.take()
+    await worker.deliver(settled("one", *(f"t{number:03}" for number in range(300))))
+    await stage.expire()
+    first = await stage.trainer.read(seen=(), over=(), wait_s=0)
+    assert (len(first.rollouts), first.lost) == (256, ())
+    rest = await stage.trainer.read(seen=[one.position for one in first.rollouts], over=(), wait_s=0)
+    assert [one.trace_id for one in (*first.rollouts, *rest.rollouts)] == [f"t{number:03}" for number in range(300)]
+    assert [lost.id for lost in rest.lost] == ["one"]
+
+
+async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fenced(stage: Stage) -> None:
+    await stage.trainer.give_out(SHARDS)
+    worker = stage.worker("a")
+    await worker.take()
+    await worker.deliver(settled("one", "t1"))
+    async with stage.database.transaction() as connection:
+        token = await open_inbox(connection, stage.lease)
+    assert (token.lease_token, token.launch) == (stage.lease.token, stage.token.launch + 1)
+    for call in (
+        stage.trainer.read(seen=(), over=(), wait_s=0),
+        stage.trainer.give_out(SHARDS),
+        worker.deliver(settled("one", "t2")),
+        worker.beat(["one"]),
+        worker.take(),
+    ):
+        with pytest.raises(StaleLaunch):
+            await call
+    assert await stage.rows() == (0, 0)
+    async with stage.database.transaction() as connection:
+        await close_inbox(connection, stage.lease.id, stage.token)
+    stage.address = replace(stage.address, token=str(token))
+    assert await stage.worker("a").take() is None, "an older launch closes nothing of a newer one"
+    with pytest.raises(InboxDown, match="told nothing of it yet"):
+        await stage.worker("a").run()
+
+
+async def test_the_inbox_is_shut_with_the_lease(stage: Stage) -> None:
+    async with stage.database.transaction() as connection:
+        await release(connection, stage.lease, JobStatus.PAUSED)
+    with pytest.raises(StaleLaunch):
+        await stage.trainer.read(seen=(), over=(), wait_s=0)
+    async with stage.database.transaction() as connection:
+        await close_inbox(connection, stage.lease.id, stage.token)
+    with pytest.raises(StaleLaunch, match="closed"):
+        await stage.worker("a").take()
+
+
+@pytest.mark.parametrize("shown", [None, "Bearer", "Bearer rft_key_1", "Bearer rftrun.x.1.a", "Basic {token}"])
+async def test_nobody_else_gets_in(stage: Stage, shown: str | None) -> None:
+    headers = {} if shown is None else {"Authorization": shown.format(token=stage.token)}
+    url = f"{stage.address.platform_url}/internal/runs/{stage.address.job_id}"
+    reply = await stage.http.ask("GET", url, b"", headers=to_header_list(headers), timeout_s=60.0)
+    assert isinstance(reply, Reply)
+    assert reply.status == 401
+
+
+async def test_another_runs_token_and_a_guessed_one_open_nothing(stage: Stage) -> None:
+    guessed = str(replace(stage.token, secret="guess"))
+    for address in (replace(stage.address, token=guessed), replace(stage.address, job_id="ftjob-other")):
+        with pytest.raises(StaleLaunch, match="not the token of a run"):
+            await HttpWorkerInbox(address, stage.http, "a").take()
+    assert stage.token.secret not in repr(stage.token)
+    assert stage.token.secret not in repr(stage.address)
+
+
+async def test_what_no_patience_heals_is_told_as_it_is(stage: Stage) -> None:
+    with pytest.raises(RftError, match="answered 400") as caught:
+        await stage.worker("a\0b").beat(["one"])
+    assert not isinstance(caught.value, InboxDown | StaleLaunch)

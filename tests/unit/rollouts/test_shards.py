@@ -1,0 +1,318 @@
+"""Rollouts given out to workers: each ends once, whoever dies, and outages are waited for and told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.attempt import Attempt
+from rft.core.dataset import DatasetRow
+from rft.core.errors import RunAborted
+from rft.core.events import Notice, RolloutBegan
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.grade import Grade
+from rft.core.messages import ToolCall
+from rft.rollouts.executor import StepRollouts, run_step
+from rft.rollouts.group import StepRow
+from rft.rollouts.hold import UnrecoverableRound
+from rft.rollouts.live import LiveRollouts
+from rft.rollouts.lost_rounds import RoundLost
+from rft.rollouts.setup import Prompts, RolloutSetup
+from rft.rollouts.shards.executor import ShardedExecutor
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S
+from rft.rollouts.shards.told import NO_WORKER_S, ShardNotices
+from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
+from rft.rollouts.shards.worker import OpenedRun, RunSession
+from rft.testing.memory_inbox import CalledWorkers, MemoryInbox, MemoryWorkerInbox
+from rft.testing.samplers import tool_call_text
+from rft.testing.samplers_gateways import FunctionTools
+from rft.testing.samplers_time import run_in_virtual_time
+from tests.unit.rollouts.conftest import make_row, nothing_to_close
+from tests.unit.rollouts.test_host import Host
+
+MakeSetup = Callable[..., RolloutSetup]
+TURNS = [tool_call_text("search", '{"q": 1}'), "The answer is 4."]
+ROWS = [make_row(index) for index in range(12)]
+GROUP = 8
+ATTEMPT = Attempt(1.5, "", Stage.TOOL, "search", "call_1", 1, None, 200, 0.25, 0.0, 10, 20)
+
+
+@dataclass(slots=True)
+class Hall:
+    """A trainer and its workers in one loop."""
+
+    setup: RolloutSetup
+    workers: int = 4
+    inbox: MemoryInbox = field(default_factory=MemoryInbox)
+    notices: list[Notice] = field(default_factory=list[Notice])
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    began: list[RolloutBegan] = field(default_factory=list[RolloutBegan])
+    problem: Exception | None = None
+    """Why no worker can open the run."""
+    ends: list[MemoryWorkerInbox] = field(init=False)
+    sessions: list[RunSession] = field(init=False)
+    hints: CalledWorkers = field(init=False)
+    executor: ShardedExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ends = [self.inbox.of_worker(f"worker-{number}") for number in range(self.workers)]
+        self.sessions = [RunSession(end.worker, end, self.open_run) for end in self.ends]
+        self.hints = CalledWorkers([session.work for session in self.sessions])
+        told = ShardNotices(self.notices.append)
+        self.executor = ShardedExecutor(self.inbox, self.hints, told, self.attempts.append)
+
+    async def open_run(self, announced: str) -> OpenedRun:
+        if self.problem is not None:
+            raise self.problem
+        there = replace(self.setup, prompts=Prompts(), live=LiveRollouts())
+        return OpenedRun(
+            there, lambda version, adapter: None, lambda id_: (replace(ATTEMPT, trace_id=id_),), nothing_to_close
+        )
+
+    async def step(self, rows: Sequence[DatasetRow] = ROWS) -> StepRollouts:
+        async def tell(began: RolloutBegan) -> None:
+            self.began.append(began)
+
+        return await run_step(
+            [StepRow(row, epoch=0) for row in rows],
+            setup=replace(self.setup, executor=self.executor, on_begun=tell),
+            job_id="ftjob-1",
+            job_seed=5,
+            step=2,
+            group_size=GROUP,
+            replacement_share=0.0,
+            on_rollout=lambda rollout, _: None,
+        )
+
+    def kill(self, number: int) -> None:
+        """It says nothing any more, and nothing that it runs goes on."""
+        self.ends[number].is_silent = True
+        self.sessions[number].is_over = True
+        self.hints.workers = [work for work in self.hints.workers if work != self.sessions[number].work]
+        for tasks in self.sessions[number]._shards.values():  # pyright: ignore[reportPrivateUsage]
+            for task in tasks:
+                task.cancel()
+
+
+def slow_tools(seconds: Callable[[int], float]) -> FunctionTools:
+    async def answer(call: ToolCall, trace_id: str) -> str:
+        await asyncio.sleep(seconds(len(tools.calls)))
+        return "here"
+
+    tools = FunctionTools(answer)
+    return tools
+
+
+def outcomes(done: StepRollouts) -> Counter[str]:
+    return Counter(rollout.trace_id for group in done.groups for rollout in group.rollouts)
+
+
+@given(st.integers(0, 20_000))
+def test_a_burst_is_cut_into_shards_of_nearly_equal_size(rollouts: int) -> None:
+    sizes = shard_sizes(rollouts)
+    assert sum(sizes) == rollouts
+    assert all(size <= LARGEST for size in sizes)
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert min(sizes, default=SMALLEST) >= min(SMALLEST, rollouts)
+
+
+def test_rollouts_are_shared_out_and_come_back_whole(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS))
+        here = await run_step(
+            [StepRow(row, epoch=0) for row in ROWS], setup=hall.setup, job_id="ftjob-1", job_seed=5, step=2,
+            group_size=GROUP, replacement_share=0.0, on_rollout=lambda rollout, _: None,
+        )  # fmt: skip
+        done = await hall.step()
+        for there, local in zip(done.groups, here.groups, strict=True):
+            for given_out, run_here in zip(there.rollouts, local.rollouts, strict=True):
+                assert replace(given_out, trace_id="") == replace(
+                    run_here, trace_id="", trace=given_out.trace, messages=given_out.messages
+                )
+                assert given_out.trace.token_ids == run_here.trace.token_ids
+                assert given_out.trace.logprobs_T == run_here.trace.logprobs_T
+        assert {began.trace_id for began in hall.began} == set(outcomes(done)) == set(hall.inbox.handed_over)
+        assert Counter(attempt.trace_id for attempt in hall.attempts) == outcomes(done)
+        assert hall.hints.hints == len(shard_sizes(96))
+        assert not hall.notices
+
+    run_in_virtual_time(scenario())
+
+
+def test_what_dead_workers_had_not_handed_over_begins_anew_under_new_ids(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        host = Host()
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 1.0 + call % 7), host=host))
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(3.5)
+        kept = set(hall.inbox.handed_over)
+        hall.kill(0)
+        hall.kill(1)
+        started_s = asyncio.get_running_loop().time()
+        done = await step
+        took_s = asyncio.get_running_loop().time() - started_s
+        assert outcomes(done).total() == 96 == len(outcomes(done)), "each rollout ended once"
+        assert all(isinstance(rollout.outcome, Grade) for group in done.groups for rollout in group.rollouts)
+        assert kept
+        assert kept <= set(outcomes(done)), "what was handed over is kept"
+        assert len(hall.inbox.handed_over) == 96, "nothing was done twice"
+        anew = hall.began[96:]
+        assert anew
+        assert len({began.trace_id for began in hall.began}) == 96 + len(anew)
+        first = {began.key: began.trace_id for began in hall.began[:96]}
+        ended_in_vain = {trace_id for trace_id, outcome in host.ends if outcome is None}
+        assert {first[began.key] for began in anew} <= ended_in_vain
+        assert took_s <= SHARD_LEASE_S + 1.0 + 7.5 + 1.0, "detection and one longest rollout"
+        codes = Counter(notice.code for notice in hall.notices)
+        assert codes == {"rollout_worker_lost": 4}, hall.notices
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_worker_that_was_only_silent_counts_no_more(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 12.0)), workers=3)
+        hall.ends[0].is_silent = True
+        done = await hall.step(ROWS[:4])
+        assert len(outcomes(done)) == 32
+        assert len(hall.inbox.handed_over) == 32
+        assert len(hall.began) == 48, "one of two shards began anew"
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_worker_that_leaves_in_good_order_is_not_waited_for(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 4.0)), workers=3)
+        step = asyncio.create_task(hall.step(ROWS[:4]))
+        await asyncio.sleep(2.0)
+        await hall.sessions[0].aclose()
+        done = await step
+        assert len(outcomes(done)) == 32
+        assert asyncio.get_running_loop().time() < SHARD_LEASE_S
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_step_that_is_given_up_is_given_up_by_its_workers(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 1000.0)))
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(2.0)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        await hall.executor.aclose()
+        assert not hall.inbox.shards
+        await asyncio.sleep(3.0)
+        assert all(session.is_idle for session in hall.sessions)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_launch_that_was_taken_over_stops_everywhere(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 1000.0)))
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(2.0)
+        hall.inbox.is_stale = True
+        with pytest.raises(RunAborted, match="another launch"):
+            await step
+        await asyncio.sleep(3.0)
+        assert all(session.is_over and session.is_idle for session in hall.sessions)
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_broker_that_is_gone_for_a_minute_is_waited_for(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS))
+        hall.hints.is_down = True
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(60.0)
+        assert not hall.inbox.handed_over
+        assert not step.done()
+        hall.hints.is_down = False
+        assert len(outcomes(await step)) == 96
+        assert Counter(notice.code for notice in hall.notices if notice.code != "no_rollout_worker") == {
+            "broker_down": 1, "broker_up": 1, "rollout_workers_back": 1
+        }  # fmt: skip
+        assert "cannot be reached; the job waits and goes on by itself" in hall.notices[0].message
+
+    run_in_virtual_time(scenario())
+
+
+def test_an_inbox_that_is_down_is_waited_for_by_both_sides(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 3.0)))
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(1.0)
+        hall.inbox.is_down = True
+        await asyncio.sleep(7.0)
+        hall.inbox.is_down = False
+        assert len(outcomes(await step)) == 96 == len(hall.began), "nothing began anew"
+        assert [notice.code for notice in hall.notices] == ["inbox_down", "inbox_up"]
+
+    run_in_virtual_time(scenario())
+
+
+def test_that_nobody_works_is_said(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS))
+        workers, hall.hints.workers = hall.hints.workers, [nothing_to_close]
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(NO_WORKER_S + 6.0)
+        (notice,) = hall.notices
+        assert notice.code == "no_rollout_worker"
+        assert "rft worker --queue rollouts" in notice.message
+        hall.hints.workers = workers
+        assert len(outcomes(await step)) == 96, "lost messages are sent again"
+
+    run_in_virtual_time(scenario())
+
+
+def test_workers_that_cannot_run_the_job_say_why(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS), problem=FileNotFoundError("no folder /models/tiny here"))
+        with pytest.raises((RoundLost, UnrecoverableRound), match="cannot run this job: no folder /models/tiny here"):
+            await hall.step(ROWS[:1])
+
+    run_in_virtual_time(scenario())
+
+
+def test_what_telling_a_beginning_raises_stops_the_step(make_setup: MakeSetup) -> None:
+    async def full(began: RolloutBegan) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS))
+        setup = replace(hall.setup, executor=hall.executor, on_begun=full)
+        with pytest.raises(OSError, match="No space"):
+            await run_step(
+                [StepRow(ROWS[0], epoch=0)], setup=setup, job_id="ftjob-1", job_seed=5, step=2, group_size=2,
+                replacement_share=0.0, on_rollout=lambda rollout, _: None,
+            )  # fmt: skip
+        assert not hall.inbox.shards
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_settled_rollout_is_the_same_after_its_way_as_json(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        failure = Failure(stage=Stage.TOOL, code=FailureCode.TIMEOUT, message="too slow", endpoint="search")
+
+        async def fail(call: ToolCall, trace_id: str) -> Failure:
+            return failure
+
+        for setup in (make_setup(TURNS), make_setup(TURNS, tools=FunctionTools(fail))):
+            done = await Hall(setup).step(ROWS[:1])
+            for rollout in done.groups[0].rollouts:
+                settled = Settled(rollout=rollout, attempts=(ATTEMPT,))
+                assert Settled.model_validate_json(settled.model_dump_json()) == settled
+
+    run_in_virtual_time(scenario())

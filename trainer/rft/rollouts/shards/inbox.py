@@ -1,0 +1,63 @@
+"""The two sides of a run's inbox, as trainer and worker see them. Every call is one attempt; its caller tries again."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rft.core.errors import RftError
+from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout
+
+
+class StaleLaunch(RftError):
+    """Another launch has taken the run over, or the run has ended: nothing of this one counts any more."""
+
+
+class InboxDown(RftError):
+    """The platform cannot be reached now."""
+
+
+class BrokerDown(RftError):
+    """The queue cannot be reached now."""
+
+
+class TrainerInbox(Protocol):
+    """What a trainer asks. Every call raises StaleLaunch and InboxDown."""
+
+    async def announce(self, run: str) -> None:
+        """What workers need to know of the run: a `RunForWorkers` in JSON."""
+        ...
+
+    async def give_out(self, shards: Sequence[SealedShard]) -> None:
+        """Workers may take these; those given out before are as they were."""
+        ...
+
+    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+        """What workers handed over, once there is something or the wait is over."""
+        ...
+
+
+class WorkerInbox(Protocol):
+    """What a worker asks. Every call raises StaleLaunch and InboxDown."""
+
+    async def run(self) -> str:
+        """What the trainer announced."""
+        ...
+
+    async def take(self) -> SealedShard | None:
+        """The oldest shard that nobody has taken."""
+        ...
+
+    async def beat(self, shards: Sequence[str], *, is_leaving: bool = False) -> Sequence[str]:
+        """Keep these shards; returns those that are not this worker's any more."""
+        ...
+
+    async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:
+        """Hand over; returns the shards that are not this worker's any more, of which nothing was taken."""
+        ...
+
+
+class Hints(Protocol):
+    """Tells workers over the queue that a run has shards. A hint that is lost or told twice harms nothing."""
+
+    async def publish(self, hints: int) -> None:
+        """So many hints. Raises BrokerDown."""
+        ...

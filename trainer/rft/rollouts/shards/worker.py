@@ -1,0 +1,213 @@
+"""Runs shards in a rollout worker: each rollout is handed over as soon as it has ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from rft.core.attempt import Attempt
+from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.rollout import Rollout
+from rft.core.turns import Trace
+from rft.rollouts.loop import PendingGrade, run_begun
+from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, WorkerInbox
+from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard, SettledRollout
+from rft.rollouts.shards.trying_again import Patience
+from rft.rollouts.shards.wire import Settled, Shard, ShardRollout
+
+_LOG = logging.getLogger(__name__)
+_REFUSAL_S = 60.0
+"""A worker that cannot run a job takes no shard of it for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRun:
+    """A run as a worker sees it."""
+
+    setup: RolloutSetup
+    name_version: Callable[[int, str | None], None]
+    """What servers call a policy version; None: the base model."""
+    take_attempts: Callable[[str], tuple[Attempt, ...]]
+    """The calls that were tried for a rollout, once."""
+    aclose: Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class RunSession:
+    """One launch of a run in one worker. For one event loop."""
+
+    worker: str
+    inbox: WorkerInbox
+    open_run: Callable[[str], Awaitable[OpenedRun]]
+    """From what the trainer announced. May raise anything: then the worker cannot run this job."""
+    is_over: bool = False
+    """The launch is stale: nothing of it is run any more."""
+    _shards: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict[str, set[asyncio.Task[None]]])
+    _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
+    _flusher: asyncio.Task[None] | None = None
+    _beater: asyncio.Task[None] | None = None
+    _opening: asyncio.Task[OpenedRun] | None = None
+    _refuses_until_s: float = 0.0
+    _patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(
+            lambda problem: _LOG.warning("the inbox cannot be reached: %s", problem),
+            lambda down_s: _LOG.warning("the inbox is reached again after %.0f s", down_s),
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is at no shard."""
+        return not self._shards
+
+    async def work(self) -> None:
+        """Run shards until nobody has one left. Raises nothing but cancellation."""
+        try:
+            while not self.is_over and _now_s() >= self._refuses_until_s:
+                shard = await self._patience.until_done(self.inbox.take)
+                if shard is None:
+                    return
+                await self._run_shard(shard)
+        except StaleLaunch as stale:
+            self._give_up(str(stale))
+
+    async def aclose(self) -> None:
+        """Break off what runs, and let it be given out to others at once."""
+        left = list(self._shards)
+        tasks = [task for tasks in self._shards.values() for task in tasks]
+        tasks += [task for task in (self._flusher, self._beater) if task is not None]
+        await _cancelled(tasks)
+        if left and not self.is_over:
+            with suppress(StaleLaunch, InboxDown):
+                await self.inbox.beat(left, is_leaving=True)
+        self.is_over = True
+        if self._opening is not None:
+            self._opening.cancel()
+            opened, *_ = await asyncio.gather(self._opening, return_exceptions=True)
+            if isinstance(opened, OpenedRun):
+                await opened.aclose()
+
+    async def _run_shard(self, sealed: SealedShard) -> None:
+        tasks = self._shards[sealed.id] = set[asyncio.Task[None]]()
+        if self._beater is None or self._beater.done():
+            self._beater = asyncio.create_task(self._beat())
+        try:
+            shard = Shard.model_validate_json(sealed.body)
+            run = await self._opened()
+            if isinstance(run, Failure):
+                self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
+            else:
+                run.setup.prompts.forget()
+                for one in shard.rollouts:
+                    run.name_version(one.began.policy_version, shard.adapter)
+                tasks |= {asyncio.create_task(self._run_one(run, sealed.id, shard, one)) for one in shard.rollouts}
+                await asyncio.gather(*tasks, return_exceptions=True)
+            if self._flusher is not None:
+                await asyncio.gather(self._flusher, return_exceptions=True)
+        finally:
+            await _cancelled(list(tasks))
+            self._shards.pop(sealed.id, None)
+
+    async def _run_one(self, run: OpenedRun, shard_id: str, shard: Shard, one: ShardRollout) -> None:
+        row, trace_id = shard.rows[one.row], one.began.trace_id
+        try:
+            ended = await run_begun(row, one.began, run.setup, is_grading=shard.is_grading)
+        finally:
+            attempts = run.take_attempts(trace_id)
+        if isinstance(ended, PendingGrade):
+            self._hand_over(shard_id, (trace_id, Settled(ungraded=ended.ended, attempts=attempts)))
+        else:
+            self._hand_over(shard_id, (trace_id, Settled(rollout=ended, attempts=attempts)))
+
+    def _hand_over(self, shard_id: str, *settled: tuple[str, Settled]) -> None:
+        """All that ends while something is being handed over goes with the next delivery."""
+        self._outbox += [
+            SettledRollout(shard_id=shard_id, trace_id=trace_id, body=one.model_dump_json())
+            for trace_id, one in settled
+        ]
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        try:
+            while self._outbox:
+                batch, self._outbox = self._outbox, []
+                gone = await self._patience.until_done(lambda batch=batch: self.inbox.deliver(batch))
+                for shard_id in gone:
+                    self._drop(shard_id)
+        except StaleLaunch as stale:
+            self._give_up(str(stale))
+
+    async def _beat(self) -> None:
+        while self._shards:
+            await asyncio.sleep(BEAT_S)
+            try:
+                gone = await self.inbox.beat(list(self._shards))
+            except StaleLaunch as stale:
+                self._give_up(str(stale))
+                return
+            except InboxDown as down:
+                _LOG.warning("the inbox cannot be reached: %s", down)
+                continue
+            for shard_id in gone:
+                self._drop(shard_id)
+
+    async def _opened(self) -> OpenedRun | Failure:
+        """The run, opened once; a failure in words where this worker cannot run it."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        try:
+            return await asyncio.shield(self._opening)
+        except StaleLaunch:
+            raise
+        except Exception as problem:
+            _LOG.exception("this worker cannot run the job")
+            self._opening, self._refuses_until_s = None, _now_s() + _REFUSAL_S
+            message = f"The rollout worker {self.worker} cannot run this job: {problem}"
+            return Failure(stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message=message)
+
+    async def _open(self) -> OpenedRun:
+        return await self.open_run(await self._patience.until_done(self.inbox.run))
+
+    def _drop(self, shard_id: str) -> None:
+        """Nothing of this shard counts any more."""
+        for task in self._shards.get(shard_id, ()):
+            task.cancel()
+
+    def _give_up(self, reason: str) -> None:
+        if not self.is_over:
+            _LOG.info("nothing of this launch is run any more: %s", reason)
+        self.is_over = True
+        for shard_id in list(self._shards):
+            self._drop(shard_id)
+
+
+def _refused(shard: Shard, one: ShardRollout, failure: Failure) -> tuple[str, Settled]:
+    began, row = one.began, shard.rows[one.row]
+    rollout = Rollout(
+        key=began.key,
+        trace_id=began.trace_id,
+        policy_version=began.policy_version,
+        trace=Trace(prompt_ids=()),
+        stop_reason=None,
+        outcome=failure,
+        messages=row.messages,
+        duration_s=0.0,
+        sampling_s=0.0,
+        tools_s=0.0,
+        grading_s=0.0,
+    )
+    return began.trace_id, Settled(rollout=rollout)
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
