@@ -145,9 +145,11 @@ class RunStarted(Record):
 
     type: Literal["run_started"] = "run_started"
     resumed_from_step: int | None
-    """None on a fresh start. Everything recorded for later steps is void."""
+    """None on a fresh start. Everything recorded for later steps is void, but for `kept`."""
     total_steps: int
     pid: int
+    kept: tuple[str, ...] = ()
+    """Ids of rollouts that ended before and keep their places in steps that are done again; see `RolloutsVoided`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,14 @@ class RatiosMeasured(Record):
     advantage: float
     log_ratios: bytes
     """By sampled token its log-probability, the trainer's minus the sampler's: `core.token_record.pack_float16`."""
+
+
+class RolloutsVoided(Record):
+    """Rollouts that were kept when the run was taken over, and then found no place: they count no more."""
+
+    type: Literal["rollouts_voided"] = "rollouts_voided"
+    step: int
+    trace_ids: tuple[str, ...]
 
 
 class StepDone(Record):
@@ -320,6 +330,7 @@ TrainEvent = Annotated[
     RunStarted
     | RolloutsBegan
     | RolloutDone
+    | RolloutsVoided
     | AttemptsMade
     | TokensSampled
     | RatiosMeasured

@@ -11,6 +11,8 @@ PROGRESS = "progress.json"
 LOCK = "trainer.lock"
 OPEN_ROLLOUTS = "open_rollouts.log"
 """Rollouts that customers' servers were told of and that have not ended."""
+FINISHED = "finished"
+"""Folder of what ended in steps that are not complete, a file for each round; taken over by the next launch."""
 CHAT = "chat"
 """Folder of the chat that the first launch found, for launches before there is a checkpoint that holds it."""
 CHECKPOINTS = "checkpoints"
@@ -21,3 +23,8 @@ COMPLETE = "COMPLETE"
 def checkpoint_dir(step: int) -> str:
     """Relative path of the checkpoint of a step."""
     return f"{CHECKPOINTS}/checkpoint-{step}"
+
+
+def finished_journal(step: int, split: str) -> str:
+    """Relative path of what ended in one round of a step."""
+    return f"{FINISHED}/step-{step}-{split}.jsonl"

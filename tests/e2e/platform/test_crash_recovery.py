@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from rft.core.events import EventLine, RolloutDone, StepDone
 from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.running_platform import RunningPlatform, until
@@ -31,6 +32,7 @@ class Ended:
     rewards: list[Any]
     adapters: dict[int, bytes]
     """Weights of the kept checkpoints, by step."""
+    rollout_ids: set[str]
 
 
 def start(client: OpenAI, server: CustomerServer) -> Any:
@@ -64,7 +66,8 @@ def ended(client: OpenAI, platform: RunningPlatform, job_id: str) -> Ended:
     assert STEPS in kept
     assert all(step["optimization"]["grad_norm"] > 0 for step in steps[1:])
     rewards = [(split and split["reward_mean"]) for step in steps for split in (step["train"], step["valid"])]
-    return Ended(job, rewards, {step: adapter(run_dir, step) for step in kept})
+    ids = {one["id"] for one in page["data"]}
+    return Ended(job, rewards, {step: adapter(run_dir, step) for step in kept}, ids)
 
 
 def adapter(run_dir: Path, step: int) -> bytes:
@@ -136,6 +139,7 @@ def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
     until(lambda: completed_steps(events) >= KILL_AFTER_STEP, "the second step")
     server.delay_s = 1.0  # From here on nothing is quick: the kill strikes in the middle of the next step.
     until(lambda: is_in_the_middle_of_a_step(events), "rollouts of the next step")
+    finished = ended_since_last_step(events)
     before, killed_at = trainers_of(platform, job_id), time.monotonic()
     kill(platform, job_id)
     until(lambda: bool(set(trainers_of(platform, job_id)) - set(before)), "another trainer")
@@ -152,6 +156,8 @@ def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
     told = [event.message for event in events_of(client, job_id)]
     resumed = [message for message in told if message.startswith("Training resumed from the checkpoint of step")]
     assert len(resumed) == 1, told
+    assert finished <= after.rollout_ids, "what had finished keeps its place"
+    assert [server.graded[trace_id] for trace_id in finished] == [1] * len(finished)
 
 
 def completed_steps(events: Path) -> int:
@@ -162,6 +168,13 @@ def completed_steps(events: Path) -> int:
 def is_in_the_middle_of_a_step(events: Path) -> bool:
     """Whether rollouts have ended since the last complete step."""
     return b'"type":"rollout_done"' in lines(events).rpartition(b'"type":"step_done"')[2]
+
+
+def ended_since_last_step(events: Path) -> set[str]:
+    """Ids of rollouts of the step under way that have ended."""
+    found = [EventLine.model_validate_json(line).event for line in lines(events).splitlines(keepends=True)[:-1]]
+    last = max(place for place, event in enumerate(found) if isinstance(event, StepDone))
+    return {event.trace_id for event in found[last:] if isinstance(event, RolloutDone)}
 
 
 def runs_started(events: Path) -> int:

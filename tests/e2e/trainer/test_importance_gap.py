@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rft.core.events import Notice, RunEnded, StepDone
+from rft.core.events import Notice, RunEnded, RunStarted, StepDone
 from rft.core.spec import RunSecrets
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec, write_spec
@@ -35,6 +35,7 @@ def test_the_run_pauses_with_the_evidence_and_goes_on_at_the_same_step(
     first = next(event for event in done if isinstance(event, StepDone) and event.step == 1)
     assert first.optimization is not None
     assert first.optimization.sampling_logp_difference == gap, "the same rollouts, and the same weights"
+    assert [event.kept for event in done if isinstance(event, RunStarted)] == [(), ()], "a mended engine samples anew"
 
 
 def test_sampler_and_trainer_agree_at_another_temperature(customer: Customer, base_model: Path, tmp_path: Path) -> None:

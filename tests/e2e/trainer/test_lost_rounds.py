@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rft.core.events import Notice, RolloutDone, RoundRedone, RunEnded, StepDone
+from rft.core.events import Notice, RolloutDone, RoundRedone, RunEnded, RunStarted, StepDone
 from rft.core.failure import Failure, FailureCode
 from rft.core.rollout import Split
 from rft.core.spec import RunSecrets
@@ -47,6 +47,22 @@ def test_a_step_is_trained_on_what_the_platform_did_not_lose(
     assert second.optimization.trained_rollouts == 7
     [notice] = [event for event in told if isinstance(event, Notice) and event.code == "platform_failure"]
     assert notice.message.startswith("Step 2 goes on without 1 of its 8 rollouts")
+
+
+def test_what_a_lost_round_finished_is_not_kept(customer: Customer, base_model: Path, tmp_path: Path) -> None:
+    """Half of the conversations come through, and would be the easy half."""
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, engine=ENGINE, valid_rows=0)
+    losing_engine.LOSES.append(lambda version, request: request.seed % 2 == 0)
+    assert run(run_dir, RunSecrets()).error_code == "platform_failure"
+    graded = [e for e in (line.event for line in events(run_dir)) if isinstance(e, RolloutDone) and not is_lost(e)]
+    assert graded
+    losing_engine.LOSES.clear()
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    assert [e.kept for e in (line.event for line in events(run_dir)) if isinstance(e, RunStarted)] == [(), ()]
+
+
+def is_lost(done: RolloutDone) -> bool:
+    return isinstance(done.outcome, Failure)
 
 
 def test_too_many_twice_pause_the_run_which_goes_on_once_it_is_mended(

@@ -8,8 +8,10 @@ import pytest
 
 from rft.core.spec import ToolServer
 from rft.run_directory import layout
-from tests.e2e.trainer.harness import Customer, Trainer, write_run
+from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
+from tests.e2e.trainer.harness import Customer, Received, Trainer, write_run
 
+FINISHED = 3
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -19,9 +21,11 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
 ) -> None:
     tool = ToolServer(name="search", server_url=f"{customer.url}/tool", callback_url=f"{customer.url}/host")
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0, tools=(tool,))
-    first = Trainer.start(run_dir)
-    first.wait_for("rollout_done")
-    first.signal(signal.SIGKILL)
+    with only_grades(customer, FINISHED):
+        first = Trainer.start(run_dir)
+        finished = {done.trace_id for done in wait_for_ends(first, FINISHED)}
+        first.signal(signal.SIGKILL)
+        first.wait()
     customer.hear_the_last_of(first)
     made_by_first = len(customer.received)
     left = (run_dir / layout.OPEN_ROLLOUTS).read_text()
@@ -35,6 +39,9 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
     began = {trace_id for trace_id, kind in hosted if kind == "rollout.started"}
     last_word = dict(hosted)
     assert {last_word[trace_id] for trace_id in began} == {"rollout.ended"}
+    outcomes = [(one.body["outcome"], one.trace_id in finished) for one in customer.received if is_end(one)]
+    assert {outcome for outcome, is_finished in outcomes if is_finished} == {"graded"}, "also where it is told late"
+    assert {one.trace_id for one in customer.received[:made_by_first] if is_end(one)} <= finished
     second = customer.received[made_by_first:]
     for trace_id in abandoned:
         told = [one.body["type"] for one in second if one.path == "/host" and one.body["trace_id"] == trace_id]
@@ -46,3 +53,7 @@ def test_a_successor_ends_what_a_killed_trainer_left_open_and_begins_under_new_i
     assert again
     assert {one.headers["idempotency-key"] for one in customer.received[:made_by_first]}.isdisjoint(again)
     assert (run_dir / layout.OPEN_ROLLOUTS).read_text() == "", "nothing is open any more"
+
+
+def is_end(one: Received) -> bool:
+    return one.body.get("type") == "rollout.ended"

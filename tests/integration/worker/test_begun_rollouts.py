@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rft.core.events import RolloutDone, RoundRedone, RunEnded, RunStarted, TrainEvent
+from rft.core.events import RolloutDone, RolloutsVoided, RoundRedone, RunEnded, RunStarted, TrainEvent
+from rft.core.grade import Grade
 from rft.core.rollout import Split
 from rft.platform.worker.ingest import Ingest
 from tests.integration.worker.test_bulk_rows import http as http
@@ -151,6 +152,57 @@ async def test_earlier_steps_stay_as_they_are_when_a_run_is_taken_over(log: Log)
     await log.tell(kept, step_done(1, 3), lost, RunStarted(resumed_from_step=1, total_steps=3, pid=2))
     assert await log.said(kept.trace_id) == ("ended", None, 1.0)
     assert await log.said(lost.trace_id) == ("abandoned", None, 2.0)
+
+
+async def test_who_is_kept_is_neither_superseded_nor_doubled(log: Log) -> None:
+    """Killed with one ended, one ended that the log could not tell of any more, one under way."""
+    ended, untold, under_way = (rollout_done(log.job_id, 1, index) for index in range(3))
+    calls = [attempts_made(1, one.trace_id, None) for one in (ended, under_way)]
+    await log.tell(began(ended, untold, under_way), *calls, ended)
+    before = await log.ask(ended.trace_id)
+    await log.tell(
+        RunStarted(resumed_from_step=0, total_steps=3, pid=2, kept=(ended.trace_id, untold.trace_id)), untold
+    )
+    assert await log.ask(ended.trace_id) == before
+    assert await log.said(untold.trace_id) == ("ended", None, untold_reward(untold))
+    assert sorted(await log.listed()) == sorted((ended.trace_id, untold.trace_id))
+    again = begun_anew(under_way, 1)
+    await log.tell(began(again), again)
+    assert await log.said(under_way.trace_id) == ("abandoned", again.trace_id, None)
+    assert len(await log.listed()) == 3
+    assert {one["trace_id"] for one in await log.unended()} == {under_way.trace_id}
+    attempts = await log.bench.all("select trace_id from attempts where job_id = %s", log.job_id)
+    assert [one["trace_id"] for one in attempts] == [ended.trace_id], "calls of who is kept count, once"
+    events = await log.bench.all("select data from job_events where job_id = %s", log.job_id)
+    kept = [one["data"] for one in events if one["data"] and one["data"].get("code") == "rollouts_kept"]
+    assert kept == [{"code": "rollouts_kept", "rollouts": 2}]
+
+
+def untold_reward(done: RolloutDone) -> float:
+    assert isinstance(done.outcome, Grade)
+    return done.outcome.reward
+
+
+async def test_who_was_kept_and_found_no_place_is_abandoned_after_all(log: Log) -> None:
+    kept, void = rollout_done(log.job_id, 1, 0), rollout_done(log.job_id, 1, 0, split=Split.VALID)
+    await log.tell(*(attempts_made(1, one.trace_id, None) for one in (kept, void)), kept, void)
+    both = (kept.trace_id, void.trace_id)
+    await log.tell(RunStarted(resumed_from_step=0, total_steps=3, pid=2, kept=both))
+    assert sorted(await log.listed()) == sorted(both)
+    again = begun_anew(void, 1)
+    await log.tell(RolloutsVoided(step=1, trace_ids=(void.trace_id,)), began(again), again)
+    assert await log.said(void.trace_id) == ("abandoned", again.trace_id, 1.0)
+    assert await log.said(kept.trace_id) == ("ended", None, 1.0)
+    attempts = await log.bench.all("select trace_id from attempts where job_id = %s", log.job_id)
+    assert [one["trace_id"] for one in attempts] == [kept.trace_id]
+
+
+async def test_of_a_measurement_at_the_end_who_is_kept_keeps_its_place(log: Log) -> None:
+    kept, lost = (rollout_done(log.job_id, 1, index, split=Split.TEST) for index in range(2))
+    await log.tell(*one_step(log.job_id, 1, 1, rollouts=0), kept, lost)
+    await log.tell(RunStarted(resumed_from_step=1, total_steps=1, pid=2, kept=(kept.trace_id,)))
+    assert await log.said(kept.trace_id) == ("ended", None, 1.0)
+    assert (await log.said(lost.trace_id))[0] == "abandoned"
 
 
 async def test_a_round_that_is_done_again_within_one_run_is_void_alone(log: Log) -> None:

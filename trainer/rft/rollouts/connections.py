@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from rft.core.attempt import Attempt
 from rft.core.errors import RunFailed
-from rft.core.failure import Stage
+from rft.core.failure import Failure, Stage
+from rft.core.grade import Grade
 from rft.core.graders import RulerGrader
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.breaker import BreakerSettings
@@ -62,11 +64,16 @@ class CustomerConnections:
         """Tool calls that wait on our side now, by tool; gateway services keep that to themselves."""
         return self.tools.queued() if isinstance(self.tools, HttpToolGateway) else {}
 
-    async def tell_left_open(self, trace_ids: Sequence[str]) -> None:
-        """Tell the ends that a process before this one left untold, before others need what they hold."""
+    async def tell_left_open(
+        self, trace_ids: Sequence[str], outcomes: Mapping[str, Grade | Failure] = MappingProxyType({})
+    ) -> None:
+        """Tell the ends that a process before this one left untold, before others need what they hold.
+
+        `outcomes` of those that had ended.
+        """
         if self.host is not None:
             for trace_id in trace_ids:
-                self.host.ended(trace_id=trace_id, outcome=None)
+                self.host.ended(trace_id=trace_id, outcome=outcomes.get(trace_id))
             await self.host.all_told(_LEFT_OPEN_S)
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:

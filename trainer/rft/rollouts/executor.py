@@ -11,6 +11,7 @@ from rft.core.rollout import Rollout, RolloutKey, Split
 from rft.rollouts.group import StepRow, group_keys, replacement_key
 from rft.rollouts.group_state import GroupState, OnRollout, RoundState
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
+from rft.rollouts.kept_rollouts import NOTHING_KEPT, KeptRollouts
 from rft.rollouts.lost_rounds import LostRollouts, RoundLost
 from rft.rollouts.replacements import Replacements
 from rft.rollouts.setup import RolloutSetup
@@ -46,10 +47,12 @@ async def run_step(
     replacement_share: float,
     on_rollout: OnRollout,
     is_refill: bool = False,
+    kept: KeptRollouts = NOTHING_KEPT,
 ) -> StepRollouts:
     """Roll out every training row `group_size` times. Cancelling it cancels every rollout.
 
     `is_refill`: these are further rows of a step, and what the platform lost of them is not rolled out anew.
+    `kept`: rollouts of earlier processes that keep their places; they are not told again.
     Raises HoldExpired, UnrecoverableRound where too many failed in a way that waiting does not heal, and RoundLost
     where the platform lost too many twice.
     """
@@ -67,7 +70,7 @@ async def run_step(
     ]
     taken = [place.row for place in rows]
     roll_out = _roll_out if is_refill else _round
-    return await roll_out(taken, keys, step, setup, replacement_share, on_rollout, is_trained_on=True)
+    return await roll_out(taken, keys, step, setup, replacement_share, on_rollout, kept, is_trained_on=True)
 
 
 async def run_evaluation(
@@ -80,16 +83,17 @@ async def run_evaluation(
     samples: int,
     on_rollout: OnRollout,
     split: Split = Split.VALID,
+    kept: KeptRollouts = NOTHING_KEPT,
 ) -> StepRollouts:
     """Roll out every row `samples` times; another split draws other seeds. Raises HoldExpired and RoundLost.
 
-    Failed rollouts are excluded, and replaced only where the run is held for them.
+    Failed rollouts are excluded, and replaced only where the run is held for them. `kept`: as in `run_step`.
     """
     keys = [
         group_keys(row.index, job_id=job_id, job_seed=job_seed, split=split, step=step, epoch=step, group_size=samples)
         for row in rows
     ]
-    return await _round(rows, keys, step, setup, 0.0, on_rollout, is_trained_on=False)
+    return await _round(rows, keys, step, setup, 0.0, on_rollout, kept, is_trained_on=False)
 
 
 async def _round(
@@ -99,6 +103,7 @@ async def _round(
     setup: RolloutSetup,
     replacement_share: float,
     on_rollout: OnRollout,
+    kept: KeptRollouts,
     *,
     is_trained_on: bool,
 ) -> StepRollouts:
@@ -106,7 +111,7 @@ async def _round(
 
     The new one has seeds of its own: a bug of ours that follows from a seed would only come again.
     """
-    done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, is_trained_on=is_trained_on)
+    done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, kept, is_trained_on=is_trained_on)
     lost = LostRollouts(done.groups, share=setup.platform_failure_share)
     if not lost.is_too_many:
         return done
@@ -124,7 +129,9 @@ async def _round(
             )
         )
     keys = [[replacement_key(rollout.key) for rollout in group.rollouts] for group in done.groups]
-    done = await _roll_out(rows, keys, step, setup, replacement_share, on_rollout, is_trained_on=is_trained_on)
+    done = await _roll_out(
+        rows, keys, step, setup, replacement_share, on_rollout, NOTHING_KEPT, is_trained_on=is_trained_on
+    )
     again = LostRollouts(done.groups, share=setup.platform_failure_share)
     if not again.is_too_many:
         return done
@@ -138,12 +145,18 @@ async def _roll_out(
     setup: RolloutSetup,
     replacement_share: float,
     on_rollout: OnRollout,
+    kept: KeptRollouts,
     *,
     is_trained_on: bool,
 ) -> StepRollouts:
     """One round as it comes out."""
     replacements = Replacements(rollouts=sum(len(row_keys) for row_keys in keys), share=replacement_share)
-    groups = [GroupState.empty(row, row_keys) for row, row_keys in zip(rows, keys, strict=True)]
+    groups: list[GroupState] = []
+    for row, row_keys in zip(rows, keys, strict=True):
+        # One verdict judges a group of a grader of whole groups: what kept its grade would meet another verdict.
+        taken = kept.take(row_keys, only_whole=setup.group_grader is not None)
+        replacements.restore([failed for one in taken if one is not None for failed in one.failed])
+        groups.append(GroupState.begun(row, row_keys, taken))
     state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:
         async with setup.hold.round(step) if setup.hold is not None else nullcontext():

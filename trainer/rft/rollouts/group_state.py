@@ -21,6 +21,7 @@ from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import replacement_key, same_seed_key
 from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
+from rft.rollouts.kept_rollouts import KeptRollout
 from rft.rollouts.loop import PendingGrade
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
 from rft.rollouts.replacements import Replacements
@@ -44,6 +45,11 @@ class GroupSlot:
     """A rollout whose conversation ended, and whose grade is still missing."""
     is_graded_again: bool = False
     """It was already granted another grading instead of a replacement."""
+
+    @classmethod
+    def begun(cls, key: RolloutKey, kept: KeptRollout | None) -> "GroupSlot":
+        """Filled with what is kept of it, if anything is."""
+        return cls(key) if kept is None else cls(kept.rollout.key, kept.rollout)
 
     @property
     def failure(self) -> Failure | None:
@@ -82,9 +88,9 @@ class GroupState:
     slots: tuple[GroupSlot, ...]
 
     @classmethod
-    def empty(cls, row: DatasetRow, keys: Sequence[RolloutKey]) -> "GroupState":
-        """No rollout has ended yet."""
-        return cls(row, tuple(GroupSlot(key) for key in keys))
+    def begun(cls, row: DatasetRow, keys: Sequence[RolloutKey], kept: Sequence[KeptRollout | None]) -> "GroupState":
+        """What is kept of each slot has ended; in the others no rollout has."""
+        return cls(row, tuple(GroupSlot.begun(key, ended) for key, ended in zip(keys, kept, strict=True)))
 
     def group(self) -> Group:
         """The finished group. Every slot must hold a rollout."""
@@ -118,11 +124,15 @@ class RoundState:
         self._slots = list(chain.from_iterable(group.slots for group in groups))
 
     async def fill(self) -> None:
-        """Fill every slot.
+        """Fill every slot that is empty.
 
         Raises ExceptionGroup when `on_rollout` does, UnrecoverableRound when waiting cannot help.
         """
-        await gather_or_cancel(self._fill(work) for group in self._groups for work in self._works(group, group.slots))
+        await gather_or_cancel(
+            self._fill(work)
+            for group in self._groups
+            for work in self._works(group, [slot for slot in group.slots if slot.rollout is None])
+        )
         if self._setup.hold is not None:
             await self._until_usable(self._setup.hold)
         self.settle()

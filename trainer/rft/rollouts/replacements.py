@@ -1,10 +1,12 @@
 """Which failed rollouts of a step are replaced."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
 from rft.core.failure import Failure, FailureCode, Fault
 from rft.core.rollout import Rollout
+from rft.rollouts.kept_rollouts import EndedRollout
 
 
 @dataclass(slots=True)
@@ -33,6 +35,12 @@ class Replacements:
         is_granted = is_worth_replacing(failure) and self._granted < self.limit and self.failed * 2 <= self.rollouts
         self._granted += is_granted
         return is_granted
+
+    def restore(self, failed: Sequence[EndedRollout]) -> None:
+        """Count failed rollouts whose place is taken, of a process before this one."""
+        self.failed += len(failed)
+        self._granted += sum(ended.is_replaced for ended in failed)
+        self.replaced.extend(ended.rollout for ended in failed)
 
 
 def is_worth_replacing(failure: Failure) -> bool:

@@ -1,9 +1,10 @@
 """The trainer's side of the event log: numbered lines, appended, never changed."""
 
 import os
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from rft.core.events import EventLine, TrainEvent
@@ -11,6 +12,9 @@ from rft.run_directory.event_log import repair
 
 _STEP_DONE = b'"event":{"type":"step_done",'
 _RUN_STARTED = b'"event":{"type":"run_started",'
+_ROLLOUT_DONE = re.compile(
+    rb'\{"seq":\d+,"at":[^,]+,"event":\{"type":"rollout_done","key":\{[^{}]*\},"trace_id":"([^"]*)"'
+)
 
 
 class EventWriter:
@@ -32,21 +36,12 @@ class EventWriter:
         """One more line. It survives the death of this process at once, that of the machine after `sync`."""
         with self._lock:
             line = EventLine(seq=self._seq + 1, at=self._clock(), event=event).model_dump_json().encode() + b"\n"
-            self._write(line)
+            append_whole(self._file.fileno(), line)
             self._seq += 1
             if event.type == "step_done":
                 self.completed_steps.add(event.step)
             elif event.type == "run_started":
                 self.launches += 1
-
-    def _write(self, line: bytes) -> None:
-        """All of it or, on a full disk, nothing: the next line must not stand behind half of this one."""
-        end = os.fstat(self._file.fileno()).st_size
-        try:
-            write_all(self._file.fileno(), line)
-        except OSError:
-            os.ftruncate(self._file.fileno(), end)
-            raise
 
     def sync(self) -> None:
         """All lines are on the disk when this returns."""
@@ -66,6 +61,28 @@ class EventWriter:
         event = EventLine.model_validate_json(line).event
         if event.type == "step_done":
             self.completed_steps.add(event.step)
+
+
+def told_rollouts(path: Path, among: Collection[str]) -> set[str]:
+    """Ids of those `among` them whose end is in the log."""
+    told: set[str] = set()
+    if among and path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                found = _ROLLOUT_DONE.match(line)
+                if found is not None and (trace_id := found[1].decode()) in among:
+                    told.add(trace_id)
+    return told
+
+
+def append_whole(descriptor: int, line: bytes) -> None:
+    """All of it or, on a full disk, nothing: the next line must not stand behind half of this one. Raises OSError."""
+    end = os.fstat(descriptor).st_size
+    try:
+        write_all(descriptor, line)
+    except OSError:
+        os.ftruncate(descriptor, end)
+        raise
 
 
 def write_all(descriptor: int, data: bytes) -> None:

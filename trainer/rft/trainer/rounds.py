@@ -17,6 +17,7 @@ from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.group_state import OnRollout
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
+from rft.rollouts.kept_rollouts import KeptRollouts
 from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.refills import with_refills
 from rft.rollouts.setup import RolloutSetup
@@ -24,6 +25,7 @@ from rft.rollouts.stats import rollout_stats, to_rollout_done
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import RowPlace, spare_rows
 from rft.trainer.events import EventWriter
+from rft.trainer.finished_rollouts import FinishedRollouts
 from rft.trainer.ledger import Ledger
 from rft.trainer.loop_thread import LoopThread
 from rft.trainer.run_health import (
@@ -54,6 +56,7 @@ class StepContext:
     events: EventWriter
     checkpoints: Checkpoints
     ledger: Ledger
+    finished: FinishedRollouts
     on_published: Callable[[int], None] = lambda version: None
     """Told which version the engine samples from now; may raise."""
     token_log: TokenLog | None = None
@@ -71,6 +74,7 @@ class _Round(TypedDict):
     group_size: int
     replacement_share: float
     on_rollout: OnRollout
+    kept: KeptRollouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Rounds:
     def train(self, step: int, places: Sequence[RowPlace]) -> TrainedRound:
         """Of the step's batch. Raises RunFailed and RunPaused."""
         wanted = self._context.spec.hyperparameters
-        done = self._roll_out(step, lambda: self._step_rollouts(step, places))
+        done = self._roll_out(step, Split.TRAIN, lambda kept: self._step_rollouts(step, places, kept))
         counted = rollout_stats(done.all_groups, done.replaced)
         stats = counted.model_copy(update={"resampled_rollouts": done.resampled})
         self._apply(judge_tools(self.health, done.all_groups, step=step))
@@ -128,7 +132,8 @@ class Rounds:
         context = self._context
         return self._roll_out(
             step,
-            lambda: run_evaluation(
+            split,
+            lambda kept: run_evaluation(
                 rows,
                 setup=context.setup,
                 job_id=context.spec.job_id,
@@ -137,10 +142,11 @@ class Rounds:
                 samples=context.spec.hyperparameters.eval_samples,
                 on_rollout=self._tell,
                 split=split,
+                kept=kept,
             ),
         )
 
-    async def _step_rollouts(self, step: int, places: Sequence[RowPlace]) -> StepRollouts:
+    async def _step_rollouts(self, step: int, places: Sequence[RowPlace], kept: KeptRollouts) -> StepRollouts:
         context, wanted = self._context, self._context.spec.hyperparameters
         shared = _Round(
             setup=context.setup,
@@ -150,6 +156,7 @@ class Rounds:
             group_size=wanted.group_size,
             replacement_share=context.spec.replacement_share,
             on_rollout=self._tell,
+            kept=kept,
         )
         spare = spare_rows(rows=len(context.train), batch=places, step=step, seed=context.spec.seed)
         return await with_refills(
@@ -163,33 +170,37 @@ class Rounds:
     def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
         return [StepRow(self._context.train[place.row_index], place.epoch) for place in places]
 
-    def _roll_out(self, step: int, rollouts: Callable[[], Awaitable[StepRollouts]]) -> StepRollouts:
-        """One round of rollouts.
+    def _roll_out(
+        self, step: int, split: Split, rollouts: Callable[[KeptRollouts], Awaitable[StepRollouts]]
+    ) -> StepRollouts:
+        """One round of rollouts, without those that an earlier process finished.
 
         Raises RunFailed when it was held for too long, or waiting would not help, and RunPaused when we are at fault.
         """
-        ledger = self._context.ledger
+        context, ledger = self._context, self._context.ledger
 
-        async def with_ledger() -> StepRollouts:
+        async def with_ledger(kept: KeptRollouts) -> StepRollouts:
             ledger.begin(step)
             try:
-                return await rollouts()
+                return await rollouts(kept)
             finally:
                 ledger.flush()
 
         try:
-            return self._context.loop_thread.call(with_ledger())
+            with context.finished.round(step, split, context.engine.policy_version) as kept:
+                return context.loop_thread.call(with_ledger(kept))
         except HoldExpired as error:
             raise endpoint_down(error) from error
         except UnrecoverableRound as error:
             raise order_at_fault(error) from error
         except RoundLost as error:
+            context.finished.forget(step, split)  # What the platform could finish twice is no fair draw.
             raise RunPaused("platform_failure", str(error)) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:
-        del was_replaced
         if self._context.token_log is not None:
-            self._context.token_log.sampled(rollout)
+            self._context.token_log.sampled(rollout)  # First: another process tells what is finished, not its tokens.
+        self._context.finished.add(rollout, is_replaced=was_replaced)
         self._context.events.append(to_rollout_done(rollout))
 
     def _tell_lost(self, done: StepRollouts, stats: RolloutStats, what: str) -> None:

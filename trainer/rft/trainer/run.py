@@ -23,7 +23,9 @@ from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows
 from rft.trainer.events import EventWriter
+from rft.trainer.finished_rollouts import AdapterDigests, FinishedRollouts, forget_finished
 from rft.trainer.loop_thread import LoopThread
+from rft.trainer.reward_terms import reward_terms
 from rft.trainer.run_context import RunContext
 from rft.trainer.steps import take_over
 
@@ -49,6 +51,8 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
             checkpoints = Checkpoints(run_dir)
             ended = _ending(run_dir, secrets, events, loop_thread, checkpoints, on_loaded)
             events.append(ended)
+            if ended.outcome in ("succeeded", "failed"):
+                forget_finished(run_dir)
             return ended
         finally:
             signal.signal(signal.SIGTERM, previous)
@@ -115,13 +119,18 @@ def _train(
     """Say that the run has begun and judge its directory; then import what trains, which takes many seconds."""
     spec = read_spec(run_dir)
     resumed = take_over(events, checkpoints)
+    finished = FinishedRollouts(
+        run_dir, events, AdapterDigests(checkpoints.path_of), terms=reward_terms(spec), resumed=resumed
+    )
     events.append(
         RunStarted(
             resumed_from_step=resumed,
             total_steps=spec.hyperparameters.steps,
             pid=os.getpid(),
+            kept=finished.kept,
         )
     )
+    finished.tell_untold()
     if resumed == spec.hyperparameters.steps and not spec.measures_best:
         return
     train = with_job_tools(read_rows(run_dir / layout.TRAIN_ROWS), spec.tools)
@@ -134,7 +143,13 @@ def _train(
     loop_thread.check()
     tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
     spec = spec.model_copy(update={"tools": tools, "grader": grader})
-    do_train(RunContext(run_dir, spec, secrets, train, valid, test, events, loop_thread, checkpoints, resumed))
+    context = RunContext(
+        run_dir, spec, secrets, train, valid, test, events, loop_thread, checkpoints, resumed, finished
+    )
+    try:
+        do_train(context)
+    finally:
+        finished.close()
 
 
 def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:

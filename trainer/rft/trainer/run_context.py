@@ -8,6 +8,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.spec import RunSecrets, RunSpec
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.events import EventWriter
+from rft.trainer.finished_rollouts import FinishedRollouts
 from rft.trainer.loop_thread import LoopThread
 
 
@@ -26,3 +27,4 @@ class RunContext:
     loop_thread: LoopThread
     checkpoints: Checkpoints
     resumed_from_step: int | None
+    finished: FinishedRollouts

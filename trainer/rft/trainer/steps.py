@@ -72,6 +72,7 @@ class Steps:
         evidence = judge_gap(optimization, step=step, limit=spec.max_importance_gap, sampled_by=sampled_by)
         if evidence is not None:
             self._context.events.append(evidence)
+            self._context.finished.forget(step)  # An engine that was mended is to sample all of it again.
             raise RunPaused("importance_gap", evidence.message)
 
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
@@ -93,6 +94,7 @@ class Steps:
         except (RunFailed, RunPaused) as error:
             message = f"The best checkpoint, of step {best}, could not be measured once more: {error}"
             context.events.append(Notice(level="warn", message=message, code="not_measured", data={"step": best}))
+        context.finished.forget(best)
 
     def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:
         context, measured = self._context, self._measured
@@ -130,6 +132,7 @@ class Steps:
         context.checkpoints.complete(record)
         context.events.append(record.step_done)
         context.events.sync()
+        context.finished.forget(step)
         context.checkpoints.prune()
 
     def _judge_course(self, step: int, train: RolloutStats | None, valid: RolloutStats | None) -> None:

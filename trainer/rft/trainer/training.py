@@ -76,9 +76,10 @@ def _train(context: RunContext) -> None:
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
         live.queued = connections.queued
-        loop_thread.call(connections.tell_left_open(open_rollouts.left))
+        loop_thread.call(connections.tell_left_open(open_rollouts.left, context.finished.outcomes))
 
         def tell_redo(redone: RoundRedone) -> None:
+            context.finished.forget(redone.step, redone.split)
             ledger.flush()  # Whatever was attempted for the void rollouts is told before they are void.
             events.append(redone)
 
@@ -97,7 +98,7 @@ def _train(context: RunContext) -> None:
         token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
         step_context = StepContext(
             spec, train, valid, test, setup, engine, loop_thread, events, checkpoints, ledger,
-            on_published=probe.published, token_log=token_log,
+            context.finished, on_published=probe.published, token_log=token_log,
         )  # fmt: skip
         latest = checkpoints.latest
         steps = Steps(step_context, latest.health if latest else RunHealth())

@@ -51,20 +51,35 @@ async def store_begun(
     )
 
 
-async def void_after(connection: AsyncConnection[TupleRow], job_id: str, step: int) -> None:
-    """A run was taken over: what was recorded for later steps counts no more, and nobody converses any longer."""
-    values = {"job_id": job_id, "step": step}
-    await connection.execute(_KEEP + _LATER + _OR_MARK, values)
-    await connection.execute(_DROP + _LATER, values)
-    await connection.execute(_ABANDON, values)
+async def void_after(
+    connection: AsyncConnection[TupleRow], job_id: str, step: int, *, kept: Sequence[str] = ()
+) -> None:
+    """A run was taken over: what was recorded for later steps counts no more, and nobody converses any longer.
+
+    `kept`: rollouts that keep their places; their ends may still have to be told.
+    """
+    values = {"job_id": job_id, "step": step, "kept": list(kept)}
+    await connection.execute(_KEEP + _LATER + _BUT_KEPT + _OR_MARK, values)
+    await connection.execute(_DROP + _LATER + _BUT_KEPT, values)
+    await connection.execute(_ABANDON + _BUT_KEPT, values)
 
 
-async def void_round(connection: AsyncConnection[TupleRow], job_id: str, step: int, split: Split) -> None:
-    """All rollouts of a round are done anew: what was recorded of it counts no more."""
-    values = {"job_id": job_id, "step": step, "split": split}
-    await connection.execute(_KEEP + _OF_ROUND + _OR_MARK, values)
-    await connection.execute(_DROP + _OF_ROUND, values)
-    await connection.execute(_ABANDON + _OF_ROUND, values)
+async def void_round(
+    connection: AsyncConnection[TupleRow], job_id: str, step: int, split: Split, *, kept: Sequence[str] = ()
+) -> None:
+    """All rollouts of a round are done anew, but those `kept`: what was recorded of it counts no more."""
+    values = {"job_id": job_id, "step": step, "split": split, "kept": list(kept)}
+    await connection.execute(_KEEP + _OF_ROUND + _BUT_KEPT + _OR_MARK, values)
+    await connection.execute(_DROP + _OF_ROUND + _BUT_KEPT, values)
+    await connection.execute(_ABANDON + _OF_ROUND + _BUT_KEPT, values)
+
+
+async def void_rollouts(connection: AsyncConnection[TupleRow], job_id: str, trace_ids: Sequence[str]) -> None:
+    """What was recorded of these counts no more."""
+    values = {"job_id": job_id, "trace_ids": list(trace_ids)}
+    await connection.execute(_KEEP + _THESE + _OR_MARK, values)
+    await connection.execute(_DROP + _THESE, values)
+    await connection.execute(_ABANDON + _THESE, values)
 
 
 _STORE: LiteralString = (
@@ -85,4 +100,6 @@ _OR_MARK: LiteralString = " on conflict (job_id, trace_id) do update set is_void
 _DROP: LiteralString = "delete from rollouts where job_id = %(job_id)s"
 _ABANDON: LiteralString = "update begun_rollouts set is_void = true where job_id = %(job_id)s and not is_void"
 _LATER: LiteralString = " and step > %(step)s"
+_BUT_KEPT: LiteralString = " and trace_id <> all(%(kept)s)"
+_THESE: LiteralString = " and trace_id = any(%(trace_ids)s)"
 _OF_ROUND: LiteralString = " and step = %(step)s and split = %(split)s"

@@ -16,6 +16,7 @@ from rft.core.events import (
     PolicyMeasured,
     RatiosMeasured,
     RolloutsBegan,
+    RolloutsVoided,
     RoundRedone,
     RunEnded,
     RunStarted,
@@ -32,13 +33,13 @@ from rft.platform.lifecycle.measurement_repository import forget_measurements, m
 from rft.platform.lifecycle.records import JobError, JobHold
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.storable import storable_json, storable_text
-from rft.platform.worker.begun_rollout_repository import store_begun, void_after, void_round
+from rft.platform.worker.begun_rollout_repository import store_begun, void_after, void_rollouts, void_round
 from rft.platform.worker.bulk_repository import store_attempts, store_rollouts
 from rft.platform.worker.final_figures import measure_final, message_of
 from rft.platform.worker.log_line import LogLine, UnreadRollout
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
 from rft.platform.worker.step_bucket_repository import store_buckets
-from rft.platform.worker.steps_repository import forget_after, forget_round, store_checkpoint
+from rft.platform.worker.steps_repository import forget_after, forget_calls, forget_round, store_checkpoint
 from rft.platform.worker.token_repository import store_tokens
 
 _IN_BULK = (UnreadRollout, RolloutsBegan, AttemptsMade, TokensSampled, RatiosMeasured)
@@ -107,16 +108,16 @@ class Ingest:
                 done.highest_step = max(done.highest_step, line.event.step)
             case PolicyMeasured():
                 await store_measurement(connection, self.lease.id, line.event)
+            case RolloutsVoided(step=step, trace_ids=trace_ids):
+                await forget_calls(connection, self.lease.id, step, trace_ids)
+                await void_rollouts(connection, self.lease.id, trace_ids)
             case Notice():
                 await self._notice(connection, line, line.event)
             case RoundRedone():
                 await self._redo(connection, line, line.event)
-            case HoldBegan():
-                await self._hold(connection, line, line.event)
-                done.is_held = True
-            case HoldEnded():
-                await self._go_on(connection, line, line.event)
-                done.is_held = False
+            case HoldBegan() | HoldEnded():
+                await self._hold_changed(connection, line, line.event)
+                done.is_held = isinstance(line.event, HoldBegan)
             case RunEnded():
                 done.ended = line.event
             case UnreadRollout() | RolloutsBegan() | AttemptsMade() | TokensSampled() | RatiosMeasured():
@@ -129,26 +130,32 @@ class Ingest:
         await store_tokens(connection, self.lease.id, lines)
 
     async def _rewind(self, connection: AsyncConnection[TupleRow], line: LogLine, started: RunStarted) -> None:
-        job_id, kept = self.lease.id, -1 if started.resumed_from_step is None else started.resumed_from_step
-        await forget_after(connection, job_id, kept)
-        await void_after(connection, job_id, kept)
-        await forget_metrics_events(connection, job_id, after_step=kept)
-        await self._forget_measurements(connection, after_step=kept)
+        job_id, last = self.lease.id, -1 if started.resumed_from_step is None else started.resumed_from_step
+        await forget_after(connection, job_id, last, kept=started.kept)
+        await void_after(connection, job_id, last, kept=started.kept)
+        await forget_metrics_events(connection, job_id, after_step=last)
+        await self._forget_measurements(connection, started, after_step=last)
         job = RunRepository(connection, self.lease)
         await job.rewind(step=started.resumed_from_step, total_steps=started.total_steps)
         await job.recount_tokens()
         if started.resumed_from_step is not None:
             message = f"Training resumed from the checkpoint of step {started.resumed_from_step}"
             await add_event(connection, job_id, message, key=_key(line), at=line.at)
+        if started.kept:
+            message = f"Kept are the rollouts of later steps that had ended: {len(started.kept):,}"
+            data: JsonObject = {"code": "rollouts_kept", "rollouts": len(started.kept)}
+            await add_event(connection, job_id, message, data=data, key=f"{_key(line)}:kept", at=line.at)
 
-    async def _forget_measurements(self, connection: AsyncConnection[TupleRow], *, after_step: int) -> None:
+    async def _forget_measurements(
+        self, connection: AsyncConnection[TupleRow], started: RunStarted, *, after_step: int
+    ) -> None:
         """The untrained policy's stays with its step; the best one's is the last thing a run does, and is done anew."""
         job_id, kept = self.lease.id, min(after_step, 0)
         await forget_measurements(connection, job_id, after_step=kept)
         for step in await measured_steps(connection, job_id):
             if step > kept:
-                await forget_round(connection, job_id, step, Split.TEST)
-                await void_round(connection, job_id, step, Split.TEST)
+                await forget_round(connection, job_id, step, Split.TEST, kept=started.kept)
+                await void_round(connection, job_id, step, Split.TEST, kept=started.kept)
 
     async def _redo(self, connection: AsyncConnection[TupleRow], line: LogLine, redone: RoundRedone) -> None:
         """What was rolled out of this split of the step is void; so are its calls."""
@@ -180,6 +187,14 @@ class Ingest:
                 connection, job_id, step.step, event.message, event.data, key=_key(line), at=line.at
             )
             await store_checkpoint(connection, job_id, line.at, step)
+
+    async def _hold_changed(
+        self, connection: AsyncConnection[TupleRow], line: LogLine, event: HoldBegan | HoldEnded
+    ) -> None:
+        if isinstance(event, HoldBegan):
+            await self._hold(connection, line, event)
+        else:
+            await self._go_on(connection, line, event)
 
     async def _hold(self, connection: AsyncConnection[TupleRow], line: LogLine, began: HoldBegan) -> None:
         """The job waits for an endpoint; its worker stays with it."""

@@ -17,6 +17,7 @@ from rft.core.events import (
     RatiosMeasured,
     RolloutDone,
     RolloutsBegan,
+    RolloutsVoided,
     RoundRedone,
     RunEnded,
     RunStarted,
@@ -110,6 +111,7 @@ class UnreadRollout:
 LoggedEvent = (
     UnreadRollout
     | RolloutsBegan
+    | RolloutsVoided
     | AttemptsMade
     | TokensSampled
     | RatiosMeasured

@@ -1,6 +1,7 @@
 """Rows of `steps`, `checkpoints` and `attempts` as a job's log tells of them; the step's sums are in `lifecycle`."""
 
 import json
+from collections.abc import Sequence
 from typing import LiteralString
 
 from psycopg import AsyncConnection
@@ -13,16 +14,33 @@ from rft.platform.store.storable import storable_text
 from rft.platform.worker.metrics_event import flat_metrics
 
 
-async def forget_after(connection: AsyncConnection[TupleRow], job_id: str, step: int) -> None:
-    """A run goes on from `step`: later steps, their calls and their checkpoints count no more."""
+async def forget_after(
+    connection: AsyncConnection[TupleRow], job_id: str, step: int, *, kept: Sequence[str] = ()
+) -> None:
+    """A run goes on from `step`: later steps, their calls and their checkpoints count no more.
+
+    `kept`: rollouts whose calls still count.
+    """
     await connection.execute("delete from steps where job_id = %s and step > %s", (job_id, step))
-    await connection.execute("delete from attempts where job_id = %s and step > %s", (job_id, step))
+    await connection.execute(_FORGET_CALLS, (job_id, step, list(kept)))
     await connection.execute("delete from checkpoints where job_id = %s and step > %s", (job_id, step))
 
 
-async def forget_round(connection: AsyncConnection[TupleRow], job_id: str, step: int, split: Split) -> None:
-    """A round is done anew: the calls of its rollouts count no more. Call it before the rollouts go."""
-    await connection.execute(_FORGET_ROUND, {"id": job_id, "step": step, "split": split})
+async def forget_round(
+    connection: AsyncConnection[TupleRow], job_id: str, step: int, split: Split, *, kept: Sequence[str] = ()
+) -> None:
+    """A round is done anew: the calls of its rollouts count no more, but for those `kept`.
+
+    Call it before the rollouts go.
+    """
+    await connection.execute(_FORGET_ROUND, {"id": job_id, "step": step, "split": split, "kept": list(kept)})
+
+
+async def forget_calls(connection: AsyncConnection[TupleRow], job_id: str, step: int, trace_ids: Sequence[str]) -> None:
+    """The calls of these rollouts of the step count no more."""
+    await connection.execute(
+        "delete from attempts where job_id = %s and step = %s and trace_id = any(%s)", (job_id, step, list(trace_ids))
+    )
 
 
 async def store_checkpoint(connection: AsyncConnection[TupleRow], job_id: str, at: float, step: StepDone) -> None:
@@ -43,9 +61,11 @@ async def store_checkpoint(connection: AsyncConnection[TupleRow], job_id: str, a
     await connection.execute(_KEEP_THESE, (job_id, kept))
 
 
+_FORGET_CALLS: LiteralString = "delete from attempts where job_id = %s and step > %s and trace_id <> all(%s)"
 _FORGET_ROUND: LiteralString = (
     "delete from attempts where job_id = %(id)s and step = %(step)s and trace_id in"
     " (select trace_id from rollouts where job_id = %(id)s and step = %(step)s and split = %(split)s)"
+    " and trace_id <> all(%(kept)s)"
 )
 _STORE_CHECKPOINT: LiteralString = (
     "insert into checkpoints (id, job_id, step, created_at, path, metrics)"
