@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from rft.core.base import Record
+from rft.core.endpoint_load import NamedLoad
 from rft.core.rollout import Split
 
 
@@ -63,6 +64,8 @@ class RunProgress(Record):
     """While it rolls out."""
     baseline: BaselineProgress | None = None
     """While it measures one."""
+    endpoints: tuple[NamedLoad, ...] = ()
+    """What its tools and graders are given to bear, while it rolls out."""
 
     @property
     def message(self) -> str:

@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from rft.core.endpoint_load import LimitReason
 from rft.core.failure import FailureCode
 from rft.egress.reply import AttemptFailure
 
@@ -102,6 +103,8 @@ class AdaptiveWindow:
     """A `Window` whose limit follows the endpoint."""
 
     settings: AdaptiveSettings = field(default_factory=AdaptiveSettings)
+    reason: LimitReason = LimitReason.APPROACHING
+    """Why the limit is as it is."""
     _limit: float = field(init=False)
     _phase: _Phase = _Phase.RAMP
     _skip: int = 0
@@ -115,6 +118,7 @@ class AdaptiveWindow:
     _first_s: float | None = None
     """Mean latency of the first round of a ramp: a rough stand-in while `_light` is unknown."""
     _before_light: float = 0.0
+    _reason_before_light: LimitReason = LimitReason.APPROACHING
     _rounds: int = 0
     _is_growing_fast: bool = True
     _halving: _Halving | None = None
@@ -129,6 +133,11 @@ class AdaptiveWindow:
         return max(self.settings.smallest, int(self._limit))
 
     @property
+    def largest(self) -> int:
+        """What the limit never exceeds."""
+        return self.settings.largest
+
+    @property
     def light_latency_s(self) -> float | None:
         """Mean latency under light load; None until measured."""
         return None if self._light is None else self._light.mean_s
@@ -138,7 +147,7 @@ class AdaptiveWindow:
         if idle_s < self.settings.idle_s:
             return
         known = self._before_light if self._phase is _Phase.LIGHT else self._limit
-        self._halving, self._is_growing_fast = None, True
+        self._halving, self._is_growing_fast, self.reason = None, True, LimitReason.APPROACHING
         self._enter(_Phase.RAMP, max(min(self.settings.start, known), known / 2), skip=0)
 
     def on_end(self, failure: AttemptFailure | None, *, latency_s: float, in_flight: int, now_s: float) -> None:
@@ -152,6 +161,7 @@ class AdaptiveWindow:
             self._now.add(latency_s)
             if self._phase is _Phase.RAMP and in_flight >= 0.8 * self.limit:
                 self._limit = min(self._limit + 1.0, self.settings.largest)
+                self.reason = LimitReason.GROWING
         elif is_overload(failure):
             self._refused += 1
         if self._good + self._refused >= max(self.settings.smallest_round, self.limit):
@@ -179,6 +189,7 @@ class AdaptiveWindow:
         if mean_s > self.settings.suspicious * (self.light_latency_s or self._first_s):
             self._go_light()
         elif self._limit >= self.settings.largest or not self._is_full:
+            self.reason = self.reason if self._is_full else LimitReason.ENOUGH
             self._enter(_Phase.STEADY, self._limit, skip=0)
         else:
             self._now = _Latency()
@@ -192,6 +203,7 @@ class AdaptiveWindow:
             total = self._light.count + self._now.count
             self._light.mean_s += (self._now.mean_s - self._light.mean_s) * self._now.count / total
             self._light.count = total
+        self.reason = self._reason_before_light
         self._enter(_Phase.STEADY, self._before_light)
 
     def _close_steady(self) -> None:
@@ -206,7 +218,7 @@ class AdaptiveWindow:
         doubt_s = math.hypot(now.error_s, light.error_s)
         if now.mean_s - self.settings.shrink_above * light.mean_s > 2.0 * doubt_s:
             queue_free = (self.settings.grow_below + 0.02) * light.mean_s / (now.mean_s - doubt_s)
-            self._is_growing_fast = False
+            self._is_growing_fast, self.reason = False, LimitReason.SLOWER
             self._enter(_Phase.STEADY, self._limit * min(0.95, max(0.5, queue_free)))
         elif self._is_full and (self._rounds % self.settings.light_every == 0 or self._limit < 1.5 * self._light_limit):
             self._go_light()
@@ -216,6 +228,7 @@ class AdaptiveWindow:
             now.fade(0.7)
 
     def _grow(self) -> None:
+        self.reason = LimitReason.GROWING
         if self._is_growing_fast:
             self._enter(_Phase.RAMP, self._limit, skip=0)
             return
@@ -225,7 +238,8 @@ class AdaptiveWindow:
     def _go_light(self) -> None:
         if self._limit < 2 * self.settings.smallest:
             return
-        self._before_light = self._limit
+        self._before_light, self._reason_before_light = self._limit, self.reason
+        self.reason = LimitReason.MEASURING
         self._enter(_Phase.LIGHT, self._limit / 2)
 
     def _enter(self, phase: _Phase, limit: float, *, skip: int | None = None) -> None:
@@ -250,7 +264,7 @@ class AdaptiveWindow:
         if limit < 2 * self.settings.smallest:
             return False
         self._halving = _Halving(good_share=1.0 - share, limit=limit)
-        self._is_growing_fast = False
+        self._is_growing_fast, self.reason = False, LimitReason.REFUSED
         self._enter(_Phase.STEADY, limit / 2)
         return True
 
@@ -264,5 +278,6 @@ class AdaptiveWindow:
             self._enter(_Phase.STEADY, self._limit / 2)
             return True
         self._halving, self._normal_refusals, self._is_growing_fast = None, share, True
+        self.reason = LimitReason.REFUSED_ANYWAY
         self._enter(_Phase.STEADY, halving.limit)
         return True

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason
 from rft.egress.breaker import Breaker, BreakerState
+from rft.egress.call_rate import CallRate
 from rft.egress.reply import AttemptFailure
 from rft.egress.retry_share import RetryShare
 from rft.egress.window import Window
@@ -54,7 +56,10 @@ class Limiter:
         retries: RetryShare | None = None,
         on_change: Callable[[BreakerState], None] | None = None,
         now: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self._wall_clock = wall_clock
+        self._rate, self._reason, self._reason_since_s = CallRate(), LimitReason.SET, now()
         self._window, self._breaker, self._retries, self._now = window, breaker, retries, now
         self._on_change = on_change
         self._caps: dict[str, tuple[int | None, float]] = {}
@@ -88,6 +93,41 @@ class Limiter:
     def state(self) -> BreakerState:
         """The breaker's state; closed where there is none."""
         return BreakerState.CLOSED if self._breaker is None else self._breaker.state
+
+    @property
+    def reason(self) -> LimitReason:
+        """Why `limit` is what it is."""
+        match self.state:
+            case BreakerState.OPEN:
+                return LimitReason.DOWN
+            case BreakerState.HALF_OPEN:
+                return LimitReason.TRIAL
+            case BreakerState.CLOSED:
+                pass
+        if self.limit >= self._window.largest:
+            return LimitReason.SET
+        return self._window.reason if self.limit == self._window.limit else LimitReason.ORDERED
+
+    def load(self) -> EndpointLoad:
+        """What the endpoint is given to bear now."""
+        now_s, at, breaker = self._now(), self._wall_clock(), self._breaker
+        self._note_reason(now_s)
+        waits_s = [self._next_start_s - now_s] if self._next_start_s - now_s > 1.0 else []
+        if breaker is not None and breaker.state is BreakerState.OPEN:
+            waits_s.append(breaker.next_probe_s - now_s)
+        down_since_s = None if breaker is None else breaker.down_since_s
+        return EndpointLoad(
+            limit=self.limit,
+            reason=self._reason,
+            changed_at=at - (now_s - self._reason_since_s),
+            in_flight=self.in_flight,
+            queued=self.queued,
+            calls_per_s=self._rate.per_second(now_s),
+            rate_limit=1.0 / self._interval_s if self._interval_s else None,
+            breaker=self.state.value,
+            down_since=None if down_since_s is None else at - (now_s - down_since_s),
+            waits_until=at + max(waits_s) if waits_s and max(waits_s) > 0 else None,
+        )
 
     def tighten(self, *, max_concurrency: int | None, rate_limit: float | None, owner: str = "") -> None:
         """Take over an owner's caps; of several caps on one endpoint the strictest holds."""
@@ -147,6 +187,7 @@ class Limiter:
     def learn(self, failure: AttemptFailure | None, *, latency_s: float) -> None:
         """Report how an attempt ended, before releasing the slot."""
         now_s = self._now()
+        self._rate.add(now_s)
         self._window.on_end(failure, latency_s=latency_s, in_flight=self.in_flight, now_s=now_s)
         if failure is not None and failure.retry_after_s:
             silence_s = min(failure.retry_after_s, LONGEST_SILENCE_S)
@@ -159,6 +200,7 @@ class Limiter:
             before = self._breaker.state
             self._breaker.on_end(failure, began_s=now_s - latency_s, now_s=now_s)
             self._announce(before)
+        self._note_reason(now_s)
 
     async def aclose(self) -> None:
         """Stop probing and waking up."""
@@ -168,6 +210,11 @@ class Limiter:
         if self._prober is not None:
             self._prober.cancel()
             await asyncio.gather(self._prober, return_exceptions=True)
+
+    def _note_reason(self, now_s: float) -> None:
+        reason = self.reason
+        if reason is not self._reason:
+            self._reason, self._reason_since_s = reason, now_s
 
     def _may_start(self) -> bool:
         return self.in_flight < self.limit and self._now() >= self._next_start_s

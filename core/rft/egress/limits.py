@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rft.core.egress_settings import EgressSettings
+from rft.core.endpoint_load import EndpointLoad
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow
 from rft.egress.breaker import Breaker, BreakerSettings, BreakerState
 from rft.egress.endpoint import Endpoint, endpoint_key
@@ -88,6 +89,11 @@ class Limits:
         """Calls that wait for the endpoint now."""
         limiter = self._limiters.get(endpoint_key(endpoint.url))
         return 0 if limiter is None else limiter.queued
+
+    def load_of(self, key: str) -> EndpointLoad | None:
+        """Of the endpoint with this key; None for one that was never called."""
+        limiter = self._limiters.get(key)
+        return None if limiter is None else limiter.load()
 
     def let_go(self, owner: str) -> None:
         """Drop the caps that came with an owner's endpoints."""

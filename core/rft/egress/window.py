@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from rft.core.endpoint_load import LimitReason
 from rft.egress.reply import AttemptFailure
 
 
@@ -12,6 +13,16 @@ class Window(Protocol):
     @property
     def limit(self) -> int:
         """Calls in flight at most, at least 1."""
+        ...
+
+    @property
+    def reason(self) -> LimitReason:
+        """Why it is that many."""
+        ...
+
+    @property
+    def largest(self) -> int:
+        """What the limit never exceeds."""
         ...
 
     def on_start(self, idle_s: float) -> None:
@@ -28,6 +39,12 @@ class FixedWindow:
     """A limit that learns nothing."""
 
     limit: int
+    reason: LimitReason = LimitReason.SET
+
+    @property
+    def largest(self) -> int:
+        """The limit itself."""
+        return self.limit
 
     def on_start(self, idle_s: float) -> None:
         """Nothing to learn."""

@@ -140,7 +140,7 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
     async def breakers(request: Request) -> Response:
         job = await jobs.find(_job_id(request))
         not_up = tuple(OpenBreaker.of(change) for change in shared.not_up(job.limits.keys))
-        return _answer(Breakers(open=not_up, attempts=job.attempts.take_left_over()))
+        return _answer(Breakers(open=not_up, loads=job.limits.loads(), attempts=job.attempts.take_left_over()))
 
     app.add_route(OPEN_TO_ALL, health, methods=["GET"])
     app.add_route("/v1/jobs/{job_id}", register, methods=["PUT"])

@@ -6,7 +6,7 @@ few times over about half a minute, which outlasts a restart; a service that doe
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from rft.core.attempt import Attempt
 from rft.core.base import Record
+from rft.core.endpoint_load import EndpointLoad
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.spec import RetryBudget
 from rft.egress.breaker import BreakerState
@@ -84,6 +85,8 @@ class ServiceConnection:
         self._registering = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._not_up: dict[str, BreakerChange] = {}
+        self.loads: Mapping[str, EndpointLoad] = {}
+        """By endpoint key, as the service told last."""
 
     async def aclose(self, hurry: asyncio.Event | None = None) -> None:
         """Tell the service that the job is done, and close all connections. Once hurried, it has only seconds.
@@ -193,9 +196,11 @@ class ServiceConnection:
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.
             self._compare({})
+            self.loads = {}
             return
         breakers = self._read(Breakers, reply)
         if isinstance(breakers, Breakers):
+            self.loads = breakers.loads
             self._compare({breaker.endpoint: breaker.to_change() for breaker in breakers.open})
 
     def _compare(self, not_up: dict[str, BreakerChange]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from rft.core.attempt import Attempt
+from rft.core.endpoint_load import EndpointLoad
 from rft.core.spec import RetryBudget
 from rft.egress.breaker import BreakerSettings, BreakerState
 from rft.egress.client import HttpClient
@@ -33,6 +34,11 @@ class JobLimits(Limits):
         """The limiter that all jobs share."""
         self.keys.add(endpoint_key(endpoint.url))
         return self._shared.limiter(endpoint, owner=owner or self._owner)
+
+    def loads(self) -> dict[str, EndpointLoad]:
+        """By key, of the endpoints that the job has called: of all jobs together."""
+        found = {key: self._shared.load_of(key) for key in self.keys}
+        return {key: load for key, load in found.items() if load is not None}
 
     async def aclose(self) -> None:
         """The job is done: its caps hold no longer, the others go on."""

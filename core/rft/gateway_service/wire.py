@@ -14,6 +14,7 @@ from pydantic import Field
 
 from rft.core.attempt import Attempt
 from rft.core.base import Record
+from rft.core.endpoint_load import EndpointLoad
 from rft.core.failure import FailureCode
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.breaker import BreakerState
@@ -102,6 +103,8 @@ class Breakers(ServiceReply):
     """The job's endpoints that are not plainly up. `attempts` are those of calls that nobody waited for any more."""
 
     open: tuple[OpenBreaker, ...] = ()
+    loads: dict[str, EndpointLoad] = Field(default_factory=dict)
+    """By the endpoint's key, of those that the job has called: what all jobs together give it to bear."""
 
 
 def encode(record: Record) -> bytes:

@@ -1,10 +1,11 @@
 """Graders as a trainer sees them when a service does the grading. The same duck types as `grader`."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
+from rft.core.endpoint_load import EndpointLoad
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
@@ -74,6 +75,11 @@ class RemoteGraderGateway:
             listener=Listener(on_attempt, on_change),
         )
         return cls(connection, grader.name)
+
+    @property
+    def loads(self) -> Mapping[str, EndpointLoad]:
+        """By endpoint key, as the service told last: of all jobs together."""
+        return self._connection.loads
 
     async def __aenter__(self) -> "RemoteGraderGateway":
         return self

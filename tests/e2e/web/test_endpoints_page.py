@@ -1,10 +1,13 @@
 """Endpoints in a browser, over all jobs: how they fare, what is in flight, which are registered, rehearsals."""
 
 import json
+import time
 
 import httpx
 from playwright.async_api import Page, expect
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
+from rft.core.failure import Stage
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from rft.testing.endpoint import ScriptedEndpoint
@@ -26,7 +29,19 @@ async def calling_jobs(platform: Platform) -> None:
     now = RoundProgress(
         step=3, split=Split.TRAIN, rollouts=32, ended=4, calling={"search": 9}, queued={"search": 4}, grading=2
     )
-    await job.tell(RunProgress(activity=Activity.ROLLING_OUT, since=0.0, round=now))
+    at = time.time()
+    lowered = EndpointLoad(
+        limit=24, reason=LimitReason.SLOWER, changed_at=at - 120, in_flight=5, queued=4, calls_per_s=3.2
+    )
+    down = EndpointLoad(
+        limit=0, reason=LimitReason.DOWN, changed_at=at - 60, in_flight=0, queued=2, calls_per_s=0.0,
+        breaker="open", down_since=at - 60, waits_until=at + 300,
+    )  # fmt: skip
+    loads = (
+        NamedLoad(stage=Stage.TOOL, endpoint="search", is_shared=False, load=lowered),
+        NamedLoad(stage=Stage.GRADER, endpoint="answer_credit", is_shared=True, load=down),
+    )
+    await job.tell(RunProgress(activity=Activity.ROLLING_OUT, since=0.0, round=now, endpoints=loads))
 
 
 async def register(platform: Platform, tool_url: str = DEAD, grader_url: str = DEAD) -> None:
@@ -50,6 +65,10 @@ async def test_one_host_stands_with_all_jobs_that_call_it(platform: Platform, pa
     await expect(host.locator("tbody tr")).to_have_count(8)
     busy = host.locator("tbody tr", has_text="search").filter(has_text="shaky")
     await expect(busy).to_contain_text("9 (4 queued here)")
+    await expect(busy).to_contain_text("3.2 calls/s")
+    await expect(busy).to_contain_text("24 at once: lowered, since with more calls answers only came later, 2 min ago")
+    judge = host.locator("tbody tr", has_text="answer_credit").filter(has_text="shaky")
+    await expect(judge).to_contain_text("next probe in")
     await expect(host.locator("tbody tr", has_text="search").filter(has_text="steady")).to_contain_text("none")
     await expect(page.get_by_role("region", name="Host")).to_have_count(1)
 

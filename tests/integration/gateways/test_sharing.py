@@ -2,6 +2,7 @@
 
 import asyncio
 
+from rft.core.endpoint_load import LimitReason
 from rft.core.failure import FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.breaker import BreakerState
@@ -86,12 +87,18 @@ async def test_a_job_hears_nothing_of_endpoints_that_are_not_its_own(town: Town)
     service = town.run(town.service(has_adaptive_limits=True))
     healthy = await town.trainer(service.url)
     assert (await healthy.call()).output == "hi"
-    town.server = gone
+    first_url, town.server = town.server.tool_url, gone
     unlucky = await town.trainer(service.url, job_id="ftjob-2", retry=RetryBudget(max_retries=0))
     calls = [asyncio.create_task(unlucky.call(number)) for number in range(16)]
     await until(lambda: bool(unlucky.changes), "word of the breaker")
     assert b"ftjob" not in (await town.ask("GET", f"{service.url}/v1/jobs/ftjob-1/breakers")).body
     assert b'"open":[]' in (await town.ask("GET", f"{service.url}/v1/jobs/ftjob-1/breakers")).body
+    await until(lambda: bool(healthy.gateway.loads) and bool(unlucky.gateway.loads), "word of what the endpoints bear")
+    [(key, load)] = healthy.gateway.loads.items()
+    assert (key, load.breaker, load.reason, load.in_flight) == (first_url, "closed", LimitReason.APPROACHING, 0)
+    assert load.calls_per_s > 0
+    [(key, load)] = unlucky.gateway.loads.items()
+    assert (key, load.breaker, load.reason, load.limit) == (gone.tool_url, "open", LimitReason.DOWN, 0)
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.core.endpoint_load import LimitReason
 from rft.core.failure import FailureCode
 from rft.egress.adaptive import AdaptiveSettings, AdaptiveWindow, is_overload
 from rft.egress.reply import AttemptFailure
@@ -99,6 +100,38 @@ def test_unused_places_are_no_reason_to_grow() -> None:
     for _ in range(500):
         window.on_end(None, latency_s=0.1, in_flight=3, now_s=0.0)
     assert window.limit == 32
+
+
+def test_the_limit_says_why_it_is_as_it_is() -> None:
+    def after(endpoint: Endpoint, *, callers: int, seconds: float = 20.0) -> LimitReason:
+        window = AdaptiveWindow()
+        simulate(window, endpoint, callers=callers, seconds=seconds, seed=1)
+        return window.reason
+
+    assert AdaptiveWindow().reason is LimitReason.APPROACHING
+    assert after(endless(0.1), callers=500, seconds=0.5) is LimitReason.GROWING
+    assert after(endless(0.1), callers=3) is LimitReason.ENOUGH
+    seen = {after(saturating(40, 0.2), callers=200, seconds=seconds) for seconds in range(10, 40)}
+    assert LimitReason.SLOWER in seen
+    assert seen <= {LimitReason.SLOWER, LimitReason.GROWING, LimitReason.MEASURING, LimitReason.REFUSED}
+
+
+def test_refusals_and_their_end_are_reasons() -> None:
+    """Half of the calls are refused, however few there are."""
+    window, reasons = AdaptiveWindow(AdaptiveSettings(start=64)), list[LimitReason]()
+    for number in range(1000):
+        failure = REFUSED if number % 2 else None
+        window.on_end(failure, latency_s=0.1, in_flight=window.limit, now_s=0.0)
+        reasons.append(window.reason)
+    assert LimitReason.REFUSED in reasons
+    assert LimitReason.REFUSED_ANYWAY in reasons[reasons.index(LimitReason.REFUSED) :]
+
+
+def test_a_pause_is_a_reason() -> None:
+    window = AdaptiveWindow()
+    simulate(window, saturating(40, 0.2), callers=200, seconds=20)
+    window.on_start(60.0)
+    assert window.reason is LimitReason.APPROACHING
 
 
 def test_after_a_pause_the_known_limit_is_approached_anew() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rft.core.egress_settings import EgressSettings
+from rft.core.endpoint_load import LimitReason, NamedLoad
 from rft.core.errors import RunFailed
 from rft.core.events import HoldBegan, HoldEnded
 from rft.core.failure import FailureCode, Stage
@@ -200,3 +201,23 @@ def test_what_a_hold_says_shows_no_secret() -> None:
 def test_who_shares_an_endpoint_is_known_once() -> None:
     known = known_endpoints(spec(), RunSecrets())
     assert sorted(known) == ["http://127.0.0.1:9/grade", "http://127.0.0.1:9/host", "http://127.0.0.1:9/tool"]
+
+
+def test_what_was_called_tells_what_it_is_given_to_bear() -> None:
+    """Tools behind one address share it; what was never called tells nothing."""
+
+    async def main() -> tuple[NamedLoad, ...]:
+        connections = await open_connections(spec(), RunSecrets())
+        try:
+            assert connections.loads() == ()
+            connections.client.limits.limiter(Endpoint(name="any", stage=Stage.TOOL, url="http://127.0.0.1:9/tool"))
+            return connections.loads()
+        finally:
+            await connections.aclose()
+
+    told = run_in_virtual_time(main())
+    assert [(one.stage, one.endpoint, one.is_shared) for one in told] == [
+        (Stage.TOOL, "search", False),
+        (Stage.TOOL, "lookup", False),
+    ]
+    assert {(one.load.limit, one.load.reason) for one in told} == {(512, LimitReason.SET)}

@@ -4,6 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
+from rft.core.failure import Stage
 from rft.core.progress import Activity, RunProgress
 from rft.core.rollout import RolloutKey, Split
 from rft.rollouts.live import LiveRollouts
@@ -60,3 +62,20 @@ def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
     forget_progress(tmp_path)
     forget_progress(tmp_path)
     assert not (tmp_path / layout.PROGRESS).exists()
+
+
+def test_what_endpoints_bear_is_told_while_it_rolls_out(tmp_path: Path) -> None:
+    load = EndpointLoad(limit=8, reason=LimitReason.SET, changed_at=1.0, in_flight=1, queued=0, calls_per_s=0.1)
+    named = NamedLoad(stage=Stage.TOOL, endpoint="search", is_shared=False, load=load)
+    reporter = ProgressReporter(tmp_path, LiveRollouts(), loads=lambda: (named,))
+
+    def told() -> tuple[NamedLoad, ...]:
+        reporter.tell()
+        progress = read_progress(tmp_path)
+        assert progress is not None
+        return progress.endpoints
+
+    assert told() == ()
+    with reporter.live.round(slots(1)):
+        assert told() == (named,)
+    assert told() == ()

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
+from rft.core.endpoint_load import EndpointLoad
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
@@ -69,6 +70,11 @@ class RemoteToolGateway:
             listener=Listener(on_attempt, on_change),
         )
         return cls(connection, tools, open_rollouts=open_rollouts)
+
+    @property
+    def loads(self) -> Mapping[str, EndpointLoad]:
+        """By endpoint key, as the service told last: of all jobs together."""
+        return self._connection.loads
 
     async def __aenter__(self) -> "RemoteToolGateway":
         return self

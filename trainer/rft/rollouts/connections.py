@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from rft.core.attempt import Attempt
+from rft.core.endpoint_load import NamedLoad
 from rft.core.errors import RunFailed
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade
@@ -19,7 +20,7 @@ from rft.grader_gateway.build import OpenGrader, open_any_grader, refuse_bad_sou
 from rft.grader_gateway.grader import Grader, GroupGrader, close_grader
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.gateways import ToolGateway
-from rft.rollouts.known_endpoints import refuse_redacted_urls
+from rft.rollouts.known_endpoints import endpoint_keys, refuse_redacted_urls
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
 from rft.tool_gateway.remote import RemoteToolGateway
@@ -59,6 +60,20 @@ class CustomerConnections:
     host: RolloutCallbacks | RemoteToolGateway | None
     grader: Grader | None = None
     group_grader: GroupGrader | None = None
+    endpoints: Sequence[tuple[Stage, str, str]] = ()
+    """Stage, name and endpoint key of what is called."""
+
+    def loads(self) -> tuple[NamedLoad, ...]:
+        """What each endpoint is given to bear now, of those that were called."""
+        shared = {Stage.TOOL: self.tools, Stage.GRADER: self.grader or self.group_grader}
+        found: list[NamedLoad] = []
+        for stage, name, key in self.endpoints:
+            service = shared[stage]
+            is_shared = isinstance(service, RemoteToolGateway | RemoteGraderGateway)
+            load = service.loads.get(key) if is_shared else self.client.limits.load_of(key)
+            if load is not None:
+                found.append(NamedLoad(stage=stage, endpoint=name, is_shared=is_shared, load=load))
+        return tuple(found)
 
     def queued(self) -> Mapping[str, int]:
         """Tool calls that wait on our side now, by tool; gateway services keep that to themselves."""
@@ -113,7 +128,7 @@ async def open_tool_connections(
             client, spec.tools, headers=secrets.tool_headers, job_id=spec.job_id, open_rollouts=options.open_rollouts
         )
     )
-    return CustomerConnections(client, tools, host if host.has_hosts else None)
+    return CustomerConnections(client, tools, host if host.has_hosts else None, endpoints=endpoint_keys(spec))
 
 
 def open_client(spec: RunSpec, secrets: RunSecrets, options: ConnectionOptions = DEFAULTS) -> EndpointClient:

@@ -52,6 +52,13 @@ def _called(spec: RunSpec, secrets: RunSecrets) -> Iterator[tuple[Stage, str, st
         yield Stage.GRADER, "the judge server", completions_url(spec.judge.base_url), key
 
 
+def endpoint_keys(spec: RunSpec) -> list[tuple[Stage, str, str]]:
+    """Stage, name and endpoint key of the run's tools and endpoint graders, as the table of endpoints names them."""
+    tools = [(Stage.TOOL, tool.name, endpoint_key(tool.server_url)) for tool in spec.tools]
+    graders = [(Stage.GRADER, part.name, endpoint_key(part.url)) for _, part in endpoint_graders(spec.grader)]
+    return [*tools, *graders]
+
+
 def refuse_redacted_urls(spec: RunSpec, stage: Stage) -> None:
     """A URL whose secret did not come along leads elsewhere than the customer meant: never to be called."""
     known = known_endpoints(spec, RunSecrets()).values()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rft.core.endpoint_load import NamedLoad
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from rft.rollouts.live import LiveRollouts
@@ -23,6 +24,8 @@ class ProgressReporter:
     folder: Path
     live: LiveRollouts
     clock: Callable[[], float] = time.time
+    loads: Callable[[], tuple[NamedLoad, ...]] = tuple[NamedLoad, ...]
+    """What endpoints are given to bear now."""
     _told: RunProgress | None = None
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -57,7 +60,7 @@ class ProgressReporter:
             activity = Activity.LOADING if told is None or told.activity is Activity.LOADING else Activity.TRAINING
         is_same = told is not None and told.activity is activity and _round_of(told.round) == _round_of(now)
         since = told.since if told is not None and is_same else self.clock()
-        return RunProgress(activity=activity, since=since, round=now)
+        return RunProgress(activity=activity, since=since, round=now, endpoints=() if now is None else self.loads())
 
     async def _report(self) -> None:
         while True:

@@ -75,7 +75,7 @@ def _train(context: RunContext) -> None:
             open_connections(spec, secrets, ConnectionOptions(ledger.add, on_change, events.launches, open_rollouts))
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
-        live.queued = connections.queued
+        live.queued, progress.loads = connections.queued, connections.loads
         loop_thread.call(connections.tell_left_open(open_rollouts.left, context.finished.outcomes))
 
         def tell_redo(redone: RoundRedone) -> None:

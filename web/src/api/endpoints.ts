@@ -1,6 +1,6 @@
 /** The typed way to customers' endpoints over all jobs, and to rehearsals. */
 import { at, call, get, type Page } from "./http";
-import type { EndpointOfJobs, Rehearsal } from "./types";
+import type { CustomerEndpoints, Rehearsal } from "./types";
 
 const REHEARSALS_PATH = "/v1/rehearsals";
 
@@ -15,7 +15,7 @@ export interface RehearsalOrder {
 
 export const endpointsApi = {
   /** Those in the most trouble first. */
-  list: async () => (await get<{ data: EndpointOfJobs[] }>("/v1/dashboard/endpoints")).data,
+  list: () => get<CustomerEndpoints>("/v1/dashboard/endpoints"),
   /** Newest first. */
   rehearsals: async () => (await get<Page<Rehearsal>>(REHEARSALS_PATH, { limit: 20 })).data,
   rehearse: (order: RehearsalOrder) => call<Rehearsal>("POST", REHEARSALS_PATH, bodyOf(order)),

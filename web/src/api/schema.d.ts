@@ -1055,6 +1055,8 @@ export interface components {
         };
         CustomerEndpoints: {
             data: components["schemas"]["EndpointOfJobs"][];
+            jobs: number;
+            left_out: number;
             /**
              * @default list
              * @constant
@@ -1656,6 +1658,7 @@ export interface components {
             is_held: boolean;
             job_id: string;
             job_name: string | null;
+            load: components["schemas"]["Load"] | null;
             queued: number;
             status: string;
         };
@@ -1817,6 +1820,8 @@ export interface components {
             excluded_rollouts: number | null;
             rows: number;
         };
+        /** @enum {string} */
+        LimitReason: "set" | "ordered" | "approaching" | "growing" | "enough" | "measuring" | "slower" | "refused" | "refused_anyway" | "down" | "trial";
         ListPage_AttemptObject_: {
             data: components["schemas"]["AttemptObject"][];
             first_id: string | null;
@@ -1992,6 +1997,21 @@ export interface components {
              * @constant
              */
             object: "list";
+        };
+        Load: {
+            /** @enum {string} */
+            breaker: "closed" | "open" | "half_open";
+            calls_per_s: number;
+            changed_at: number;
+            down_since: number | null;
+            in_flight: number;
+            is_shared: boolean;
+            limit: number;
+            queued: number;
+            rate_limit: number | null;
+            reason: components["schemas"]["LimitReason"];
+            waits_until: number | null;
+            why: string;
         };
         LoraObject: {
             alpha: number;

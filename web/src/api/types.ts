@@ -71,6 +71,9 @@ export type GraderReply = Schemas["GraderRunObject"];
 /** A customer's endpoint with every job that calls it. */
 export type EndpointOfJobs = Schemas["EndpointOfJobs"];
 export type JobCalls = Schemas["JobCalls"];
+export type CustomerEndpoints = Schemas["CustomerEndpoints"];
+/** What an endpoint is given to bear now. */
+export type EndpointLoad = Schemas["Load"];
 /** The burst of a step, played without a model. */
 export type Rehearsal = Schemas["RehearsalObject"];
 

@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
-import type { EndpointOfJobs, Rehearsal } from "../api/types";
-import { byHost, endpointMark, loadOf, rehearsalLine, rehearsalMark } from "./endpoints";
+import type { CustomerEndpoints, EndpointLoad, EndpointOfJobs, Rehearsal } from "../api/types";
+import {
+  byHost,
+  endpointMark,
+  leftOutNotice,
+  limitOf,
+  loadOf,
+  paceOf,
+  rehearsalLine,
+  rehearsalMark,
+  waitOf,
+} from "./endpoints";
 
 const endpoint = (fields: Partial<EndpointOfJobs>) =>
   ({
@@ -55,4 +65,39 @@ test("a rehearsal says whether the burst was borne, and what to do", () => {
   expect(rehearsalLine(rehearsal({ report: REPORT }))).toBe("tools and grader take 2.3 s of a step");
   expect(rehearsalLine(rehearsal({ error: { message: "No such file" } }))).toBe("No such file");
   expect(rehearsalLine(rehearsal({}))).toBe("a burst of 128 rollouts");
+});
+
+const load = (fields: Partial<EndpointLoad>) =>
+  ({
+    limit: 24,
+    calls_per_s: 3.21,
+    rate_limit: null,
+    down_since: null,
+    waits_until: null,
+    is_shared: false,
+    ...fields,
+  }) as EndpointLoad;
+
+test("a limit says how many at once, and how many a second where an order does", () => {
+  expect(limitOf(load({}))).toBe("24 at once");
+  expect(limitOf(load({ limit: 0 }))).toBe("none");
+  expect(limitOf(load({ rate_limit: 20 }))).toBe("24 at once, 20 calls/s at most");
+  expect([paceOf(load({})), paceOf(load({ calls_per_s: 120, is_shared: true }))]).toEqual([
+    "3.2 calls/s",
+    "120 calls/s of all jobs",
+  ]);
+});
+
+test("who is down says since when and until when, and who asked us to wait says so", () => {
+  expect(waitOf(load({}), 1000)).toBe("");
+  expect(waitOf(load({ down_since: 940, waits_until: 1012 }), 1000)).toBe("down for 1 min 00 s, next probe in 12 s");
+  expect(waitOf(load({ down_since: 990, waits_until: 999 }), 1000)).toBe("down for 10 s");
+  expect(waitOf(load({ waits_until: 1030 }), 1000)).toBe("asked us to wait: next call in 30 s");
+});
+
+test("jobs that are not counted are told of", () => {
+  const of = (jobs: number, left: number) => leftOutNotice({ jobs, left_out: left } as CustomerEndpoints);
+  expect(of(3, 0)).toBeNull();
+  expect(of(20, 1)).toBe("Counted are the 20 jobs that called last; 1 further job of the last day is not.");
+  expect(of(20, 5)).toBe("Counted are the 20 jobs that called last; 5 further jobs of the last day are not.");
 });

@@ -1,6 +1,6 @@
 /** Customers' endpoints over all jobs, in words. */
-import type { EndpointOfJobs, JobCalls, Rehearsal } from "../api/types";
-import { count, percent } from "./format";
+import type { CustomerEndpoints, EndpointLoad, EndpointOfJobs, JobCalls, Rehearsal } from "../api/types";
+import { count, fixed, percent, plural, span } from "./format";
 
 export interface Mark {
   label: string;
@@ -26,6 +26,33 @@ export function endpointMark(endpoint: EndpointOfJobs): Mark {
 export function loadOf({ in_flight, queued }: Pick<JobCalls, "in_flight" | "queued">): string {
   if (in_flight === 0) return "none";
   return queued > 0 ? `${count(in_flight)} (${count(queued)} queued here)` : count(in_flight);
+}
+
+/** `24 at once`, with the order's own pace where it has one. */
+export function limitOf({ limit, rate_limit: rate }: EndpointLoad): string {
+  const many = limit === 0 ? "none" : `${count(limit)} at once`;
+  return rate === null ? many : `${many}, ${perSecond(rate)} at most`;
+}
+
+/** `3.2 calls/s`, over the last minute. */
+export function paceOf({ calls_per_s: rate, is_shared }: EndpointLoad): string {
+  return `${perSecond(rate)}${is_shared ? " of all jobs" : ""}`;
+}
+
+const perSecond = (rate: number) => `${fixed(rate, rate < 10 ? 1 : 0)} calls/s`;
+
+/** That it is down, and when something goes out again; empty where calls go out. Unix seconds. */
+export function waitOf(load: EndpointLoad, now: number): string {
+  const { down_since: since, waits_until: next } = load;
+  const soon = next === null || next <= now ? "" : `in ${span(next - now)}`;
+  if (since !== null) return `down for ${span(now - since)}${soon && `, next probe ${soon}`}`;
+  return soon && `asked us to wait: next call ${soon}`;
+}
+
+/** That jobs are missing from the page; null where none are. */
+export function leftOutNotice({ jobs, left_out: left }: CustomerEndpoints): string | null {
+  if (left === 0) return null;
+  return `Counted are the ${plural(jobs, "job")} that called last; ${plural(left, "further job")} of the last day ${left === 1 ? "is" : "are"} not.`;
 }
 
 export interface Host {

@@ -5,6 +5,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ValidationError
 
+from rft.core.progress import RunProgress
 from rft.platform.api.dependencies import Reading
 from rft.platform.dashboard.endpoint_view import CallingJob, EndpointOfJobs, addresses_of, by_address
 from rft.platform.dashboard.recent_job_repository import recently_active
@@ -23,20 +24,25 @@ class CustomerEndpoints(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[EndpointOfJobs]
+    jobs: int
+    """Whose calls are counted here."""
+    left_out: int
+    """Further jobs that are under way or ended within a day, and are not counted here."""
 
 
 @endpoints_router.get("/endpoints")
 async def list_customer_endpoints(uow: Reading) -> CustomerEndpoints:
     """Tools and graders by their address, with what each job counted over its latest steps.
 
-    Of jobs that are under way and those that ended within a day, up to twenty.
+    Of jobs that are under way and those that ended within a day, up to twenty; how many are left out is told.
     """
-    ids = await recently_active(uow.connection, within_s=_WITHIN_S, limit=_MOST_JOBS)
-    found = [await JobRepository(uow.connection).get(job_id) for job_id in ids]
-    return CustomerEndpoints(data=by_address([await _calling(uow, job) for job in found if job is not None]))
+    active, count = await recently_active(uow.connection, within_s=_WITHIN_S, limit=_MOST_JOBS)
+    found = [(await JobRepository(uow.connection).get(one.id), one.progress) for one in active]
+    calling = [await _calling(uow, job, progress) for job, progress in found if job is not None]
+    return CustomerEndpoints(data=by_address(calling), jobs=len(calling), left_out=count - len(active))
 
 
-async def _calling(uow: UnitOfWork, job: JobRow) -> CallingJob:
+async def _calling(uow: UnitOfWork, job: JobRow, progress: RunProgress | None) -> CallingJob:
     try:
         addresses = addresses_of(Method.model_validate(job.method).reinforcement)
     except ValidationError:
@@ -47,7 +53,8 @@ async def _calling(uow: UnitOfWork, job: JobRow) -> CallingJob:
         name=job.suffix,
         status=str(job.status),
         addresses=addresses,
-        round=None if job.progress is None else job.progress.round,
+        round=None if progress is None else progress.round,
+        loads=() if progress is None else progress.endpoints,
         hold=job.hold,
         health=tuple((await list_endpoints(uow, job.id, from_step=None, to_step=None)).data),
     )

@@ -1,16 +1,45 @@
 """Customers' endpoints over all jobs: from what each job counted to one entry per address. Pure."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from pydantic import BaseModel
 
 from rft.core.base import Record
+from rft.core.endpoint_load import LimitReason, NamedLoad
 from rft.core.failure import FailureCode, Stage
 from rft.core.progress import RoundProgress
 from rft.platform.lifecycle.records import JobHold
 from rft.platform.orders.grader_schemas import EndpointGrader, Grader, MultiGrader
 from rft.platform.orders.schemas import Reinforcement
 from rft.platform.rollouts.ledger_objects import EndpointHealth
+
+
+class Load(BaseModel):
+    """What an endpoint is given to bear now, by whoever makes the job's calls."""
+
+    limit: int
+    """Calls in flight at most."""
+    reason: LimitReason
+    why: str
+    """The reason in words."""
+    changed_at: float
+    """Unix time in seconds since when that is the reason."""
+    in_flight: int
+    """Calls on their way; of all jobs together where `is_shared`."""
+    queued: int
+    """Calls that wait to be let in, counted alike."""
+    calls_per_s: float
+    """Attempts that ended, over the last minute, counted alike."""
+    rate_limit: float | None
+    """Calls started per second at most, where an order says so."""
+    breaker: Literal["closed", "open", "half_open"]
+    down_since: float | None
+    """Unix time; null while it is up."""
+    waits_until: float | None
+    """Unix time before which no call goes out: the next probe, or what `Retry-After` asked for."""
+    is_shared: bool
+    """A gateway service makes the calls of all jobs."""
 
 
 class JobCalls(BaseModel):
@@ -26,6 +55,8 @@ class JobCalls(BaseModel):
     """Those of them that wait on our side, for the limit of this endpoint."""
     is_held: bool
     """The job waits until the endpoint answers again."""
+    load: Load | None
+    """Null where no round is under way, and nothing was called in it yet."""
 
 
 class EndpointOfJobs(BaseModel):
@@ -56,6 +87,7 @@ class CallingJob(Record):
     addresses: dict[tuple[Stage, str], str]
     """By stage and name."""
     round: RoundProgress | None
+    loads: tuple[NamedLoad, ...] = ()
     hold: JobHold | None
     health: tuple[EndpointHealth, ...]
 
@@ -89,7 +121,14 @@ def _calls(job: CallingJob, health: EndpointHealth) -> JobCalls:
         in_flight=in_flight,
         queued=queued,
         is_held=job.hold is not None and _is_of(job.hold, health),
+        load=next(
+            (_load(one) for one in job.loads if (one.stage, one.endpoint) == (health.stage, health.endpoint)), None
+        ),
     )
+
+
+def _load(told: NamedLoad) -> Load:
+    return Load(**told.load.model_dump(), why=told.load.why, is_shared=told.is_shared)
 
 
 def _entry(stage: Stage, calls: Sequence[tuple[str | None, JobCalls]]) -> EndpointOfJobs:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
 from rft.core.failure import FailureCode, Stage
 from rft.core.progress import RoundProgress
 from rft.core.rollout import Split
@@ -73,6 +74,23 @@ def test_calls_in_flight_are_those_of_the_round() -> None:
     entries = by_address([job("a", health(), health("judge", Stage.GRADER), round=now)])
     told = {entry.names[0]: (entry.in_flight, entry.queued) for entry in entries}
     assert told == {"search": (5, 5), "judge": (2, 0)}
+
+
+def test_a_job_tells_what_its_own_tool_is_given_to_bear() -> None:
+    load = EndpointLoad(
+        limit=12, reason=LimitReason.SLOWER, changed_at=5.0, in_flight=3, queued=1, calls_per_s=0.5, breaker="closed"
+    )
+    told = NamedLoad(stage=Stage.TOOL, endpoint="search", is_shared=True, load=load)
+    entries = by_address([job("a", health(), health("judge", Stage.GRADER), loads=(told,))])
+    by_name = {entry.names[0]: entry.jobs[0].load for entry in entries}
+    found = by_name["search"]
+    assert found is not None
+    assert (found.limit, found.why, found.is_shared) == (
+        12,
+        "lowered, since with more calls answers only came later",
+        True,
+    )
+    assert by_name["judge"] is None
 
 
 def test_an_endpoint_without_a_known_address_goes_by_its_name() -> None:

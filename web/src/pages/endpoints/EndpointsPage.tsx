@@ -3,9 +3,10 @@ import type { EndpointOfJobs, JobCalls } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useNow } from "../../data/clock";
 import { useEndpointsOfJobs } from "../../data/endpoints";
-import { byHost, type Host, loadOf } from "../../lib/endpoints";
+import { byHost, type Host, leftOutNotice, loadOf } from "../../lib/endpoints";
 import { ago, count, percent } from "../../lib/format";
 import { answer, errorParts, lastTrouble, milliseconds, toneOf } from "../../lib/ledger";
+import { Load } from "./Load";
 import { Registered } from "./Registered";
 import { Rehearsals } from "./Rehearsals";
 import "../../components/form.css";
@@ -15,20 +16,22 @@ import "./endpoints.css";
 export function EndpointsPage() {
   const endpoints = useEndpointsOfJobs();
   const now = useNow(true);
+  const notice = endpoints.data ? leftOutNotice(endpoints.data) : null;
   return (
     <>
       <title>Endpoints · Agent RFT</title>
       <h1>Endpoints</h1>
       {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
       {endpoints.isPending && <Skeleton height={220} />}
-      {endpoints.data?.length === 0 && (
+      {notice && <p className="muted small">{notice}</p>}
+      {endpoints.data?.data.length === 0 && (
         <section className="panel" aria-label="Calls">
           <Empty title="No job has called an endpoint within a day">
             Every attempt of every call is counted here, over all jobs.
           </Empty>
         </section>
       )}
-      {byHost(endpoints.data ?? []).map((host) => (
+      {byHost(endpoints.data?.data ?? []).map((host) => (
         <HostPanel key={host.name} host={host} now={now} />
       ))}
       <Registered now={now} />
@@ -58,8 +61,7 @@ function HostPanel({ host, now }: { host: Host; now: number }) {
               <th>Job</th>
               <th className="number">Attempts</th>
               <th className="number">Latency p50, p95</th>
-              <th className="number">Queued p95</th>
-              <th>In flight</th>
+              <th>In flight, and how many may be</th>
               <th>Last of them</th>
             </tr>
           </thead>
@@ -96,9 +98,11 @@ function JobRow({ endpoint, calls, now }: { endpoint: EndpointOfJobs; calls: Job
       <td className="number">{count(health.attempts)}</td>
       <td className="number nowrap">
         {milliseconds(health.latency_p50_ms)}, {milliseconds(health.latency_p95_ms)}
+        <div className="muted small">queued {milliseconds(health.queued_p95_ms)}</div>
       </td>
-      <td className="number nowrap muted">{milliseconds(health.queued_p95_ms)}</td>
-      <td className="nowrap">{loadOf(calls)}</td>
+      <td className="endpoint-load">
+        <Load calls={calls} now={now} />
+      </td>
       <td className="nowrap">
         {trouble === null ? (
           <span className="muted">none</span>
