@@ -38,6 +38,7 @@ async def run(
     run = Run(stored)
     cases["ingestion"] = await ingestion(run, rollouts=ingested)
     cases["ingestion_with_ledger"] = await ingestion(run, rollouts=ingested, attempts=ATTEMPTS_PER_ROLLOUT)
+    cases["ingestion_with_tokens"] = await ingestion(run, rollouts=ingested, has_tokens=True)
     return {"cases": {name: figures for name, figures in cases.items()}, "machine": _machine(load_before, stored)}
 
 

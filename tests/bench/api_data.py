@@ -10,9 +10,11 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.types.json import Jsonb
 
-from rft.core.events import EventLine, RolloutDone, StepDone
+from rft.core.events import EventLine, RatiosMeasured, RolloutDone, StepDone, TokensSampled
 from rft.core.ids import digest, public_id
 from rft.core.messages import Message, Role, ToolCall
+from rft.core.token_record import pack_float16, pack_tokens
+from rft.core.turns import TokenSpan
 from rft.platform.worker.metrics_event import GraderLabel, flat_metrics, metrics_event
 from rft.platform.worker.step_bucket_repository import STORE_BUCKETS
 from tests.shared.train_events import rollout_done, step_done
@@ -23,6 +25,7 @@ VALID_ROLLOUTS = 16
 GROUP = 8
 FAILED_EVERY = 23
 TEMPLATES = 500
+SAMPLED_PERCENT = 40
 NOTICE_EVERY = 10
 STEPS_WITH_ATTEMPTS = 20
 GRADERS = (GraderLabel("judge", "endpoint"),)
@@ -103,6 +106,20 @@ def rollout_lines(job_id: str, step: int, count: int, *, after: int) -> Iterator
     for index in range(count):
         rollout = realistic(rollout_done(job_id, step, index, failed=index % FAILED_EVERY == 0), step * count + index)
         yield EventLine(seq=after + 1 + index, at=time.time(), event=rollout)
+
+
+def tokens_told(trace_id: str, seed: int) -> tuple[TokensSampled, RatiosMeasured]:
+    """What a trainer tells of the rollout's tokens: about as many as its conversation has, two of five sampled."""
+    drawn = digest("tokens", seed) * 12
+    ids = tuple(byte * 97 + at * 389 % 1500 for at, byte in enumerate(drawn))
+    sampled_T = tuple(at % 100 < SAMPLED_PERCENT for at in range(len(ids)))
+    logprobs = tuple(-byte / 97 if is_sampled else 0.0 for byte, is_sampled in zip(drawn, sampled_T, strict=True))
+    log_ratios = pack_float16(byte / 1e6 for byte, is_sampled in zip(drawn, sampled_T, strict=True) if is_sampled)
+    completion = pack_tokens(TokenSpan(ids, sampled_T, logprobs))
+    return (
+        TokensSampled(trace_id=trace_id, prompt="prompt", completion=completion),
+        RatiosMeasured(trace_id=trace_id, advantage=0.5, log_ratios=log_ratios),
+    )
 
 
 def prose(seed: int, words: int) -> str:

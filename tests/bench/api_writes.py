@@ -26,7 +26,7 @@ from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.log_line import read_line
 from rft.platform.worker.trainer_run import TrainerRun
 from rft.trainer.ledger import BATCH
-from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, Stored, rollout_lines
+from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, Stored, rollout_lines, tokens_told
 from tests.bench.api_reads import JOBS, Latencies
 from tests.bench.api_server import Served
 from tests.shared.train_events import attempts_made, began, step_done
@@ -55,12 +55,17 @@ class Run:
         self.seq += len(events)
         return [EventLine(seq=seq, at=time.time(), event=event) for seq, event in enumerate(events, start=first)]
 
-    def rollouts(self, count: int, attempts: int) -> list[EventLine]:
-        """The next step's rollouts as log lines: all begin, all end; then so many lines of the ledger for each."""
+    def rollouts(self, count: int, attempts: int, *, has_tokens: bool = False) -> list[EventLine]:
+        """The next step's rollouts as log lines: all begin, all end; then so many lines of the ledger for each.
+
+        `has_tokens`: with their tokens, and how the trainer saw them.
+        """
         self.step += 1
         told = [line.event for line in rollout_lines(self.stored.large_job, self.step, count, after=0)]
         ended = [event for event in told if isinstance(event, RolloutDone)]
-        lines = self.lines(began(*ended), *ended)
+        lines = self.lines(began(*ended))
+        for number, rollout in enumerate(ended):
+            lines += self.lines(*(tokens_told(rollout.trace_id, number) if has_tokens else ()), rollout)
         traces = [rollout.trace_id for rollout in ended]
         tries = [
             attempt
@@ -72,17 +77,24 @@ class Run:
         return [*lines, *self.lines(*ledger, step_done(self.step, self.step + 1000, evaluated=False))]
 
 
-async def ingestion(run: Run, *, rollouts: int, attempts: int = 0) -> JsonObject:
+async def ingestion(run: Run, *, rollouts: int, attempts: int = 0, has_tokens: bool = False) -> JsonObject:
     """A trainer's log of so many rollouts, read and stored as the worker does, into the full table.
 
-    With so many `attempts` each, it is told how the ledger slows it down; the bar is on rollouts alone.
+    With so many `attempts` each, or with tokens, it is told how these slow it down; the bar is on rollouts alone.
     """
     await _continue(run)
     with tempfile.TemporaryDirectory(prefix="rft-bench-log-") as folder:
         path = Path(folder) / "events.jsonl"
         first_seq = run.seq
         per_step = min(rollouts, ROLLOUTS_PER_STEP)
-        _write(path, (line for _ in range(rollouts // per_step) for line in run.rollouts(per_step, attempts)))
+        _write(
+            path,
+            (
+                line
+                for _ in range(rollouts // per_step)
+                for line in run.rollouts(per_step, attempts, has_tokens=has_tokens)
+            ),
+        )
         log_bytes = path.stat().st_size
         async with _worker(run, path, first_seq) as worker:
             began_s, began_cpu_s = time.perf_counter(), time.process_time()
@@ -90,7 +102,7 @@ async def ingestion(run: Run, *, rollouts: int, attempts: int = 0) -> JsonObject
             wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
         assert worker.last_seq == run.seq, "the whole log was stored"
     stored = rollouts // per_step * per_step
-    bar: JsonObject = {} if attempts else {"rollouts_per_s": ROLLOUTS_PER_S_BAR}
+    bar: JsonObject = {} if attempts or has_tokens else {"rollouts_per_s": ROLLOUTS_PER_S_BAR}
     judged: JsonObject = {"bar": bar, "passed": stored / wall_s >= ROLLOUTS_PER_S_BAR} if bar else {}
     figures: JsonObject = {
         "rollouts_per_s": round(stored / wall_s, 1),

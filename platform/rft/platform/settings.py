@@ -85,7 +85,7 @@ class Settings(BaseSettings):
 
     keep_tokens: bool = True
     """Keep token ids and log-probabilities of every rollout of jobs that start from now on, as long as their job: 2 to
-    4 bytes a token (docs/dashboard.md)."""
+    6 bytes a token (docs/dashboard.md)."""
 
     baselines_max_s: float = Field(default=1800.0, gt=0)
     """How long a job's training may wait for all its baselines to be measured."""

@@ -10,6 +10,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
 
 from rft.core.events import RolloutDone, RunEnded
+from rft.core.rollout import Split
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
@@ -18,6 +19,7 @@ from tests.e2e.web.test_datasets import DROP, rows
 from tests.e2e.web.test_endpoints_page import calling_jobs, register
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.test_new_job import filled_form
+from tests.e2e.web.token_records import tokens_of
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
 SCREENS = Path(__file__).parents[3] / "var" / "screens"
@@ -90,6 +92,20 @@ async def trace(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
     await expect(page.get_by_role("region", name="Timeline")).to_be_visible()
     await expect(page.get_by_role("link", name="Next →")).to_be_visible()
+
+
+async def trace_tokens(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="tokens")
+    await job.start()
+    history = events(job.shape, until_step=2, is_ended=False)
+    done = next(event for event in history if isinstance(event, RolloutDone) and event.key.split is Split.TRAIN)
+    await job.write([*tokens_of(done), *history])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    await page.get_by_role("button", name="Tokens", exact=True).click()
+    await expect(page.get_by_role("region", name="Text of the tokens")).to_contain_text("<|im_start|>")
+    await page.get_by_role("button", name="Importance ratio").click()
+    await page.locator(".token-text .token.up-2").first.hover()
+    await expect(page.locator(".token-details")).to_contain_text("log-probability")
 
 
 async def rollouts_list(platform: Platform, page: Page) -> None:
@@ -237,7 +253,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
         evals_list, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
-        running_job, failed_job, trace, policy_change, no_such_page, question, palette,
+        running_job, failed_job, trace, trace_tokens, policy_change, no_such_page, question, palette,
     )
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from tests.bench.api import missed, run, wanted
 from tests.bench.api_data import Size
 
 READS = {"job_list", "job_page", "rollout_page", "rollout_search", "rollout_detail"}
-WITHOUT_BAR = {"floor", "ingestion_with_ledger"}
+WITHOUT_BAR = {"floor", "ingestion_with_ledger", "ingestion_with_tokens"}
 CASES = READS | WITHOUT_BAR | {"sse", "ingestion"}
 
 

@@ -19,6 +19,7 @@ import type {
   RolloutNeighbours,
   RolloutQuery,
   RolloutSummary,
+  TokenPage,
 } from "./types";
 
 export const JOBS_PATH = "/v1/fine_tuning/jobs";
@@ -60,6 +61,8 @@ export const jobsApi = {
       (after) => get(job(id, "rollouts", traceId, "attempts"), { after, limit: 1000 }),
       (attempt) => attempt.id,
     ),
+  tokens: (id: string, traceId: string, after: string | undefined, limit: number) =>
+    get<TokenPage>(job(id, "rollouts", traceId, "tokens"), { after, limit }),
   endpoints: (id: string) => get<Page<EndpointHealth>>(job(id, "endpoints")),
   /** The job as it is then. */
   act: (id: string, action: Action) => call<Job>("POST", job(id, action)),

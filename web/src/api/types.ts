@@ -19,6 +19,9 @@ export type RolloutDetail = Schemas["RolloutDetail"];
 /** A rollout whose end was told. */
 export type EndedRollout = RolloutDetail & { record: NonNullable<RolloutDetail["record"]> };
 export type Grading = Schemas["GradingObject"];
+export type Token = Schemas["TokenObject"];
+/** Some of a rollout's tokens, and what holds for all of them. */
+export type TokenPage = Schemas["TokenPage"];
 export type RolloutRecord = Schemas["RolloutDone"];
 export type Grade = Schemas["Grade"];
 export type Failure = Schemas["Failure"];

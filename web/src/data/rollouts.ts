@@ -5,6 +5,7 @@ import type { RolloutQuery } from "../api/types";
 
 const PER_PAGE = 100;
 const NEIGHBOURS_MS = 30_000;
+const TOKENS_PER_PAGE = 4000;
 
 /** A list, as far as it was scrolled. */
 export function useRolloutList(jobId: string, query: RolloutQuery) {
@@ -25,5 +26,16 @@ export function useNeighbours(jobId: string, traceId: string, query: RolloutQuer
     queryKey: ["job", jobId, "neighbours", traceId, query],
     queryFn: () => jobsApi.neighbours(jobId, traceId, query),
     staleTime: NEIGHBOURS_MS,
+  });
+}
+
+/** What a rollout was made of, as far as it was looked at. */
+export function useTokens(jobId: string, traceId: string) {
+  return useInfiniteQuery({
+    queryKey: ["job", jobId, "tokens", traceId],
+    queryFn: ({ pageParam }) => jobsApi.tokens(jobId, traceId, pageParam, TOKENS_PER_PAGE),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.has_more ? (page.last_id ?? undefined) : undefined),
+    refetchOnWindowFocus: false,
   });
 }

@@ -26,6 +26,7 @@ export const KEYS: readonly KeyGroup[] = [
     keys: [
       ["j k", "next and previous, in the list and on a trace"],
       ["Enter", "open"],
+      ["← →", "from token to token, in the text of a trace's tokens"],
     ],
   },
 ];

@@ -6,6 +6,7 @@ import { Group } from "../../components/Group";
 import { OutcomeCard } from "../../components/OutcomeCard";
 import { RolloutFacts } from "../../components/RolloutFacts";
 import { RowPanel } from "../../components/RowPanel";
+import { Segmented } from "../../components/Segmented";
 import { Problem } from "../../components/State";
 import { useAttempts, useGrading, useJob, useSiblings } from "../../data/queries";
 import { useNeighbours } from "../../data/rollouts";
@@ -18,7 +19,9 @@ import { toolColors, toolOrder } from "../../lib/palette";
 import { curl, sdkMessages } from "../../lib/trace_copy";
 import { CopyText } from "./CopyText";
 import { TimelinePanel } from "./TimelinePanel";
+import { TokenPanel } from "./TokenPanel";
 import { TraceTurns } from "./TraceTurns";
+import { hashOf, useView, type View, VIEWS } from "./view";
 
 const NO_ATTEMPTS: never[] = [];
 const SPLITS: Record<RolloutSummary["split"], string> = { train: "train", valid: "validation", test: "test" };
@@ -35,6 +38,7 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
   const calls = useMemo(() => sorted(attempts.data ?? NO_ATTEMPTS, callIds(turns)), [attempts.data, turns]);
   const grading = useGrading(jobId, rollout.id);
   const { list, isGroup } = useBeside(jobId, rollout);
+  const [view, setView] = useView();
   const curlOf = (call: CallBlock) => {
     const tool = order?.tools.find((one) => one.name === call.name);
     if (!tool?.url) return null;
@@ -43,11 +47,20 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
   };
   return (
     <>
-      <Header jobId={jobId} rollout={rollout} />
+      <Header jobId={jobId} rollout={rollout} view={view} />
       {attempts.error && <Problem error={attempts.error} onRetry={() => void attempts.refetch()} />}
       <TimelinePanel attempts={attempts.data ?? NO_ATTEMPTS} record={rollout.record} />
       <div className="trace">
-        <TraceTurns turns={turns} colors={colors} attempts={calls.ofModel} curlOf={curlOf} />
+        <div>
+          <div className="trace-view">
+            <Segmented label="View" options={VIEWS} value={view} onChange={setView} />
+          </div>
+          {view === "tokens" ? (
+            <TokenPanel key={rollout.id} jobId={jobId} traceId={rollout.id} />
+          ) : (
+            <TraceTurns turns={turns} colors={colors} attempts={calls.ofModel} curlOf={curlOf} />
+          )}
+        </div>
         <aside>
           <OutcomeCard rollout={rollout} />
           {grading.error && <Problem error={grading.error} onRetry={() => void grading.refetch()} />}
@@ -74,14 +87,14 @@ export function LoadedRollout({ jobId, rollout }: { jobId: string; rollout: Ende
   );
 }
 
-function Header({ jobId, rollout }: { jobId: string; rollout: EndedRollout }) {
+function Header({ jobId, rollout, view }: { jobId: string; rollout: EndedRollout; view: View }) {
   const search = useSearch();
   const query = useMemo(() => parseFilter(search), [search]);
   const address = formatFilter(query);
   const isFiltered = formatFilter(unsorted(query)) !== "";
   const neighbours = useNeighbours(jobId, rollout.id, query);
   const hrefOf = (other: RolloutSummary | null | undefined) =>
-    other ? `/jobs/${jobId}/rollouts/${other.id}${address}` : null;
+    other ? `/jobs/${jobId}/rollouts/${other.id}${address}${hashOf(view)}` : null;
   const before = hrefOf(neighbours.data?.previous);
   const after = hrefOf(neighbours.data?.next);
   useKeys(before, after);
