@@ -31,6 +31,7 @@ _USED = (
     ("get", f"{_JOB}/curves"),
     ("get", f"{_JOB}/diagnostics"),
     ("get", f"{_JOB}/policy_change"),
+    ("get", f"{_JOB}/call_change"),
     ("get", f"{_JOB}/stream"),
     ("get", f"{_JOB}/endpoints"),
     ("post", f"{_JOB}/cancel"),

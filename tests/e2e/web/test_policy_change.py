@@ -1,15 +1,18 @@
 """What a checkpoint does otherwise than the untrained policy."""
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from rft.core.events import RolloutDone
+from rft.core.events import RolloutDone, TrainEvent
 from rft.core.grade import Grade
 from rft.core.rollout import Split
 from rft.platform.rollouts import service
+from rft.platform.rollouts.call_change import CallChangeObject
 from rft.platform.rollouts.policy_change import PolicyChangeObject
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform
@@ -70,4 +73,53 @@ async def test_two_policies_are_compared_whole_or_not_at_all(
         assert {tool.name for tool in told.tools} == {"cat", "list", "search"}
         monkeypatch.setattr(service, "_MOST_COMPARED", 5)
         refused = await http.get("/policy_change", params={"before": 0, "after": 4})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rollouts")
+
+
+def valid_rollouts(history: Sequence[TrainEvent], step: int) -> list[RolloutDone]:
+    rollouts = (event for event in history if isinstance(event, RolloutDone))
+    return [done for done in rollouts if done.key.split is Split.VALID and done.key.step == step]
+
+
+def calls_of(done: RolloutDone) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for message in done.messages for call in message.tool_calls]
+
+
+async def test_calls_that_are_made_again_are_told_of_both_policies(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="again", valid_rows=20)
+    await job.start()
+    history = events(job.shape, until_step=8, is_ended=False)
+    await job.write(history)
+    made = {step: [calls_of(done) for done in valid_rollouts(history, step)] for step in (0, 8)}
+    again = {step: sum(len(calls) - len(set(calls)) for calls in rollouts) for step, rollouts in made.items()}
+    assert again[0] > again[8], "the untrained policy goes in circles"
+    headers = {"authorization": f"Bearer {platform.key}"}
+    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+        reply = await http.get("/call_change", params={"before": 0, "after": 8})
+    told = CallChangeObject.model_validate_json(reply.content, strict=True)
+    assert (told.calls_before.repeated, told.calls_after.repeated) == (again[0], again[8])
+    assert told.calls_before.calls == sum(map(len, made[0]))
+    searched = sum(pair == ("search", "cat") for calls in made[8] for pair in pairwise(name for name, _ in calls))
+    [shown] = [pair for pair in told.pairs if (pair.first, pair.second) == ("search", "cat")]
+    assert shown.after == pytest.approx(searched / 20)
+
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/change")
+    panel = page.get_by_role("region", name="Repeated calls")
+    await expect(panel).to_contain_text(f"{again[0]} of {sum(map(len, made[0]))} calls at step 0")
+    await expect(panel.get_by_role("row", name="search → cat")).to_be_visible()
+    first = told.repeated[0]
+    row = panel.locator("tr", has_text=first.arguments).first
+    await expect(row).to_contain_text(first.tool)
+    await row.get_by_role("link", name="trace").click()
+    await expect(page).to_have_url(re.compile(first.trace_id))
+
+
+async def test_calls_are_compared_whole_or_not_at_all(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = await platform.new_job(suffix="whole", valid_rows=6)
+    await job.start()
+    await job.write(events(job.shape, until_step=4, is_ended=False))
+    monkeypatch.setattr(service, "_MOST_READ", 5)
+    headers = {"authorization": f"Bearer {platform.key}"}
+    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+        refused = await http.get("/call_change", params={"after": 4})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rollouts")

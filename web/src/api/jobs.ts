@@ -3,6 +3,7 @@ import { allPages, at, call, get, getPositioned, type Page } from "./http";
 import type {
   Action,
   Attempt,
+  CallChange,
   Checkpoint,
   Curves,
   CurvesQuery,
@@ -45,6 +46,7 @@ export const jobsApi = {
   diagnostics: (id: string, query: CurvesQuery) => get<Diagnostics>(job(id, "diagnostics"), { ...query }),
   policyChange: (id: string, before: number, after: number) =>
     get<PolicyChange>(job(id, "policy_change"), { before, after }),
+  callChange: (id: string, before: number, after: number) => get<CallChange>(job(id, "call_change"), { before, after }),
   events: (id: string, type: EventType | undefined, after: string | undefined) =>
     getPositioned<Page<JobEvent>>(job(id, "events"), { type, after, limit: 50 }),
   checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),

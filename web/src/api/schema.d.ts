@@ -388,6 +388,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fine_tuning/jobs/{fine_tuning_job_id}/call_change": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_call_change"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel": {
         parameters: {
             query?: never;
@@ -931,6 +947,33 @@ export interface components {
             max_tokens?: number | null;
         } & {
             [key: string]: unknown;
+        };
+        CallChangeObject: {
+            after: number;
+            before: number;
+            calls_after: components["schemas"]["CallCounts"];
+            calls_before: components["schemas"]["CallCounts"];
+            /**
+             * @default fine_tuning.job.call_change
+             * @constant
+             */
+            object: "fine_tuning.job.call_change";
+            pairs: components["schemas"]["CallPair"][];
+            repeated: components["schemas"]["RepeatedCall"][];
+            split: components["schemas"]["Split"];
+        };
+        CallCounts: {
+            calls: number;
+            repeated: number;
+            repeating_rollouts: number;
+            rollouts: number;
+        };
+        CallPair: {
+            after: number;
+            before: number;
+            first: string;
+            is_same: boolean;
+            second: string;
         };
         CheckpointObject: {
             created_at: number;
@@ -2477,6 +2520,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        RepeatedCall: {
+            after: number;
+            arguments: string;
+            before: number;
+            tool: string;
+            trace_id: string;
+        };
         ResolvedObject: {
             batch_size: number;
             beta: number;
@@ -3918,6 +3968,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobObject"];
+                };
+            };
+        };
+    };
+    retrieve_call_change: {
+        parameters: {
+            query: {
+                after: number;
+                before?: number;
+                split?: components["schemas"]["Split"];
+            };
+            header?: never;
+            path: {
+                fine_tuning_job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallChangeObject"];
                 };
             };
         };

@@ -107,6 +107,10 @@ export interface CurvesQuery {
 }
 
 export type StopReason = Schemas["StopReason"];
+/** Which calls two policies make again, and which follow which. */
+export type CallChange = Schemas["CallChangeObject"];
+export type CallCounts = Schemas["CallCounts"];
+export type CallPair = Schemas["CallPair"];
 export type PolicyChange = Schemas["PolicyChangeObject"];
 export type RowChange = Schemas["RowChange"];
 export type DiagnosticPoint = Schemas["DiagnosticPoint"];

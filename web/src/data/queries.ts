@@ -13,6 +13,7 @@ export const keys = {
   allDiagnostics: (id: string) => ["job", id, "diagnostics"],
   diagnostics: (id: string, zoom: Zoom | null) => ["job", id, "diagnostics", zoom],
   policyChange: (id: string, before: number, after: number) => ["job", id, "policy-change", before, after],
+  callChange: (id: string, before: number, after: number) => ["job", id, "call-change", before, after],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
@@ -111,6 +112,15 @@ export function usePolicyChange(id: string, before: number, after: number, isWan
     queryKey: keys.policyChange(id, before, after),
     queryFn: () => jobsApi.policyChange(id, before, after),
     enabled: isWanted,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The calls of two policies on the validation rows. */
+export function useCallChange(id: string, before: number, after: number) {
+  return useQuery({
+    queryKey: keys.callChange(id, before, after),
+    queryFn: () => jobsApi.callChange(id, before, after),
     placeholderData: keepPreviousData,
   });
 }

@@ -11,6 +11,7 @@ from rft.platform.api.dependencies import AppServices, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.rollouts import service
+from rft.platform.rollouts.call_change import CallChangeObject
 from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs
 from rft.platform.rollouts.diagnostics import DiagnosticsObject
 from rft.platform.rollouts.downsampling import FEWEST
@@ -91,6 +92,19 @@ async def retrieve_policy_change(
     """How the policy of step `after` differs from that of step `before`, 0 for the untrained one, on the same rows:
     reward with its paired interval, calls, tokens and time row by row, calls by tool."""
     return await service.job_policy_change(uow, fine_tuning_job_id, split=split, before=before, after=after)
+
+
+@router.get("/call_change")
+async def retrieve_call_change(
+    uow: Reading,
+    fine_tuning_job_id: str,
+    after: Annotated[int, Query(ge=0, le=MAX_INTEGER)],
+    before: Annotated[int, Query(ge=0, le=MAX_INTEGER)] = 0,
+    split: Split = Split.VALID,
+) -> CallChangeObject:
+    """How the calls of the policy of step `after` differ from those of step `before`, on the same rows: calls that are
+    made again with the same arguments, and which call follows which."""
+    return await service.job_call_change(uow, fine_tuning_job_id, split=split, before=before, after=after)
 
 
 @router.get("/diagnostics", response_model=DiagnosticsObject)

@@ -13,6 +13,8 @@ from rft.platform.api.pagination import ListPage, page_document, to_page, unknow
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import expect_job
 from rft.platform.rollouts.begun_repository import BegunRepository
+from rft.platform.rollouts.call_change import CallChangeObject, CallsOfRollout, call_change
+from rft.platform.rollouts.call_repository import calls_of_graded
 from rft.platform.rollouts.curve_repository import CurveRepository, Series
 from rft.platform.rollouts.diagnostics import DiagnosticsObject, diagnostics_of
 from rft.platform.rollouts.downsampling import downsample
@@ -40,6 +42,8 @@ from rft.platform.store.unit_of_work import UnitOfWork
 _MAX_ID = 2**63 - 1
 _MOST_COMPARED = 50_000
 """Rollouts of either policy."""
+_MOST_READ = 10_000
+"""Those of a step whose conversations are looked through at once."""
 _WINDOW_STEPS = 10
 """Steps the summary covers when nobody says otherwise."""
 
@@ -103,6 +107,20 @@ async def job_policy_change(
         return step, graded, _stats(records.get(step), split)
 
     return policy_change(await side(before), await side(after), split)
+
+
+async def job_call_change(uow: UnitOfWork, job_id: str, *, split: Split, before: int, after: int) -> CallChangeObject:
+    """The calls of two steps of a job on the same rows. Raises NotFound, and BadRequest where there are too many."""
+    await expect_job(uow, job_id)
+
+    async def side(step: int) -> tuple[int, list[CallsOfRollout]]:
+        found = await calls_of_graded(uow.connection, job_id, split, step, limit=_MOST_READ + 1)
+        if len(found) > _MOST_READ:
+            message = f"Step {step} has more than {_MOST_READ:,} graded rollouts, too many for all calls to be read."
+            raise BadRequest(message, param="split", code="too_many_rollouts")
+        return step, found
+
+    return call_change(await side(before), await side(after), split)
 
 
 def _stats(record: StepDone | None, split: Split) -> RolloutStats | None:

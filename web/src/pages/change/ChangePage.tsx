@@ -8,6 +8,7 @@ import { useCurves, useJob, usePolicyChange } from "../../data/queries";
 import { compact } from "../../lib/format";
 import { type Against, AGAINST, leftOut, measuredSteps } from "../../lib/policy_change";
 import { ChangedRows } from "./ChangedRows";
+import { RepeatedCalls } from "./RepeatedCalls";
 import { Scatter, signed } from "./Scatter";
 import "./change.css";
 
@@ -40,6 +41,7 @@ export function ChangePage({ jobId }: { jobId: string }) {
       )}
       {steps.length > 1 && told.isPending && <Skeleton height={360} />}
       {steps.length > 1 && told.data && <Told told={told.data} jobId={jobId} />}
+      {steps.length > 1 && <RepeatedCalls jobId={jobId} before={before} after={after} />}
     </>
   );
 }
