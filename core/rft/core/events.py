@@ -129,6 +129,9 @@ class Optimization(Record):
     """Of the sampled tokens: those whose importance weight is outside the clip range."""
     kl: float | None = None
     """KL divergence from the base model, the mean over the sampled tokens; 0 where the loss does not have it."""
+    staleness_mean: float | None = None
+    """Steps by which the policies that sampled are behind the one that is updated, over the rollouts trained on."""
+    staleness_max: int | None = None
 
 
 class CheckpointInfo(Record):

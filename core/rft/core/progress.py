@@ -25,7 +25,10 @@ class Activity(StrEnum):
 
 
 class RoundProgress(Record):
-    """Where the rollouts of a round are. Counts; they may miss a rollout between two of its stages."""
+    """Where the rollouts of a round are. Counts; they may miss a rollout between two of its stages.
+
+    Where rounds of later steps are under way beside it, the counts by stage have their rollouts as well.
+    """
 
     step: int
     split: Split
@@ -43,6 +46,9 @@ class RoundProgress(Record):
     grading: int = 0
     ungraded: int = 0
     """Conversations that ended, and wait for their grader to answer again."""
+    later_rollouts: int = 0
+    """Of rounds of later steps that are under way already."""
+    later_ended: int = 0
 
 
 class BaselineProgress(Record):
@@ -108,3 +114,5 @@ def _parts(now: RoundProgress) -> Iterator[str]:
         yield f"{now.grading:,} grading"
     if now.ungraded:
         yield f"{now.ungraded:,} waiting for a grade"
+    if now.later_rollouts:
+        yield f"{now.later_ended:,} of {now.later_rollouts:,} of later steps ended"

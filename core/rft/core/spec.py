@@ -17,6 +17,9 @@ from rft.core.update_spec import Auto, Update, UpdateWanted, resolve_update
 LossType = Literal["dapo", "grpo", "bnpo", "dr_grpo", "gspo", "cispo"]
 ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
+MAX_STALENESS = 8
+_AUTO_STALENESS = 1
+"""Rollouts and updates of about the same length never wait for each other then."""
 
 
 class Hyperparameters(UpdateWanted):
@@ -28,6 +31,7 @@ class Hyperparameters(UpdateWanted):
     compute_multiplier: Annotated[FiniteFloat, Field(gt=1e-5, le=10)] | Auto = "auto"
     eval_interval: Annotated[int, Field(ge=1)] | Auto = "auto"
     eval_samples: Annotated[int, Field(ge=1)] | Auto = "auto"
+    max_staleness: Annotated[int, Field(ge=0, le=MAX_STALENESS)] | Auto = 0
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
 
 
@@ -67,6 +71,9 @@ class ResolvedHyperparameters(Update):
     """Rollouts per row and step."""
     steps: int
     """Optimizer steps of the whole run; the last batch wraps around so that no row is dropped."""
+    max_staleness: int = 0
+    """Steps by which the policy that samples may be behind the one that is updated: rollouts of so many further steps
+    are under way while a step is trained."""
     lora: LoraSpec | None = None
     """The adapter; None in jobs of earlier releases, and where there is none."""
     max_context_tokens: int | None = None
@@ -77,9 +84,14 @@ class ResolvedHyperparameters(Update):
         return step % self.eval_interval == 0 or step == self.steps
 
     @property
-    def burst(self) -> int:
-        """Rollouts that start at once at each step: what the customer's endpoints must bear."""
+    def rollouts_per_step(self) -> int:
+        """Rollouts that a step is trained on, without those of further rows."""
         return self.batch_size * self.group_size
+
+    @property
+    def burst(self) -> int:
+        """Training rollouts that may be under way at once: what the customer's endpoints must bear."""
+        return self.rollouts_per_step * (1 + self.max_staleness)
 
 
 def group_size(compute_multiplier: float) -> int:
@@ -104,6 +116,7 @@ def resolve(wanted: Hyperparameters, *, train_rows: int, parameters: int | None 
         compute_multiplier=compute_multiplier,
         eval_interval=max(1, steps // 6) if wanted.eval_interval == "auto" else wanted.eval_interval,
         eval_samples=1 if wanted.eval_samples == "auto" else wanted.eval_samples,
+        max_staleness=_AUTO_STALENESS if wanted.max_staleness == "auto" else wanted.max_staleness,
         group_size=group_size(compute_multiplier),
         steps=steps,
         **resolve_update(wanted, steps=steps, parameters=parameters).model_dump(),
@@ -251,9 +264,9 @@ class RunSpec(Record):
     def is_weighted(self) -> bool:
         """Whether sampler and trainer may differ, so that each token's loss needs an importance weight.
 
-        Only the engine in the trainer's own process and arithmetic is known to agree with it.
+        Only the engine in the trainer's own process and arithmetic is known to agree with it, about the same policy.
         """
-        return self.engine != Engine.TRANSFORMERS
+        return self.engine != Engine.TRANSFORMERS or self.hyperparameters.max_staleness > 0
 
     @model_validator(mode="before")
     @classmethod

@@ -23,6 +23,8 @@ class ServerOptions:
     max_context_tokens: int | None = None
     """None: what the model allows."""
     lora_rank: int = 16
+    policy_versions: int = 2
+    """Adapters that are sampled from at once at most."""
     """The largest rank of an adapter."""
     requests_at_once: int = 256
     cpu_cache_gib: int = 1
@@ -42,8 +44,8 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         "--generation-config": "vllm",
         "--logprobs-mode": "processed_logprobs",
         "--enable-lora": None,
-        "--max-loras": _ADAPTERS_AT_ONCE,
-        "--max-cpu-loras": _ADAPTERS_KNOWN,
+        "--max-loras": max(_ADAPTERS_AT_ONCE, options.policy_versions),
+        "--max-cpu-loras": max(_ADAPTERS_KNOWN, 2 * options.policy_versions),
         "--max-lora-rank": next((rank for rank in _RANKS if rank >= options.lora_rank), options.lora_rank),
         "--max-num-seqs": options.requests_at_once,
     }

@@ -26,6 +26,15 @@ async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> 
     assert bench.enqueued == [TaskMessage(RUN_JOB, job_id)]
 
 
+async def test_the_rollouts_of_steps_under_way_at_once_are_told_beforehand(bench: Workbench) -> None:
+    job_id = await bench.new_job(hyperparameters={"max_staleness": 2})
+    assert await validate_job(job_id, bench.context()) == "queued"
+    assert any(
+        "each step starts 8 rollouts at once (2 rows x 4 rollouts), up to 24 with those of 3 steps under way" in message
+        for message in await bench.messages(job_id)
+    )
+
+
 async def test_what_further_rows_may_cost_is_told_beforehand(bench: Workbench) -> None:
     job_id = await bench.new_job(hyperparameters={"resample_zero_variance": 3})
     assert await validate_job(job_id, bench.context()) == "queued"

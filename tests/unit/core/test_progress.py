@@ -51,6 +51,11 @@ def test_no_more_calls_are_said_to_be_queued_than_there_are() -> None:
     assert message(shared) == "step 1: 0 of 4 rollouts ended, 2 in `b` (2 queued), 1 in `a` (1 queued)"
 
 
+def test_later_steps_under_way_are_told() -> None:
+    now = RoundProgress(step=3, split=Split.TRAIN, rollouts=8, ended=8, later_rollouts=1200, later_ended=17)
+    assert message(now) == "step 3: 8 of 8 rollouts ended, 17 of 1,200 of later steps ended"
+
+
 def test_every_activity_has_words_of_its_own() -> None:
     said = {activity: message(None, activity) for activity in Activity}
     assert len(set(said.values())) == len(Activity)

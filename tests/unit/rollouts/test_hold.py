@@ -251,3 +251,89 @@ def test_waits_between_trials_double_up_to_their_most(first_s: float, most_s: fl
     seen = [next(waits) for _ in range(20)]
     assert seen[0] == min(first_s, most_s)
     assert all(after == min(2 * before, most_s) for before, after in pairwise(seen))
+
+
+def test_a_round_that_comes_while_the_run_is_held_waits_with_it_and_is_told_of_once() -> None:
+    told: Told = []
+
+    async def main() -> None:
+        deadlines = Deadlines()
+        hold = Hold(RULE, tell=lambda event: told.append((virtual_clock(), event)), blame=blame, deadlines=deadlines)
+
+        async def round_of(step: int, begins_s: float, lasts_s: float) -> None:
+            await asyncio.sleep(begins_s)
+            async with hold.round(step):
+                await asyncio.sleep(lasts_s)
+
+        async def outage() -> None:
+            await asyncio.sleep(5.0)
+            hold.on_change(change(BreakerState.OPEN))
+            await asyncio.sleep(60.0)
+            hold.on_change(change(BreakerState.CLOSED))
+
+        await asyncio.gather(round_of(1, 0.0, 40.0), round_of(2, 20.0, 150.0), outage())
+
+    run_in_virtual_time(main())
+    assert [(at, event.type, event.step) for at, event in told] == [
+        (5.0 + OPEN_FOR_S, "hold_began", 1),
+        (65.0, "hold_ended", 1),
+    ]
+
+
+def test_each_round_has_its_own_patience_with_its_trials() -> None:
+    """Another round's trials neither end its patience nor lengthen it."""
+    told: Told = []
+    failing = FailingEndpoint(Stage.TOOL, "tool 'search'", "answered 503")
+
+    async def main() -> None:
+        hold = Hold(RULE, tell=lambda event: told.append((virtual_clock(), event)), blame=blame, deadlines=Deadlines())
+
+        async def trying(step: int, begins_s: float, tries_s: float) -> float:
+            await asyncio.sleep(begins_s)
+            try:
+                async with hold.round(step) as one:
+                    one.begin_trials(failing)
+                    await asyncio.sleep(tries_s)
+                    one.end_trials()
+                    await asyncio.sleep(500.0)
+            except HoldExpired:
+                pass
+            return virtual_clock()
+
+        async def untroubled() -> None:
+            async with hold.round(9):
+                await asyncio.sleep(1000.0)
+
+        ends = await asyncio.gather(trying(1, 0.0, 1e6), trying(2, 60.0, 90.0), untroubled())
+        assert ends[:2] == [100.0, 650.0]
+
+    run_in_virtual_time(main())
+    assert [(at, event.type, event.step) for at, event in told] == [(0.0, "hold_began", 1), (150.0, "hold_ended", 1)]
+
+
+def test_a_breaker_that_opens_in_the_trials_of_one_round_holds_all_of_them() -> None:
+    failing = FailingEndpoint(Stage.GRADER, "the grader", "answered 503")
+
+    async def main() -> list[object]:
+        hold = Hold(RULE, tell=lambda event: None, blame=blame, deadlines=Deadlines())
+
+        async def trying() -> None:
+            async with hold.round(1) as one:
+                one.begin_trials(failing)
+                await asyncio.sleep(50.0)
+                one.end_trials()
+                await asyncio.sleep(500.0)
+
+        async def other() -> None:
+            async with hold.round(2):
+                await asyncio.sleep(1000.0)
+
+        async def outage() -> None:
+            await asyncio.sleep(20.0 - OPEN_FOR_S)
+            hold.on_change(change(BreakerState.OPEN))
+
+        ends = await asyncio.gather(trying(), other(), outage(), return_exceptions=True)
+        return [(type(end), virtual_clock()) for end in ends[:2]]
+
+    # The first one's patience began with its trials, 20 s before the breaker held the other, and ended with neither.
+    assert run_in_virtual_time(main()) == [(HoldExpired, 120.0), (HoldExpired, 120.0)]

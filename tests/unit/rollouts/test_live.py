@@ -95,3 +95,44 @@ def test_calls_that_wait_on_our_side_are_told(make_setup: MakeSetup, rows: list[
     seen, _ = looks(setup, rows, CALL_S / 2)
     assert seen is not None
     assert seen.queued == {"search": 6}
+
+
+def test_rounds_of_later_steps_are_told_beside_the_one_that_is_waited_for(
+    make_setup: MakeSetup, rows: list[DatasetRow]
+) -> None:
+    setup = make_setup(TURNS, tools=FunctionTools(slow_answer), grader=FunctionGrader(slow_grade))
+
+    async def rounds() -> list[RoundProgress | None]:
+        def round_of(step: int) -> asyncio.Task[object]:
+            return asyncio.create_task(
+                run_step(
+                    [StepRow(row, epoch=0) for row in rows],
+                    setup=setup,
+                    job_id="ftjob-1",
+                    job_seed=5,
+                    step=step,
+                    group_size=2,
+                    replacement_share=0.0,
+                    on_rollout=ignore,
+                )
+            )
+
+        later = round_of(3)
+        await asyncio.sleep(CALL_S / 2)
+        waited_for = round_of(2)
+        await asyncio.sleep(CALL_S * 0.6)
+        seen = [setup.live.progress()]
+        await later
+        seen.append(setup.live.progress())
+        await waited_for
+        return [*seen, setup.live.progress()]
+
+    both, alone, after = run_in_virtual_time(rounds())
+    every = 2 * len(rows)
+    assert both is not None
+    assert alone is not None
+    assert (both.step, both.rollouts, both.ended) == (2, every, 0)
+    assert (both.grading, both.calling) == (every, {"search": every}), "the counts by stage are of all of them"
+    assert (both.later_rollouts, both.later_ended) == (every, 0)
+    assert (alone.step, alone.later_rollouts) == (2, 0)
+    assert after is None

@@ -48,6 +48,7 @@ def test_beyond_its_limit_a_gap_is_evidence_against_the_update(gap: float) -> No
         "trained_tokens": 321,
         "max_importance_gap": 0.3,
         "engine": "vllm",
+        "staleness_max": 0,
         "policy_version": 2,
     }
     assert "over 321 tokens, more than max_importance_gap (0.3); 25.0% of the tokens" in evidence.message

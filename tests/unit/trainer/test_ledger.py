@@ -30,14 +30,14 @@ def told(path: Path) -> list[AttemptsMade]:
 def test_an_attempt_is_told_within_a_second(tmp_path: Path) -> None:
     async def main() -> None:
         ledger = Ledger(events)
-        ledger.begin(4)
-        ledger.add(attempt(1))
-        await asyncio.sleep(PATIENCE_S / 2)
-        ledger.add(attempt(2))
-        assert told(path) == []
-        await asyncio.sleep(PATIENCE_S / 2 + 0.01)
-        assert told(path) == [AttemptsMade(step=4, attempts=(attempt(1), attempt(2)))]
-        await asyncio.sleep(10 * PATIENCE_S)
+        with ledger.step(4):
+            ledger.add(attempt(1))
+            await asyncio.sleep(PATIENCE_S / 2)
+            ledger.add(attempt(2))
+            assert told(path) == []
+            await asyncio.sleep(PATIENCE_S / 2 + 0.01)
+            assert told(path) == [AttemptsMade(step=4, attempts=(attempt(1), attempt(2)))]
+            await asyncio.sleep(10 * PATIENCE_S)
         assert len(told(path)) == 1
 
     path = tmp_path / "events.jsonl"
@@ -52,10 +52,10 @@ def test_every_attempt_is_told_once_under_its_step(tmp_path: Path, rounds: list[
     async def main() -> None:
         ledger, number = Ledger(events), 0
         for step, count in enumerate(rounds):
-            ledger.begin(step)
-            for _ in range(count):
-                ledger.add(attempt(number))
-                number += 1
+            with ledger.step(step):
+                for _ in range(count):
+                    ledger.add(attempt(number))
+                    number += 1
         await ledger.aclose()
 
     path = tmp_path / "events.jsonl"
@@ -67,3 +67,29 @@ def test_every_attempt_is_told_once_under_its_step(tmp_path: Path, rounds: list[
     assert all(0 < len(event.attempts) <= BATCH for event in told(path))
     per_step = [sum(len(event.attempts) for event in told(path) if event.step == i) for i in range(len(rounds))]
     assert per_step == rounds
+
+
+def test_attempts_of_steps_under_way_at_once_are_told_each_under_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        ledger = Ledger(events)
+
+        async def round_of(step: int) -> None:
+            async def call(number: int) -> None:
+                await asyncio.sleep(0.1 * number)
+                ledger.add(attempt(number))
+
+            with ledger.step(step):
+                await asyncio.gather(*(asyncio.create_task(call(number)) for number in range(step, step + 4)))
+
+        await asyncio.gather(round_of(1), round_of(2), round_of(3))
+        ledger.add(attempt(99))
+        await ledger.aclose()
+
+    path = tmp_path / "events.jsonl"
+    events = EventWriter(path)
+    run_in_virtual_time(main())
+    events.close()
+    by_step: dict[int, list[float]] = {}
+    for event in told(path):
+        by_step.setdefault(event.step, []).extend(one.at for one in event.attempts)
+    assert by_step == {0: [99.0], **{step: [float(number) for number in range(step, step + 4)] for step in (1, 2, 3)}}

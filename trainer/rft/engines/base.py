@@ -10,9 +10,10 @@ class Engine(Sampler, Protocol):
     """Samples from the policy of one run."""
 
     async def publish(self, version: int, adapter_dir: Path) -> None:
-        """Sample from this adapter from now on. The directory is immutable and new for each version.
+        """New rollouts sample from this adapter from now on. The directory is immutable and new for each version.
 
-        Called only between steps, with no sample in flight. Raises SamplerError.
+        Called with no sample in flight, but for engines that are a `RolloutHolder`: those go on with the versions that
+        rollouts began with. Raises SamplerError.
         """
         ...
 

@@ -11,6 +11,7 @@ from rft.core.errors import RunFailed
 from rft.core.model_check import cannot_sample
 from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.base import Engine
+from rft.rollouts.sampler import RolloutHolder
 
 Factory = Callable[[Path, RunSpec, TemplateChatFormat], Engine]
 """What `package.module:factory` names: base model directory, spec and chat format in, engine out."""
@@ -23,6 +24,18 @@ def open_engine(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFor
 
     `folder`: where it may keep what belongs to it; servers on other machines must see it, too.
     """
+    engine = _opened(spec, secrets, chat_format, folder)
+    if spec.hyperparameters.max_staleness and not isinstance(engine, RolloutHolder):
+        raise RunFailed(
+            "engine_holds_one_version",
+            f"The engine that samples this model, {type(engine).__name__}, holds one policy version at a time: its"
+            " rollouts cannot go on while the policy is updated. Order max_staleness 0, or the engine vllm.",
+            "method.reinforcement.hyperparameters.max_staleness",
+        )
+    return engine
+
+
+def _opened(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFormat, folder: Path) -> Engine:
     if spec.engine == run_spec.Engine.VLLM:
         # Late: only engines that need transformers wait for it.
         from rft.engines.vllm.open_engine import open_vllm_engine
@@ -50,9 +63,11 @@ def transformers_engine(base_model: Path, spec: RunSpec, chat_format: TemplateCh
     if problem is not None:
         raise UnusableModel(f"the model {base_model} cannot be trained: {cannot_sample(problem)}")
     model = load_base_model(str(base_model))
-    engine = SlotEngine if supports(model) else PagedEngine
-    limit = max_context_tokens(model.config, spec.chat.max_context_tokens)
-    return engine(model, max_context_tokens=limit, threads=spec.torch_threads)
+    limit, threads = max_context_tokens(model.config, spec.chat.max_context_tokens), spec.torch_threads
+    if not supports(model):
+        return PagedEngine(model, max_context_tokens=limit, threads=threads)
+    has_versions = spec.hyperparameters.max_staleness > 0
+    return SlotEngine(model, max_context_tokens=limit, threads=threads, has_versions=has_versions)
 
 
 def _factory(name: str) -> Factory:

@@ -159,9 +159,9 @@ async def _roll_out(
         groups.append(GroupState.begun(row, row_keys, taken))
     state = RoundState(groups, setup, replacements, on_rollout, is_trained_on=is_trained_on)
     try:
-        async with setup.hold.round(step) if setup.hold is not None else nullcontext():
+        async with setup.hold.round(step) if setup.hold is not None else nullcontext() as hold:
             with setup.live.round([slot for group in groups for slot in group.slots]):
-                await state.fill()
+                await state.fill(hold)
     except (HoldExpired, UnrecoverableRound):
         state.settle()  # These are told, although nothing is made of them.
         raise

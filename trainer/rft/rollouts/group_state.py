@@ -20,7 +20,7 @@ from rft.grader_gateway.grader import GroupGrader
 from rft.rollouts.failure_actions import FailureAction, action_for
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import replacement_key, same_seed_key
-from rft.rollouts.hold import Hold, UnrecoverableRound, failing_endpoint_of, trial_waits
+from rft.rollouts.hold import RoundHold, UnrecoverableRound, failing_endpoint_of, trial_waits
 from rft.rollouts.kept_rollouts import KeptRollout
 from rft.rollouts.loop import PendingGrade
 from rft.rollouts.missing_tools import failed_at, has_answer_of, missing_tools
@@ -123,8 +123,8 @@ class RoundState:
         self._executor = setup.executor or InProcessExecutor()
         self._slots = list(chain.from_iterable(group.slots for group in groups))
 
-    async def fill(self) -> None:
-        """Fill every slot that is empty.
+    async def fill(self, hold: RoundHold | None) -> None:
+        """Fill every slot that is empty; `hold` is the round's, where it may wait.
 
         Raises ExceptionGroup when `on_rollout` does, UnrecoverableRound when waiting cannot help.
         """
@@ -133,8 +133,8 @@ class RoundState:
             for group in self._groups
             for work in self._works(group, [slot for slot in group.slots if slot.rollout is None])
         )
-        if self._setup.hold is not None:
-            await self._until_usable(self._setup.hold)
+        if hold is not None:
+            await self._until_usable(hold)
         self.settle()
 
     def settle(self) -> None:
@@ -245,7 +245,7 @@ class RoundState:
     def _trace_of(self, row: DatasetRow, rollout: Rollout) -> FinishedTrace:
         return FinishedTrace.of(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
 
-    async def _until_usable(self, hold: Hold) -> None:
+    async def _until_usable(self, hold: RoundHold) -> None:
         """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are,
         but for those that a tool which is not there answered.
 
@@ -269,7 +269,7 @@ class RoundState:
             hold.end_trials()
             await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
 
-    def _bearable(self, hold: Hold) -> float:
+    def _bearable(self, hold: RoundHold) -> float:
         return hold.rule.excluded_share * len(self._slots)
 
     async def _recover(

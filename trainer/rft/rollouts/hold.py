@@ -1,4 +1,4 @@
-"""The hold: a round of rollouts waits for an endpoint that is down, instead of going on with what is left of it.
+"""The hold: rounds of rollouts wait for an endpoint that is down, instead of going on with what is left of them.
 
 Two things hold a run. A circuit breaker that stays open: its calls wait where they are, all other rollouts go on, and
 no rollout's deadline runs. Or a round of which too many rollouts failed: then failed ones are tried again, one at a
@@ -22,8 +22,6 @@ from rft.rollouts.deadlines import Deadlines
 
 OPEN_FOR_S = 2.0
 """A breaker that closes again sooner than this is ignored."""
-_TRIALS = "trials"
-"""The cause of a hold that is not an endpoint's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +77,72 @@ def trial_waits(rule: HoldRule) -> Iterator[float]:
         wait_s = min(wait_s * 2.0, rule.max_trial_s)
 
 
+@dataclass(slots=True, eq=False)
+class RoundHold:
+    """One round's part in the holds of its run."""
+
+    step: int
+    _hold: "Hold"
+    _limit: asyncio.Timeout
+    """Strikes when the round has waited too long."""
+    _last: "_HoldPeriod | None" = None
+    """The period that it waited in last."""
+    _began_trials_s: float | None = None
+    _trials_s: float = 0.0
+    """Of trials that ended: all trials of a round share one patience."""
+
+    @property
+    def rule(self) -> HoldRule:
+        """Of the run."""
+        return self._hold.rule
+
+    def begin_trials(self, failing: FailingEndpoint) -> None:
+        """Too many rollouts of the round failed: it tries again, from time to time."""
+        self._began_trials_s = _now_s()
+        self._hold.add(self, failing, step=self.step)
+        self.waits(self.rule.max_s - self._trials_s)
+
+    def end_trials(self) -> None:
+        """A trial was graded: the endpoint answers again."""
+        if self._began_trials_s is None:
+            return
+        self._trials_s += _now_s() - self._began_trials_s
+        self._began_trials_s = None
+        self._hold.remove(self)
+
+    def waits(self, most_s: float) -> None:
+        """From now on for so long at most, unless it waits already."""
+        if self._limit.when() is None:
+            self._limit.reschedule(_now_s() + max(0.0, most_s))
+        self._last = self._hold.period
+
+    def goes_on(self) -> None:
+        """What held it is over, but for its own trials."""
+        if self._began_trials_s is None and not self._limit.expired():
+            self._limit.reschedule(None)
+
+    def expired(self) -> "HoldExpired | None":
+        """Why the round has ended, where it has waited too long."""
+        if self._last is None or not self._limit.expired():
+            return None
+        return HoldExpired(self._last.failing, _now_s() - self._last.began_s)
+
+
+_Cause = str | RoundHold
+"""The key of an endpoint whose breaker is open, or the round that tries failed rollouts again."""
+
+
 @dataclass(slots=True)
 class _HoldPeriod:
     """One time of being held, from its beginning to its end."""
 
     failing: FailingEndpoint
     began_s: float
-    causes: set[str]
+    causes: set[_Cause]
 
 
 class Hold:
-    """Whether a run is held, round by round. Used only in the rollouts' event loop."""
+    """Whether a run is held: its rounds under way, and what they wait for. Used only in the rollouts' event loop."""
 
     def __init__(
         self,
@@ -101,47 +154,45 @@ class Hold:
     ) -> None:
         """`tell` gets every beginning and end; `blame` says in words whose breaker it is."""
         self.rule = rule
+        self.period: _HoldPeriod | None = None
         self._tell, self._blame, self._deadlines = tell, blame, deadlines
         self._down: dict[str, BreakerChange] = {}
         """Breakers that are not closed, by endpoint key."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._rounds: list[RoundHold] = []
+        """Under way, the one that began first first."""
         self._step = 0
-        self._limit: asyncio.Timeout | None = None
-        """Of the round under way."""
-        self._period: _HoldPeriod | None = None
-        self._last: _HoldPeriod | None = None
-        self._trials_held_s = 0.0
+        """That the period under way was told of."""
 
     @property
     def is_held(self) -> bool:
         """Whether a round waits now."""
-        return self._period is not None
+        return self.period is not None
 
     @asynccontextmanager
-    async def round(self, step: int) -> AsyncGenerator[None]:
+    async def round(self, step: int) -> AsyncGenerator[RoundHold]:
         """A round of rollouts: only inside is the run ever held. Raises HoldExpired when it waited too long.
 
         A round that is cancelled or expires ends without `HoldEnded`: the endpoint was not seen to recover.
         """
-        limit: asyncio.Timeout | None = None
+        one: RoundHold | None = None
         try:
             async with asyncio.timeout(None) as limit:
-                self._limit, self._step, self._trials_held_s = limit, step, 0.0
-                for key in self._down:
-                    self._watch(key)
-                yield
-                for cause in list(self._period.causes) if self._period else ():
-                    self._remove(cause)
+                one = RoundHold(step, self, limit)
+                self._enter(one)
+                yield one
+                self.remove(one)
+                if self._rounds == [one]:
+                    for cause in list(self.period.causes) if self.period else ():
+                        self.remove(cause)
         except TimeoutError:
-            if limit is None or not limit.expired() or self._last is None:
+            expired = None if one is None else one.expired()
+            if expired is None:
                 raise
-            raise HoldExpired(self._last.failing, self._now() - self._last.began_s) from None
+            raise expired from None
         finally:
-            self._limit = self._period = None
-            for timer in self._timers.values():
-                timer.cancel()
-            self._timers.clear()
-            self._deadlines.go_on()
+            if one is not None:
+                self._leave(one)
 
     def on_change(self, change: BreakerChange) -> None:
         """An endpoint's breaker opened, half opened or closed."""
@@ -150,55 +201,75 @@ class Hold:
             self._down.pop(key, None)
             if (timer := self._timers.pop(key, None)) is not None:
                 timer.cancel()
-            self._remove(key)
+            self.remove(key)
             return
         is_news = key not in self._down
         self._down[key] = change
-        if is_news and self._limit is not None:
+        if is_news and self._rounds:
             self._watch(key)
 
-    def begin_trials(self, failing: FailingEndpoint) -> None:
-        """Too many rollouts of the round failed. All trials of a round share one patience."""
-        self._add(_TRIALS, failing)
+    def add(self, cause: _Cause, failing: FailingEndpoint, *, step: int) -> None:
+        """One more cause to wait."""
+        if self.period is not None:
+            self.period.causes.add(cause)
+            return
+        self.period, self._step = _HoldPeriod(failing, _now_s(), {cause}), step
+        self._tell(HoldBegan(step=step, endpoint=failing.endpoint, stage=failing.stage, reason=failing.reason))
 
-    def end_trials(self) -> None:
-        """A trial was graded: the endpoint answers again."""
-        if self._period is not None and _TRIALS in self._period.causes:
-            self._trials_held_s += self._now() - self._period.began_s
-        self._remove(_TRIALS)
+    def remove(self, cause: _Cause) -> None:
+        """The cause is gone; the last one ends the hold."""
+        period = self.period
+        if period is None or cause not in period.causes:
+            return
+        period.causes.discard(cause)
+        self._go_on()
+        if period.causes:
+            return
+        self.period = None
+        held_s = _now_s() - period.began_s
+        self._tell(HoldEnded(step=self._step, endpoint=period.failing.endpoint, held_s=held_s))
+
+    def _enter(self, one: RoundHold) -> None:
+        self._rounds.append(one)
+        if self._has_open_breaker():
+            one.waits(self.rule.max_s)
+        for key in self._down.keys() - self._timers.keys():
+            if self.period is None or key not in self.period.causes:
+                self._watch(key)
+
+    def _leave(self, one: RoundHold) -> None:
+        self._rounds.remove(one)
+        if self.period is not None:
+            self.period.causes.discard(one)
+            if not self.period.causes or not self._rounds:
+                self.period = None
+        if not self._rounds:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+        self._go_on()
 
     def _watch(self, key: str) -> None:
         self._timers[key] = asyncio.get_running_loop().call_later(OPEN_FOR_S, self._stayed_open, key)
 
     def _stayed_open(self, key: str) -> None:
         self._timers.pop(key, None)
-        self._add(key, self._blame(self._down[key]))
+        self.add(key, self._blame(self._down[key]), step=self._rounds[0].step)
         self._deadlines.stop()
+        for one in self._rounds:
+            one.waits(self.rule.max_s)
 
-    def _add(self, cause: str, failing: FailingEndpoint) -> None:
-        if self._period is not None:
-            self._period.causes.add(cause)
-            return
-        self._period = self._last = _HoldPeriod(failing, self._now(), {cause})
-        self._tell(HoldBegan(step=self._step, endpoint=failing.endpoint, stage=failing.stage, reason=failing.reason))
-        if self._limit is not None:
-            spent_s = self._trials_held_s if cause == _TRIALS else 0.0
-            self._limit.reschedule(self._now() + max(0.0, self.rule.max_s - spent_s))
+    def _has_open_breaker(self) -> bool:
+        return self.period is not None and any(isinstance(cause, str) for cause in self.period.causes)
 
-    def _remove(self, cause: str) -> None:
-        period = self._period
-        if period is None or cause not in period.causes:
+    def _go_on(self) -> None:
+        """Where no breaker holds the run any more, rounds wait for their own trials alone."""
+        if self._has_open_breaker():
             return
-        period.causes.discard(cause)
-        if not period.causes - {_TRIALS}:
-            self._deadlines.go_on()
-        if period.causes:
-            return
-        self._period = None
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(None)
-        held_s = self._now() - period.began_s
-        self._tell(HoldEnded(step=self._step, endpoint=period.failing.endpoint, held_s=held_s))
+        self._deadlines.go_on()
+        for one in self._rounds:
+            one.goes_on()
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

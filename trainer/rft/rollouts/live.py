@@ -1,4 +1,4 @@
-"""What the rollouts of a round are doing now, for whoever looks. Used from one event loop alone."""
+"""What the rollouts of the rounds under way are doing now, for whoever looks. Used from one event loop alone."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -60,21 +60,21 @@ class LiveSlot(Protocol):
 
 @dataclass(slots=True)
 class LiveRollouts:
-    """The round under way, and its conversations."""
+    """The rounds under way, and their conversations."""
 
     queued: Callable[[], Mapping[str, int]] = dict[str, int]
     """Calls that wait on our side, by tool."""
-    _slots: Sequence[LiveSlot] = ()
+    _rounds: list[Sequence[LiveSlot]] = field(default_factory=list[Sequence[LiveSlot]])
     _conversations: dict[str, LiveConversation] = field(default_factory=dict[str, LiveConversation])
 
     @contextmanager
     def round(self, slots: Sequence[LiveSlot]) -> Generator[None]:
         """The round lasts as long as this is entered."""
-        self._slots = slots
+        self._rounds.append(slots)
         try:
             yield
         finally:
-            self._slots = ()
+            self._rounds = [others for others in self._rounds if others is not slots]
 
     @contextmanager
     def conversation(self, trace_id: str, conversation: LiveConversation) -> Generator[None]:
@@ -86,22 +86,29 @@ class LiveRollouts:
             del self._conversations[trace_id]
 
     def progress(self) -> RoundProgress | None:
-        """Where the rollouts are; None between rounds."""
-        if not self._slots:
+        """Where the rollouts of the earliest step's round are, which the run waits for first; None between rounds."""
+        first, *later = sorted(filter(None, self._rounds), key=lambda slots: slots[0].key.step) or [()]
+        if not first:
             return None
-        key, under_way = self._slots[0].key, list(self._conversations.values())
+        key, under_way = first[0].key, list(self._conversations.values())
         held_by = Counter(one.holder for one in under_way)
         waiting = sum(one.is_queued for one in under_way if one.holder is Stage.SAMPLER)
         calling = Counter(name for one in under_way if one.holder is Stage.TOOL for name in one.calls.unanswered)
         return RoundProgress(
             step=key.step,
             split=key.split,
-            rollouts=len(self._slots),
-            ended=sum(slot.rollout is not None for slot in self._slots),
+            rollouts=len(first),
+            ended=_ended(first),
             sampling=held_by[Stage.SAMPLER] - waiting,
             waiting_for_engine=waiting,
             calling=dict(calling),
             queued={name: count for name, count in self.queued().items() if count},
             grading=held_by[Stage.GRADER],
-            ungraded=sum(slot.rollout is None and slot.pending is not None for slot in self._slots),
+            ungraded=sum(slot.rollout is None and slot.pending is not None for slot in first),
+            later_rollouts=sum(map(len, later)),
+            later_ended=sum(map(_ended, later)),
         )
+
+
+def _ended(slots: Sequence[LiveSlot]) -> int:
+    return sum(slot.rollout is not None for slot in slots)

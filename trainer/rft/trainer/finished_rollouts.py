@@ -56,6 +56,7 @@ class FinishedRollouts:
     ) -> None:
         """Take over what processes before this one left. `resumed`: the step that the run goes on from."""
         self._run_dir, self._events, self._adapters, self._terms = run_dir, events, adapters, terms
+        self._resumed = resumed
         self._left: dict[_Round, dict[RolloutKey, KeptRollout]] = {}
         self._sampled_with: dict[str, str] = {}
         """Digest of the adapter by id, of what was left."""
@@ -89,10 +90,14 @@ class FinishedRollouts:
                     self._events.append(to_rollout_done(ended.rollout))
 
     @contextmanager
-    def round(self, step: int, split: Split, version: int) -> Generator[KeptRollouts]:
-        """What is kept of a round that this policy version samples. What found no place when it ends well is void."""
-        left, adapter = self._left.pop((step, split), {}), self._adapters.of(version)
-        kept = {place: one for place, one in left.items() if self._is_by(one.rollout, version, adapter)}
+    def round(self, step: int, split: Split, version: int, *, oldest: int | None = None) -> Generator[KeptRollouts]:
+        """What is kept of a round that this policy version samples. What found no place when it ends well is void.
+
+        `oldest`: the oldest version that may have sampled what is used, where it need not be the same.
+        """
+        self._adapters.of(version)  # Its files may be gone when the last of its rollouts ends.
+        left, versions = self._left.pop((step, split), {}), range(version if oldest is None else oldest, version + 1)
+        kept = {place: one for place, one in left.items() if self._is_by(one.rollout, versions)}
         self._void(step, split, [name for place, one in left.items() if place not in kept for name in one.trace_ids])
         under_way = self._under_way[step, split] = KeptRollouts(kept)
         yield under_way
@@ -137,8 +142,13 @@ class FinishedRollouts:
     def _all_left(self) -> list[KeptRollout]:
         return [kept for by_place in self._left.values() for kept in by_place.values()]
 
-    def _is_by(self, rollout: Rollout, version: int, adapter: str | None) -> bool:
-        return rollout.policy_version == version and self._sampled_with[rollout.trace_id] == adapter
+    def _is_by(self, rollout: Rollout, versions: range) -> bool:
+        """Whether one of these versions sampled it, and is still what it was."""
+        version, was = rollout.policy_version, self._sampled_with[rollout.trace_id]
+        adapter = self._adapters.of(version)
+        if adapter is None:  # Pruned: only what comes after the checkpoint that the run goes on from is made again.
+            return version in versions and self._resumed is not None and version <= self._resumed
+        return version in versions and was == adapter
 
     def _void(self, step: int, split: Split, trace_ids: Collection[str]) -> None:
         """First here, then in the log: a process that dies in between keeps none of them."""

@@ -116,7 +116,7 @@ class PolicyTrainer(GRPOTrainer):
         self, model: nn.Module, rows: Sequence[TrainingRow], num_items_in_batch: Tensor | int | None
     ) -> Tensor | None:
         """The loss over all micro-batches, each of which adds to the gradient; None where memory ran out."""
-        self.figures = StepFigures(rows=len(rows), tokens=sum(row.sampled_tokens for row in rows))
+        self.figures = StepFigures.before(rows)
         total, budget = torch.zeros((), device=self.accelerator.device), self._found_budget(model)
         for batch in micro_batches(rows, budget) or [[]]:
             self._check()

@@ -1,6 +1,9 @@
 """The trainer's side of the failure ledger: attempts are collected, and told in batches."""
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rft.core.attempt import Attempt
 from rft.core.events import AttemptsMade
@@ -12,25 +15,36 @@ PATIENCE_S = 1.0
 """How long an attempt waits at most before it is told."""
 
 
+_STEP: ContextVar[int] = ContextVar("step", default=0)
+"""For which attempts are made. Rounds of several steps run at once, each in a task of its own."""
+
+
 class Ledger:
     """Used only in the rollouts' event loop, where attempts are made."""
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events
-        self._pending: list[Attempt] = []
+        self._pending: dict[int, list[Attempt]] = {}
+        """By step."""
         self._timer: asyncio.TimerHandle | None = None
-        self._step = 0
 
-    def begin(self, step: int) -> None:
-        """From now on attempts are made for this step."""
-        self.flush()
-        self._step = step
+    @contextmanager
+    def step(self, step: int) -> Generator[None]:
+        """What is attempted inside, and in tasks that begin inside, is attempted for this step."""
+        token = _STEP.set(step)
+        try:
+            yield
+        finally:
+            self.flush()
+            _STEP.reset(token)
 
     def add(self, attempt: Attempt) -> None:
         """One more line. Costs next to nothing: what it takes to tell of it is paid once per batch."""
-        self._pending.append(attempt)
-        if len(self._pending) >= BATCH:
-            self.flush()
+        step = _STEP.get()
+        pending = self._pending.setdefault(step, [])
+        pending.append(attempt)
+        if len(pending) >= BATCH:
+            self._tell(step)
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self.flush)
 
@@ -39,9 +53,11 @@ class Ledger:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._pending:
-            pending, self._pending = self._pending, []
-            self._events.append(AttemptsMade(step=self._step, attempts=tuple(pending)))
+        for step in list(self._pending):
+            self._tell(step)
+
+    def _tell(self, step: int) -> None:
+        self._events.append(AttemptsMade(step=step, attempts=tuple(self._pending.pop(step))))
 
     async def aclose(self) -> None:
         """Tell of the last ones."""

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for a caller that blocks, until told to stop."""
+    """Runs coroutines beside a caller that waits for them, until told to stop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -28,14 +28,22 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. Raises what it raises, RunAborted after `stop`."""
+        return self.wait(self.start(work))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin with it; its result is waited for later, or never. Raises RunAborted after `stop`."""
         if self.is_stopped:
             work.close()
             raise RunAborted("the run was told to stop")
-        self._current = asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
-        if self.is_stopped:  # The signal came between the two lines above.
-            self._current.cancel()
+        return asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
+
+    def wait(self, started: "Future[T]") -> T:
+        """The result of what was started. Raises what it raises, RunAborted after `stop`."""
+        self._current = started
+        if self.is_stopped:  # The signal came before the line above.
+            started.cancel()
         try:
-            return self._current.result()
+            return started.result()
         except CancelledError:
             raise RunAborted("the run was told to stop") from None
         finally:

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TypedDict
 
@@ -95,11 +97,26 @@ class Rounds:
         self._context = context
         self.health = health
         """What the rounds so far had in common."""
+        self._under_way: dict[int, Future[StepRollouts]] = {}
+        """Rollouts of training steps that were begun and not taken yet, by step."""
+
+    def begin(self, step: int, places: Sequence[RowPlace]) -> None:
+        """The rollouts of a training step, unless they were begun already: `train` takes them."""
+        if step not in self._under_way:
+            rollouts = partial(self._step_rollouts, step, places)
+            self._under_way[step] = self._start(step, Split.TRAIN, rollouts)
+
+    def give_up(self) -> None:
+        """What was begun and not taken: no step follows that would be trained on it."""
+        under_way, self._under_way = self._under_way, {}
+        for future in under_way.values():
+            future.cancel()
 
     def train(self, step: int, places: Sequence[RowPlace]) -> TrainedRound:
         """Of the step's batch. Raises RunFailed and RunPaused."""
         wanted = self._context.spec.hyperparameters
-        done = self._roll_out(step, Split.TRAIN, lambda kept: self._step_rollouts(step, places, kept))
+        self.begin(step, places)
+        done = self._result(self._under_way.pop(step), step, Split.TRAIN)
         counted = rollout_stats(done.all_groups, done.replaced)
         stats = counted.model_copy(update={"resampled_rollouts": done.resampled})
         self._apply(judge_tools(self.health, done.all_groups, step=step))
@@ -130,10 +147,9 @@ class Rounds:
 
     def _evaluation(self, step: int, rows: Sequence[DatasetRow], split: Split) -> StepRollouts:
         context = self._context
-        return self._roll_out(
-            step,
-            split,
-            lambda kept: run_evaluation(
+
+        def rollouts(kept: KeptRollouts) -> Awaitable[StepRollouts]:
+            return run_evaluation(
                 rows,
                 setup=context.setup,
                 job_id=context.spec.job_id,
@@ -143,8 +159,9 @@ class Rounds:
                 on_rollout=self._tell,
                 split=split,
                 kept=kept,
-            ),
-        )
+            )
+
+        return self._result(self._start(step, split, rollouts), step, split)
 
     async def _step_rollouts(self, step: int, places: Sequence[RowPlace], kept: KeptRollouts) -> StepRollouts:
         context, wanted = self._context, self._context.spec.hyperparameters
@@ -170,31 +187,34 @@ class Rounds:
     def _step_rows(self, places: Sequence[RowPlace]) -> list[StepRow]:
         return [StepRow(self._context.train[place.row_index], place.epoch) for place in places]
 
-    def _roll_out(
+    def _start(
         self, step: int, split: Split, rollouts: Callable[[KeptRollouts], Awaitable[StepRollouts]]
-    ) -> StepRollouts:
-        """One round of rollouts, without those that an earlier process finished.
+    ) -> "Future[StepRollouts]":
+        """One round, without the rollouts that an earlier process finished. What it attempts is told under its step."""
+        context, version = self._context, self._context.engine.policy_version
+        staleness = context.spec.hyperparameters.max_staleness
+        oldest = max(0, step - 1 - staleness) if split is Split.TRAIN else version
+
+        async def work() -> StepRollouts:
+            finished = context.finished.round(step, split, version, oldest=oldest)
+            with context.ledger.step(step), finished as kept:
+                return await rollouts(kept)
+
+        return context.loop_thread.start(work())
+
+    def _result(self, under_way: "Future[StepRollouts]", step: int, split: Split) -> StepRollouts:
+        """What a round came to.
 
         Raises RunFailed when it was held for too long, or waiting would not help, and RunPaused when we are at fault.
         """
-        context, ledger = self._context, self._context.ledger
-
-        async def with_ledger(kept: KeptRollouts) -> StepRollouts:
-            ledger.begin(step)
-            try:
-                return await rollouts(kept)
-            finally:
-                ledger.flush()
-
         try:
-            with context.finished.round(step, split, context.engine.policy_version) as kept:
-                return context.loop_thread.call(with_ledger(kept))
+            return self._context.loop_thread.wait(under_way)
         except HoldExpired as error:
             raise endpoint_down(error) from error
         except UnrecoverableRound as error:
             raise order_at_fault(error) from error
         except RoundLost as error:
-            context.finished.forget(step, split)  # What the platform could finish twice is no fair draw.
+            self._context.finished.forget(step, split)  # What the platform could finish twice is no fair draw.
             raise RunPaused("platform_failure", str(error)) from error
 
     def _tell(self, rollout: Rollout, was_replaced: bool) -> None:

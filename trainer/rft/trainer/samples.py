@@ -21,6 +21,8 @@ class TrainingRow:
     advantage: float
     trace_id: str = ""
     """Of the rollout; empty where none stands behind the row."""
+    staleness: int = 0
+    """Steps by which the policy that sampled is behind the one that is updated."""
 
     def __post_init__(self) -> None:
         if not len(self.completion_ids_T) == len(self.mask_T) == len(self.logprobs_T):
@@ -61,6 +63,7 @@ def _row(rollout: Rollout, advantage: float) -> TrainingRow:
         logprobs_T=tuple(trace.logprobs_T),
         advantage=advantage,
         trace_id=rollout.trace_id,
+        staleness=rollout.key.step - 1 - rollout.policy_version,
     )
 
 

@@ -1,8 +1,10 @@
 """What one optimizer step comes to, added up over its micro-batches."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rft.core.events import Optimization
+from rft.trainer.samples import TrainingRow
 from rft.trainer.token_ratios import RowRatios
 
 
@@ -14,6 +16,8 @@ class StepFigures:
     """Training rows of the whole step."""
     tokens: int = 0
     """Sampled tokens of the whole step."""
+    staleness_sum: int = 0
+    staleness_max: int = 0
     loss: float = 0.0
     entropy_sum: float = 0.0
     logprob_gap_sum: float = 0.0
@@ -29,6 +33,13 @@ class StepFigures:
     ratios: list[RowRatios] = field(default_factory=list[RowRatios])
     """Of the rows so far."""
 
+    @classmethod
+    def before(cls, rows: Sequence[TrainingRow]) -> "StepFigures":
+        """What is known of a step's rows before the first of them went through the model."""
+        staleness = [row.staleness for row in rows]
+        tokens = sum(row.sampled_tokens for row in rows)
+        return cls(rows=len(rows), tokens=tokens, staleness_sum=sum(staleness), staleness_max=max(staleness, default=0))
+
     def optimization(self) -> Optimization:
         """As it is told; None where the step carried no signal."""
         has_signal = self.rows > 0
@@ -43,4 +54,6 @@ class StepFigures:
             truncated_share=self.truncated / self.tokens if has_signal else None,
             clipped_share=self.clipped / self.tokens if has_signal else None,
             kl=self.kl_sum / self.tokens if has_signal else None,
+            staleness_mean=self.staleness_sum / self.rows if has_signal else None,
+            staleness_max=self.staleness_max if has_signal else None,
         )

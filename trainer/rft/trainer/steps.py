@@ -58,12 +58,22 @@ class Steps:
         """Roll out the step's batch; the rows to train on, none where the step must change nothing."""
         context, places = self._context, self._order[step - 1]
         self._measured = measured = _Measured(context.clock(), epoch=places[0].epoch)
+        self._begin_ahead(step - 1)
         done = self._rounds.train(step, places)
         measured.rollouts_s = context.clock() - measured.started_s
         measured.train = done.stats
         measured.shares = wall_shares(done.rollouts, measured.rollouts_s)
         is_scaled = context.spec.loss_type != "dr_grpo"
         return training_rows(done.groups, is_scaled=is_scaled) if done.is_trainable else []
+
+    def _begin_ahead(self, version: int) -> None:
+        """The rollouts that may be trained although this version, or an earlier one, samples them.
+
+        In the order of their steps, each as soon as it may: paced, so that none of them has to be thrown away.
+        """
+        wanted = self._context.spec.hyperparameters
+        for step in range(version + 1, min(version + 1 + wanted.max_staleness, wanted.steps) + 1):
+            self._rounds.begin(step, self._order[step - 1])
 
     def judge_gap(self, step: int, optimization: Optimization) -> None:
         """Before the update. Raises RunPaused where trainer and sampler differ too much for it, and tells how much."""
@@ -102,6 +112,8 @@ class Steps:
         updated_s = context.clock()
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
         context.on_published(step)
+        if context.spec.hyperparameters.max_staleness:
+            self._begin_ahead(step)
         valid = self._rounds.evaluate(step) if self._is_evaluation_due(step) else None
         if step == 0:
             self._rounds.measure(0, context.test)
@@ -146,6 +158,7 @@ class Steps:
             if notice is not None and 0 < step < self._context.spec.hyperparameters.steps:
                 self._context.events.append(notice)
                 health = health.model_copy(update={"is_over": True})
+                self._rounds.give_up()
         self._rounds.health = health
 
     def _is_evaluation_due(self, step: int) -> bool:

@@ -1661,6 +1661,8 @@ export interface components {
              * @enum {string}
              */
             lr_scheduler_type?: "linear" | "cosine" | "constant" | "auto";
+            /** @default 0 */
+            max_staleness?: number | "auto";
             /** @default auto */
             n_epochs?: number | "auto";
             /**
@@ -2210,6 +2212,8 @@ export interface components {
             learning_rate: number | null;
             loss: number | null;
             sampling_logp_difference: number | null;
+            staleness_max?: number | null;
+            staleness_mean?: number | null;
             trained_rollouts: number;
             trained_tokens: number;
             truncated_share?: number | null;
@@ -2488,6 +2492,7 @@ export interface components {
              *       "eval_samples": "auto",
              *       "learning_rate_multiplier": "auto",
              *       "lr_scheduler_type": "auto",
+             *       "max_staleness": 0,
              *       "n_epochs": "auto",
              *       "reasoning_effort": "default",
              *       "resample_zero_variance": "auto",
@@ -2542,6 +2547,7 @@ export interface components {
             /** @enum {string} */
             lr_scheduler_type: "linear" | "cosine" | "constant";
             max_context_tokens: number | null;
+            max_staleness: number;
             n_epochs: number;
             resample_zero_variance: number;
             steps: number;
@@ -2717,6 +2723,10 @@ export interface components {
             ended: number;
             /** @default 0 */
             grading: number;
+            /** @default 0 */
+            later_ended: number;
+            /** @default 0 */
+            later_rollouts: number;
             queued?: {
                 [key: string]: number;
             };

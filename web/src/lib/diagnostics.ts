@@ -28,6 +28,7 @@ export function diagnosticCharts(points: readonly DiagnosticPoint[]): Diagnostic
     one(points, "gradient", "Gradient norm", "before clipping", "small", "Norm", (p) => p.optimization?.grad_norm),
     gapChart(points),
     shareChart(points),
+    one(points, "staleness", "Staleness", "steps", "small", "Mean", (p) => p.optimization?.staleness_mean),
     one(points, "kl", "KL from the base model", "nats per token", "small", "KL", (p) => p.optimization?.kl),
     one(points, "trained", "Trained tokens", "per update", "number", "Tokens", (p) => p.optimization?.trained_tokens),
     one(points, "rate", "Learning rate", "of the update", "small", "Rate", (p) => p.optimization?.learning_rate),

@@ -77,6 +77,7 @@ const LABELS: [keyof Resolved, string][] = [
   ["beta", "Weight of the KL divergence"],
   ["warmup_steps", "Warm-up steps"],
   ["lr_scheduler_type", "Learning rate schedule"],
+  ["max_staleness", "Staleness at most"],
 ];
 
 /** Each hyperparameter with the value that is really used. */

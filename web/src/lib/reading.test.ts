@@ -79,6 +79,7 @@ describe("order", () => {
       warmup_steps: 0,
       lr_scheduler_type: "cosine" as const,
       resample_zero_variance: 0,
+      max_staleness: 0,
       max_context_tokens: 4096,
       lora: null,
     };

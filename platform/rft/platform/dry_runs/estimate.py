@@ -69,7 +69,7 @@ def to_estimate(
     evaluations = sum(map(used.is_evaluated, range(used.steps + 1))) if valid else 0
     of_baselines = len(reinforcement.baselines or []) * valid * used.eval_samples
     validation = evaluations * valid * used.eval_samples
-    training = used.steps * used.burst
+    training = used.steps * used.rollouts_per_step
     final = (2 * test or valid) * used.eval_samples
     rollouts = RolloutsEstimate(
         training=training,

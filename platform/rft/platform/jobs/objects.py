@@ -53,7 +53,9 @@ class ResolvedObject(BaseModel):
     """Rollouts per row and step."""
     steps: int
     burst: int
-    """Rollouts that start at once at each step: what the customer's endpoints must bear."""
+    """Training rollouts that may be under way at once: what the customer's endpoints must bear."""
+    max_staleness: int
+    """Steps whose rollouts are under way beside the one that is trained."""
     temperature: float
     beta: float
     epsilon: float | None

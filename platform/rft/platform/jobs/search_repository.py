@@ -69,6 +69,7 @@ with keyed as (
                 - (select valid_reward from steps where job_id = jobs.id and step = 0))
             when 'burst' then (resolved ->> 'batch_size')::double precision
                 * (resolved ->> 'group_size')::double precision
+                * (1 + coalesce((resolved ->> 'max_staleness')::double precision, 0))
             when 'duration' then date_part('epoch', coalesce(finished_at, now()) - started_at)
         end, '-infinity') as key,
         (%(metadata)s::jsonb is null or metadata @> %(metadata)s::jsonb)

@@ -38,6 +38,7 @@ _FIRST = (
     "mean_unresponsive_rewards",
     "sampling_logp_difference",
     "truncated_share",
+    "staleness_mean",
     "sampling_duration",
     "training_duration",
     "eval_duration",

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.spec import LossType
+from rft.core.spec import MAX_STALENESS, LossType
 from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.lifecycle.records import FILE_PARAMS
@@ -55,6 +55,11 @@ class Hyperparameters(OpenBody):
     ] = "auto"
     eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
     eval_samples: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
+    max_staleness: Annotated[
+        Annotated[int, Field(ge=0, le=MAX_STALENESS, strict=True)] | _AUTO,
+        must_be(f"a whole number from 0 to {MAX_STALENESS}, or 'auto'"),
+    ] = 0
+    """Steps by which the policy that samples may be behind the one that is updated; 0: they take turns."""
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
     temperature: Annotated[
         Annotated[float, Field(gt=0, le=2, allow_inf_nan=False, strict=True)] | _AUTO,

@@ -74,6 +74,8 @@ def _point(record: StepDone) -> DiagnosticPoint:
 
 
 def _tokens_per_s(train: RolloutStats, record: StepDone) -> float | None:
-    timing = record.timing
+    timing, update = record.timing, record.optimization
     rolling_out_s = timing.sampling_s + timing.tools_s + timing.grading_s
+    if update is not None and update.staleness_max:  # Then rollouts went on all the time, for one step or another.
+        rolling_out_s = timing.full_step_s
     return train.completion_tokens_total / rolling_out_s if rolling_out_s > 0 else None

@@ -12,7 +12,7 @@ Beyond the contract, `data` carries documented keys of our own:
 - `rollouts`: `train` and `valid`: counts of rollouts, graded, excluded, replaced, failures by code and by stage, groups
   without signal, stop reasons, latency; None where the split did not run.
 - `optimization`: loss, gradient norm, entropy, learning rate, tokens trained on; None for step 0.
-- `sampling_logp_difference`, `truncated_share`: how far trainer and sampler were apart, also flat.
+- `sampling_logp_difference`, `truncated_share`, `staleness_mean`: how far trainer and sampler were apart, also flat.
 
 `reasoning_tokens` are those of the completion tokens that were thoughts. A parse error is an answer that lacks what a
 grader's template names.
@@ -88,6 +88,7 @@ def flat_metrics(step: StepDone) -> JsonObject:
         "mean_unresponsive_rewards": None if train is None else _unanswered_share(train),
         "sampling_logp_difference": update and update.sampling_logp_difference,
         "truncated_share": update and update.truncated_share,
+        "staleness_mean": update and update.staleness_mean,
     }
 
 

@@ -185,10 +185,16 @@ def _plan(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
     tested = "" if test is None else f", {test} test rows, measured before the first step and after the last"
     return (
         f"{plan.steps} steps over {rows['training_file']} training rows{validation}{tested}:"
-        f" each step starts {plan.burst} rollouts at once"
-        f" ({plan.batch_size} rows x {plan.group_size} rollouts);"
+        f" each step starts {plan.rollouts_per_step} rollouts at once"
+        f" ({plan.batch_size} rows x {plan.group_size} rollouts){_beside_updates(plan)};"
         f" this is the load your tools and grader must bear{_resampling(plan)}"
     )
+
+
+def _beside_updates(plan: ResolvedHyperparameters) -> str:
+    if not plan.max_staleness:
+        return ""
+    return f", up to {plan.burst} with those of {1 + plan.max_staleness} steps under way (max_staleness)"
 
 
 def _resampling(plan: ResolvedHyperparameters) -> str:
@@ -197,7 +203,7 @@ def _resampling(plan: ResolvedHyperparameters) -> str:
         return ""
     return (
         f". Groups of equal rewards are replaced by other rows, in {rounds} more rounds a step at most: up to"
-        f" {rounds * plan.burst} rollouts more, never more than {plan.burst} at once"
+        f" {rounds * plan.rollouts_per_step} rollouts more, never more than {plan.burst} at once"
     )
 
 

@@ -31,6 +31,7 @@ const RARE: readonly Setting[] = [
   { name: "epsilon", label: "Clip range below 1", hint: "" },
   { name: "epsilon_high", label: "Clip range above 1", hint: "" },
   { name: "warmup_steps", label: "Warm-up steps", hint: "" },
+  { name: "max_staleness", label: "Staleness", hint: "Steps whose rollouts may run while one is trained; 0: none." },
   { name: "resample_zero_variance", label: "Further rows without signal", hint: "Rounds of them in a step at most." },
 ];
 const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];

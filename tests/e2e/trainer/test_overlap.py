@@ -1,0 +1,169 @@
+"""Rollouts of later steps are under way while a step is trained: bounded in age, in order, none twice and none lost."""
+
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rft.core.events import EventLine, RolloutDone, RolloutsBegan, RolloutsVoided, RunEnded, RunStarted, StepDone
+from rft.core.grade import Grade
+from rft.core.rollout import RolloutKey, Split
+from rft.core.spec import ResolvedHyperparameters, RunSecrets
+from rft.trainer.run import run
+from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
+
+pytestmark = pytest.mark.timeout(900)
+STEPS, BATCH, GROUP = 5, 2, 4
+
+
+def overlapped_run(
+    path: Path, base_model: Path, customer: Customer, *, max_staleness: int, engine: str = "transformers"
+) -> Path:
+    wanted = ResolvedHyperparameters(
+        n_epochs=1, batch_size=BATCH, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
+        eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness,
+    )  # fmt: skip
+    return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted)
+
+
+def done(lines: list[EventLine], split: Split = Split.TRAIN) -> list[RolloutDone]:
+    told = [line.event for line in lines if isinstance(line.event, RolloutDone)]
+    return [event for event in told if event.key.split is split]
+
+
+def steps_of(lines: list[EventLine]) -> list[StepDone]:
+    return [line.event for line in lines if isinstance(line.event, StepDone)]
+
+
+def place(key: RolloutKey) -> tuple[int, int, int]:
+    return key.step, key.row_index, key.index
+
+
+def began_at(lines: list[EventLine], step: int) -> int:
+    """Number of the event that told of the first training rollout of a step."""
+    return next(
+        line.seq
+        for line in lines
+        if isinstance(line.event, RolloutsBegan)
+        and any(one.key.step == step and one.key.split is Split.TRAIN for one in line.event.rollouts)
+    )
+
+
+@pytest.mark.parametrize("max_staleness", [1, 2])
+def test_steps_are_rolled_out_ahead_each_by_the_policy_that_its_bound_allows(
+    customer: Customer, base_model: Path, tmp_path: Path, max_staleness: int
+) -> None:
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=max_staleness)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    lines = events(run_dir)
+    ends = {line.event.step: line.seq for line in lines if isinstance(line.event, StepDone)}
+    assert list(ends) == list(range(STEPS + 1))
+    for step in range(2, STEPS + 1):
+        assert began_at(lines, step) < ends[step - 1], "it did not wait for the step before it"
+    expected = {step: max(0, step - 1 - max_staleness) for step in range(1, STEPS + 1)}
+    assert {(one.key.step, one.policy_version) for one in done(lines)} == set(expected.items())
+    assert all(one.policy_version == one.key.step for one in done(lines, Split.VALID))
+    updates = {record.step: record.optimization for record in steps_of(lines) if record.optimization is not None}
+    for step, update in updates.items():
+        staleness = min(step - 1, max_staleness)
+        assert (update.staleness_mean, update.staleness_max) == (staleness, staleness)
+        assert update.truncated_share is not None
+        assert update.sampling_logp_difference is not None
+        # An older policy sampled what the trainer sees with its own eyes; the same one differs by rounding alone.
+        assert (update.sampling_logp_difference > 1e-4) == (staleness > 0)
+
+
+def test_the_rows_are_those_of_a_run_that_takes_turns_and_so_is_the_first_step(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    taking_turns = overlapped_run(tmp_path / "turns", base_model, customer, max_staleness=0)
+    overlapped = overlapped_run(tmp_path / "overlapped", base_model, customer, max_staleness=2)
+    for run_dir in (taking_turns, overlapped):
+        assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    one, other = events(taking_turns), events(overlapped)
+    assert {place(rollout.key) for rollout in done(one)} == {place(rollout.key) for rollout in done(other)}
+    ends = {line.event.step: line.seq for line in one if isinstance(line.event, StepDone)}
+    assert all(began_at(one, step) > ends[step - 1] for step in range(1, STEPS + 1)), "the control takes turns"
+    first = [
+        {place(r.key): [(m.role, m.content) for m in r.messages] for r in done(lines) if r.key.step == 1}
+        for lines in (one, other)
+    ]
+    assert first[0] == first[1]
+
+
+def trained_on(lines: list[EventLine]) -> dict[tuple[int, int, int], list[str]]:
+    """Ids by place of the graded training rollouts that are not void."""
+    void = {name for line in lines if isinstance(line.event, RolloutsVoided) for name in line.event.trace_ids}
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for rollout in done(lines):
+        if isinstance(rollout.outcome, Grade) and rollout.trace_id not in void:
+            found.setdefault(place(rollout.key), []).append(rollout.trace_id)
+    return found
+
+
+def test_a_run_killed_anywhere_trains_no_step_twice_and_skips_none(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    """What finished before a kill is told once, and keeps its place where the bound still allows it."""
+    moments, whole = random.Random(4), 2 * (STEPS * BATCH * GROUP + 4 * 3)
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=2)
+    for kill in range(4):
+        trainer = Trainer.start(run_dir)
+        trainer.wait_for_events(moments.randrange(whole // 5) + (kill * whole) // 5)
+        trainer.signal(signal.SIGKILL)
+        trainer.wait()
+        customer.hear_the_last_of(trainer)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    lines = events(run_dir)
+    assert [record.step for record in steps_of(lines)] == list(range(STEPS + 1))
+    for record in steps_of(lines)[1:]:
+        assert record.train is not None
+        assert record.optimization is not None
+        assert (record.train.rollouts, record.train.graded) == (BATCH * GROUP,) * 2
+        assert record.optimization.trained_rollouts <= BATCH * GROUP
+        assert (record.optimization.staleness_max or 0) <= 2
+    assert isinstance(lines[-1].event, RunEnded)
+    assert len(trained_on(lines)) == STEPS * BATCH * GROUP
+    assert all(len(ids) == len(set(ids)) for ids in trained_on(lines).values())
+
+
+def test_a_stopped_run_goes_on_with_what_had_finished_of_the_steps_ahead(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    """The customer's tools are not asked again for what an older policy had finished, where it may still be used."""
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=2)
+    trainer = Trainer.start(run_dir)
+    trainer.wait_for("step_done")
+    trainer.wait_for_events(len(events(run_dir)) + BATCH * GROUP)
+    trainer.signal(signal.SIGKILL)
+    trainer.wait()
+    customer.hear_the_last_of(trainer)
+    before = events(run_dir)
+    finished = {one.trace_id for one in done(before) if isinstance(one.outcome, Grade)}
+    completed = max((record.step for record in steps_of(before)), default=-1)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    lines = events(run_dir)
+    void = {name for line in lines if isinstance(line.event, RolloutsVoided) for name in line.event.trace_ids}
+    told = Counter(one.trace_id for one in done(lines))
+    assert set(told.values()) == {1}, "each is told of once"
+    ahead = {
+        one.trace_id
+        for one in done(before)
+        if one.trace_id in finished and one.key.step > completed and one.policy_version <= completed
+    }
+    assert ahead
+    assert not ahead & void, "what may be used keeps its place"
+    assert sum(isinstance(line.event, RunStarted) for line in lines) == 2
+
+
+def test_an_engine_of_one_version_is_refused_in_words(customer: Customer, base_model: Path, tmp_path: Path) -> None:
+    run_dir = overlapped_run(
+        tmp_path / "run", base_model, customer, max_staleness=1, engine="rft.testing.samplers:fake_engine"
+    )
+    ended = run(run_dir, RunSecrets())
+    assert (ended.outcome, ended.error_code) == ("failed", "engine_holds_one_version")
+    assert ended.error_param == "method.reinforcement.hyperparameters.max_staleness"
+    assert ended.error_message is not None
+    assert "holds one policy version at a time" in ended.error_message
