@@ -1,9 +1,10 @@
 """A job's page while it runs."""
 
+import asyncio
 import re
 import time
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from rft.core.events import PolicyMeasured, RunEnded, RunStarted, StepDone, TrainEvent
 from rft.core.progress import Activity, RoundProgress, RunProgress
@@ -81,6 +82,36 @@ async def test_a_resumed_run_takes_void_steps_back(platform: Platform, page: Pag
     await expect(page.locator(".events")).to_contain_text("resumed from the checkpoint of step 2")
     await job.write(step_events(job.shape, 3))
     await expect(canvas).to_have_attribute("data-points", "4")
+
+
+async def test_a_step_that_ends_while_the_curves_are_asked_for_again_is_not_lost(
+    platform: Platform, page: Page
+) -> None:
+    job = await platform.new_job(suffix="overtaken")
+    await job.start()
+    await job.write(events(job.shape, until_step=4, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    canvas = page.locator(".chart-canvas").first
+    await expect(canvas).to_have_attribute("data-points", "5")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    is_answered, is_let_through = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        reply = await route.fetch()
+        is_answered.set()
+        await is_let_through.wait()
+        await route.fulfill(response=reply)
+
+    await page.route("**/curves?*", late)
+    await job.write([RunStarted(resumed_from_step=2, total_steps=8, pid=1)])
+    await is_answered.wait()
+    await job.write(step_events(job.shape, 3))
+    await expect(canvas).to_have_attribute("data-points", "4")
+    async with page.expect_response("**/curves?*"):
+        is_let_through.set()
+    await job.write(step_events(job.shape, 4))
+    await expect(canvas).to_have_attribute("data-points", "5")
+    await page.unroute_all(behavior="wait")
 
 
 async def test_the_page_goes_on_after_the_connection_broke(

@@ -21,7 +21,7 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
     const stop = new AbortController();
     const handlers = {
       onOpen: () => setLiveness("live"),
-      onMessages: (messages: StreamMessage[]) => foldIntoCache(cache, jobId, messages),
+      onMessages: foldedInto(cache, jobId),
       onBroken: () => setLiveness("interrupted"),
       onRefused: refuse,
     };
@@ -65,7 +65,26 @@ async function follow(target: Target, handlers: Handlers): Promise<void> {
   }
 }
 
-function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly StreamMessage[]): void {
+/** Takes what comes. A reply that was made before some of it does not take that back. */
+function foldedInto(cache: QueryClient, jobId: string): (messages: readonly StreamMessage[]) => void {
+  /** What came since the curves were asked for anew, for each time that they are not there yet. */
+  const waiting = new Set<StreamMessage[]>();
+  const take = (messages: readonly StreamMessage[]) => {
+    for (const since of waiting) since.push(...messages);
+    if (foldIntoCache(cache, jobId, messages)) void askAnew();
+  };
+  const askAnew = async () => {
+    const since: StreamMessage[] = [];
+    waiting.add(since);
+    await cache.invalidateQueries({ queryKey: keys.curves(jobId) });
+    waiting.delete(since);
+    take(since);
+  };
+  return take;
+}
+
+/** Whether the curves that are there no longer hold. */
+function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly StreamMessage[]): boolean {
   const known = {
     job: cache.getQueryData<Job>(keys.job(jobId)),
     curves: cache.getQueryData<Curves & Positioned>(keys.curves(jobId)),
@@ -75,12 +94,13 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
   if (now.job) cache.setQueryData(keys.job(jobId), now.job);
   if (now.curves) cache.setQueryData(keys.curves(jobId), now.curves);
   cache.setQueryData(keys.liveEvents(jobId), now.events);
-  if (!now.hasNewSteps) return;
-  if (now.areCurvesStale) void cache.invalidateQueries({ queryKey: keys.curves(jobId) });
-  void cache.invalidateQueries({ queryKey: keys.allDiagnostics(jobId) });
-  void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
-  void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
-  void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });
+  if (now.hasNewSteps) {
+    void cache.invalidateQueries({ queryKey: keys.allDiagnostics(jobId) });
+    void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
+    void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
+    void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });
+  }
+  return now.areCurvesStale;
 }
 
 function pause(seconds: number, signal: AbortSignal): Promise<void> {
