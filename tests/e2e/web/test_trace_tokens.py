@@ -49,6 +49,8 @@ async def test_tokens_are_told_of_one_by_one(platform: Platform, page: Page) -> 
     await page.keyboard.press("ArrowRight")
     await expect(details).to_contain_text("token 2 ·")
     await expect(text.locator(".token.is-current")).to_have_count(1)
+    await page.keyboard.press("n")
+    await expect(details).to_contain_text("by the policy")
     await expect(page).to_have_url(re.compile(r"#tokens$"))
 
     await page.get_by_role("link", name="Next →").click()

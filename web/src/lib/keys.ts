@@ -27,6 +27,7 @@ export const KEYS: readonly KeyGroup[] = [
       ["j k", "next and previous, in the list and on a trace"],
       ["Enter", "open"],
       ["← →", "from token to token, in the text of a trace's tokens"],
+      ["n p", "to the next and previous token there that stands out"],
     ],
   },
 ];

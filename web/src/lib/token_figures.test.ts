@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Token } from "../api/types";
-import { details, explained, FIGURES, levelOf, levels, type OfRollout } from "./token_figures";
+import { details, explained, FIGURES, levelOf, levels, nextStriking, type OfRollout } from "./token_figures";
 
 const ROLLOUT: OfRollout = { promptTokens: 2, advantage: -0.75 };
 
@@ -72,6 +72,31 @@ describe("levelOf", () => {
       }
       expect(names.size).toBe(levels(value).length);
     }
+  });
+});
+
+describe("nextStriking", () => {
+  const tokens = [GIVEN, sampled(-0.1, 1), sampled(-3, 1), GIVEN, sampled(-0.1, 1.5), sampled(-9, 0.4)];
+  const places = (figure: "logprob" | "ratio" | "writer" | "advantage", by: 1 | -1) => {
+    const found: number[] = [];
+    let place = nextStriking(figure, tokens, null, by, ROLLOUT);
+    while (place !== null) {
+      found.push(place);
+      place = nextStriking(figure, tokens, place, by, ROLLOUT);
+    }
+    return found;
+  };
+
+  it("goes through what stands out, both ways", () => {
+    expect(places("logprob", 1)).toEqual([2, 5]);
+    expect(places("ratio", 1)).toEqual([4, 5]);
+    expect(places("logprob", -1)).toEqual([5, 2]);
+  });
+
+  it("goes to where the policy begins to write, where all it sampled is alike", () => {
+    expect(places("writer", 1)).toEqual([1, 4]);
+    expect(places("advantage", -1)).toEqual([4, 1]);
+    expect(nextStriking("writer", [GIVEN], null, 1, ROLLOUT)).toBeNull();
   });
 });
 

@@ -70,6 +70,32 @@ export function levels(figure: TokenFigure): readonly Level[] {
   return [...{ logprob: PROBABILITIES, ratio: RATIOS, advantage: ADVANTAGES }[figure], NOT_SAMPLED];
 }
 
+const STRIKING: ReadonlySet<string> = new Set(["p-3", "p-4", "up-2", "up-3", "down-2", "down-3"]);
+
+/**
+ * The next token, or the one before, that stands out: unlikely, or with a ratio far from 1; where all that is sampled is
+ * alike, where the policy begins to write. Null without one.
+ */
+export function nextStriking(
+  figure: TokenFigure,
+  tokens: readonly Token[],
+  from: number | null,
+  by: 1 | -1,
+  rollout: OfRollout,
+): number | null {
+  const start = from === null ? (by > 0 ? 0 : tokens.length - 1) : from + by;
+  for (let place = start; place >= 0 && place < tokens.length; place += by) {
+    const token = tokens[place];
+    if (!token?.is_sampled) continue;
+    const stands =
+      figure === "logprob" || figure === "ratio"
+        ? STRIKING.has(levelOf(figure, token, place, rollout).name)
+        : tokens[place - 1]?.is_sampled !== true;
+    if (stands) return place;
+  }
+  return null;
+}
+
 /** A figure in a sentence, and why there may be none. */
 export function explained(figure: TokenFigure, advantage: number | null): string {
   if (figure === "writer") return "Only what the policy wrote carries gradient.";

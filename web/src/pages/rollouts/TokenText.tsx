@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, type PointerEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { Token } from "../../api/types";
-import { details, levelOf, type OfRollout, type TokenFigure } from "../../lib/token_figures";
+import { details, levelOf, nextStriking, type OfRollout, type TokenFigure } from "../../lib/token_figures";
 import { type Chunk, chunked, chunkOf, moved, visible } from "../../lib/tokens";
 
 interface Props {
@@ -42,7 +42,11 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
   });
   const here = current === null ? null : chunkOf(chunks, current);
   const onKey = (event: KeyboardEvent) => {
-    const next = moved(event.key, current, tokens.length);
+    const by = { n: 1, p: -1 } as const;
+    const next =
+      event.key === "n" || event.key === "p"
+        ? nextStriking(figure, tokens, current, by[event.key], rollout)
+        : moved(event.key, current, tokens.length);
     if (next === null || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     setCurrent(next);
@@ -59,7 +63,10 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
     <>
       <p className="token-details small" role="status">
         {token === undefined || current === null ? (
-          <span className="muted">Point at a token, or go through them with ← and →, to see what is known of it.</span>
+          <span className="muted">
+            Point at a token to see what is known of it. In the text, ← and → go from token to token, n and p to what
+            stands out.
+          </span>
         ) : (
           <>
             <span className={`token ${levelOf(figure, token, current, rollout).name} mono`}>{visible(token)}</span>{" "}
