@@ -210,6 +210,13 @@ class VllmSpec(Record):
     """What a server of the run's own may take of a GPU that it shares with the training."""
 
 
+class RolloutWorkersSpec(Record):
+    """Rollouts are run by workers on any host, and not in the trainer's process."""
+
+    platform_url: str
+    """Where trainer and workers reach the platform."""
+
+
 class RunSpec(Record):
     """`spec.json`: one run of one job."""
 
@@ -254,6 +261,8 @@ class RunSpec(Record):
     """A grader gateway service that grades; None: the trainer does it itself."""
     keeps_tokens: bool = False
     """Whether the tokens of rollouts are told in the event log."""
+    rollout_workers: RolloutWorkersSpec | None = None
+    """None: the trainer runs the rollouts itself."""
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""
@@ -298,5 +307,9 @@ class RunSecrets(Record):
     judge_api_key: str | None = None
     gateway_token: str | None = None
     """Shown to the gateway services."""
+    broker_url: str | None = None
+    """The queue to rollout workers."""
+    inbox_token: str | None = None
+    """Opens the inbox of this launch."""
     vllm_api_key: str | None = None
     """Shown to the servers of `VllmSpec.servers`."""

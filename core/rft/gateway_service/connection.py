@@ -50,6 +50,9 @@ _OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", ":
 """The service's address comes from the operator and not from a customer."""
 
 
+_NOT_TOLD = AttemptFailure(FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet")
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who is told what the service says beside its answers."""
@@ -68,20 +71,29 @@ class ServiceConnection:
         *,
         token: str | None,
         job_id: str,
-        registration: JobRegistration,
+        registration: JobRegistration | None,
         listener: Listener,
+        retry: RetryBudget | None = None,
         retries: RetryBudget = OUR_RETRIES,
         poll_s: float = POLL_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`registration`: None where another process has told the service of the job, and only calls are made here.
+
+        `retry`: what the service spends on one call, as registered.
+        """
         self._name, self._url = name, url.rstrip("/")
         self._job_url = f"{self._url}/v1/jobs/{quote(job_id, safe='')}"
-        self._registration, self._deadline_s = encode(registration), registration.retry.total_s + QUEUE_S
+        self._registration = None if registration is None else encode(registration)
+        budget = retry or (RetryBudget() if registration is None else registration.retry)
+        self._deadline_s = budget.total_s + QUEUE_S
         self._headers: HeaderList = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
         self._http = HttpClient(_OPERATORS_OWN, caps=CAPS)
         self._listener, self._retries, self._poll_s, self._sleep = listener, retries, poll_s, sleep
         self._jitter = Random()
         self._registrations = 0
+        self._is_kept = False
+        """A service that forgets the job is told of it again, although no call is made from here."""
         self._registering = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._not_up: dict[str, BreakerChange] = {}
@@ -110,12 +122,33 @@ class ServiceConnection:
             reply = self._read(Forgotten, await self._send("DELETE", self._job_url, b"", CONTROL_S))
             is_over = not isinstance(reply, Forgotten) or reply.is_over
 
+    async def keep_registered(self) -> Failure | None:
+        """Tell the service of the job, and again whenever it forgets it: for calls that other processes make."""
+        self._is_kept = True
+        self._begin_watching()
+
+        async def attempt() -> ServiceReply | AttemptFailure:
+            return await self._register(self._registrations) or ServiceReply()
+
+        outcome = await drive(attempt, wait_after=self._wait_after(is_safe=True), sleep=self._sleep)
+        return self._failure(outcome) if isinstance(outcome, AttemptFailure) else None
+
     async def call(self, operation: str, request: Record, kind: type[R], *, is_safe: bool = True) -> R | Failure:
         """The reply, or a failure of the platform. `is_safe`: the endpoint bears a repeated call."""
         body = encode(request)
+        self._begin_watching()
+
+        async def attempt() -> R | AttemptFailure:
+            return self._read(kind, await self._call_once(operation, body))
+
+        outcome = await drive(attempt, wait_after=self._wait_after(is_safe=is_safe), sleep=self._sleep)
+        return self._failure(outcome) if isinstance(outcome, AttemptFailure) else outcome
+
+    def _begin_watching(self) -> None:
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_watching())
 
+    def _wait_after(self, *, is_safe: bool) -> Callable[[AttemptFailure, int], float | None]:
         def wait_after(failure: AttemptFailure, attempt: int) -> float | None:
             if failure.code is FailureCode.TIMEOUT and not failure.surely_not_sent:
                 return None
@@ -128,13 +161,12 @@ class ServiceConnection:
                 is_safe=is_safe,
             )
 
-        async def attempt() -> R | AttemptFailure:
-            return self._read(kind, await self._call_once(operation, body))
-
-        outcome = await drive(attempt, wait_after=wait_after, sleep=self._sleep)
-        return self._failure(outcome) if isinstance(outcome, AttemptFailure) else outcome
+        return wait_after
 
     async def _call_once(self, operation: str, body: bytes) -> Reply | AttemptFailure:
+        if self._registration is None:
+            reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
+            return _NOT_TOLD if _is_unknown_job(reply) else reply
         known, reply = self._registrations, None
         if known:
             reply = await self._send("POST", f"{self._job_url}/{operation}", body, self._deadline_s)
@@ -148,7 +180,7 @@ class ServiceConnection:
     async def _register(self, known: int) -> AttemptFailure | None:
         """Tell the service of the job, unless another call has done so since `known`."""
         async with self._registering:
-            if self._registrations != known:
+            if self._registrations != known or self._registration is None:
                 return None
             reply = self._read(ServiceReply, await self._send("PUT", self._job_url, self._registration, CONTROL_S))
             if isinstance(reply, AttemptFailure):
@@ -190,13 +222,15 @@ class ServiceConnection:
                 _log.exception("what the %s service says about its breakers could not be passed on", self._name)
 
     async def _watch_once(self) -> None:
-        if not self._registrations:
+        if not self._registrations and self._registration is not None:
             return
         reply = await self._send("GET", f"{self._job_url}/breakers", b"", CONTROL_S)
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.
             self._compare({})
             self.loads = {}
+            if self._is_kept:
+                await self._register(self._registrations)
             return
         breakers = self._read(Breakers, reply)
         if isinstance(breakers, Breakers):

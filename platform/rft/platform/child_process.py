@@ -76,7 +76,7 @@ async def launch(
             stderr=output,
             env=child_environment(os.environ) | ({} if temporary is None else {"TMPDIR": str(temporary)}),
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid()),
+            preexec_fn=die_with_parent(os.getpid()),
         )
     child = ChildProcess(process)
     assert process.stdin is not None
@@ -122,13 +122,14 @@ def _is_ours_alone(name: str) -> bool:
     return name in _OURS_ALONE or (name.startswith("RFT_") and any(word in name for word in _SECRET_WORDS))
 
 
-def _die_with_parent(parent: int) -> Callable[[], None] | None:
+def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
+    """What a child does before anything else, to get that signal when `parent` dies; None where that is unknown."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl
 
     def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # The parent died before prctl could see it.
             os._exit(1)
 

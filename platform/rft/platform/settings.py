@@ -6,7 +6,7 @@ Every field is documented here and nowhere else.
 import os
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, IPvAnyNetwork, ValidationError
 from pydantic_core import ErrorDetails
@@ -124,6 +124,13 @@ class Settings(BaseSettings):
     """A grader gateway service (`python -m rft.grader_gateway`) that grades. Unset: each trainer does."""
     gateway_token: str | None = None
     """What the gateway services ask their callers for."""
+    rollout_workers: Literal["none", "celery"] = "none"
+    """Who runs rollouts: each trainer its own (`none`), or workers on any host (`rft worker --queue rollouts`), which
+    needs the engine `vllm` with servers of its own and both gateway services."""
+    platform_url: str | None = None
+    """Where trainers and rollout workers reach this API, e.g. `http://10.0.0.2:8787`. Unset: its host and port."""
+    rollout_worker_shards: int = Field(default=4, ge=1)
+    """Shards of 16 to 64 rollouts that one process of `rft worker` runs at a time."""
     judge_base_url: str | None = None
     """OpenAI-compatible server that answers for model graders, ending in `/v1`. Unset: such graders are refused."""
     judge_api_key: str | None = None
@@ -196,6 +203,14 @@ class Settings(BaseSettings):
     def base_model_paths(self) -> dict[str, str]:
         """Local directory or hub name of the registered base models, by name."""
         return {name: model.path for name, model in self.base_models.items()}
+
+    @property
+    def own_url(self) -> str:
+        """Where our own processes reach the API, without a trailing slash."""
+        if self.platform_url is not None:
+            return self.platform_url.rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def runs_dir(self) -> Path:

@@ -1,6 +1,7 @@
 """What a run does once torch is there: model, engine and ways out are put together, then come baseline and steps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -19,10 +20,12 @@ from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.live import LiveRollouts
 from rft.rollouts.wiring import open_hold, rollout_setup
 from rft.run_directory import layout
+from rft.run_directory.files import read_spec
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
+from rft.trainer.given_out import GivenOut
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
@@ -94,6 +97,13 @@ def _train(context: RunContext) -> None:
             on_redo=tell_redo,
             live=live,
         )
+        if spec.rollout_workers is not None:
+            given_out = GivenOut(read_spec(context.folder), secrets, tell=events.append, on_attempt=ledger.add)
+            last.insert(0, given_out.aclose)
+            loop_thread.call(
+                given_out.open(run_chat, max_context_tokens=engine.max_context_tokens, connections=connections)
+            )
+            setup = replace(setup, executor=given_out.executor)
         probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
         token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
         step_context = StepContext(

@@ -17,6 +17,7 @@ from rft.platform.cli.eval_commands import evals_app
 from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 from rft.platform.cli.model_check import check_model
+from rft.platform.cli.worker_command import worker
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"
@@ -92,6 +93,9 @@ def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None
         run_platform(chosen_settings(home, host, port), say=typer.echo)
     except StartFailed as problem:
         give_up(str(problem))
+
+
+app.command("worker", rich_help_panel=_HOST)(worker)
 
 
 @app.command(rich_help_panel=_HOST)

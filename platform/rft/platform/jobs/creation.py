@@ -33,6 +33,7 @@ from rft.platform.orders.grader_specification import grader_targets, refuse_with
 from rft.platform.orders.model_checks import look_at_model
 from rft.platform.orders.probing import Target, find_doubtful
 from rft.platform.orders.redaction import redacted_method, redacted_request, secrets_of
+from rft.platform.orders.rollout_workers import refuse_unusable_workers
 from rft.platform.orders.schemas import JobCreate, JobOrder, Method
 from rft.platform.queue.messages import VALIDATE_JOB
 from rft.platform.registry.repository import RegistrationRepository
@@ -62,6 +63,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await check_baselines(uow, services, order)
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
+    refuse_unusable_workers(services.settings)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort

@@ -23,6 +23,7 @@ from rft.platform.jobs.repository import JobRow
 from rft.platform.orders.base_models import STARTER, chat_of_job
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge
 from rft.platform.orders.response_format import to_response_format
+from rft.platform.orders.rollout_workers import to_rollout_workers
 from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import NO_PARAMETERS, Tool
 from rft.platform.settings import Settings
@@ -97,6 +98,7 @@ def to_run_spec(
         tool_gateway_url=settings.tool_gateway_url,
         grader_gateway_url=settings.grader_gateway_url,
         keeps_tokens=settings.keep_tokens,
+        rollout_workers=to_rollout_workers(settings),
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),

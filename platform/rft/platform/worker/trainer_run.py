@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rft.core.progress import Activity, RunProgress
 from rft.core.spec import RunSecrets
@@ -21,6 +22,7 @@ from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.platform.settings import Settings
 from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.ingest import Ingest, Ingested
+from rft.platform.worker.launch_inbox import LaunchInbox
 from rft.platform.worker.log_line import LogLine
 from rft.run_directory import layout
 from rft.run_directory.files import has_open_rollouts
@@ -124,6 +126,8 @@ class TrainerRun:
         await give_way_to_trainer(self.settings, self.base_model)
         command = self.settings.trainer_command or (sys.executable, "-m", "rft.trainer")
         self.child_log, self.is_held = layout.LOG, False
+        inbox = LaunchInbox(self.settings, self.beat)
+        self.secrets = await inbox.open(self.secrets)
         sweep(_TEMPORARY)
         temporary = ScratchFolder(_TEMPORARY)
         try:
@@ -136,6 +140,7 @@ class TrainerRun:
             return await self._stay(self.child)
         finally:
             temporary.remove()
+            await inbox.close()
 
     async def _stay(self, child: ChildProcess) -> Ending:
         try:
@@ -292,6 +297,8 @@ def _secret_values(secrets: RunSecrets) -> list[str]:
         secrets.judge_api_key or "",
         secrets.gateway_token or "",
         secrets.vllm_api_key or "",
+        secrets.inbox_token or "",
+        urlsplit(secrets.broker_url or "").password or "",
     ]
     values = [value for value in (*(value for header in headers for value in header.values()), *keys) if value]
     urls = (*secrets.tool_urls.values(), *secrets.callback_urls.values(), *secrets.part_urls.values())

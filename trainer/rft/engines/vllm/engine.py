@@ -52,13 +52,14 @@ class VllmEngine:
     def __init__(
         self,
         addresses: Sequence[ServerAddress],
-        adapters: AdapterFolder,
+        adapters: AdapterFolder | ServedVersions,
         options: EngineOptions,
         *,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`adapters`: where published ones lie for the servers; or what names those that another process publishes."""
         self._addresses, self._options, self._on_close = addresses, options, on_close
-        self._versions = ServedVersions(adapters)
+        self._versions = adapters if isinstance(adapters, ServedVersions) else ServedVersions(adapters)
         self._retiring: set[asyncio.Task[None]] = set()
         self._starting: asyncio.Task[tuple[HttpClient, ServerPool]] | None = None
         self._servers: ServerPool | None = None
@@ -79,6 +80,10 @@ class VllmEngine:
     def live_versions(self) -> frozenset[int]:
         """The versions that can be sampled from."""
         return self._versions.use.live
+
+    def adapter_name(self, version: int) -> str | None:
+        """What the servers call the policy version; None for the base model."""
+        return self._versions.adapter_name(version)
 
     async def sample(self, request: SampleRequest) -> Sample:
         """One sample. Cancelling the task frees the server. Raises SamplerError."""

@@ -35,10 +35,14 @@ class ServedVersions:
         """Whether it was published and is not forgotten."""
         return version in self._adapters
 
+    def adapter_name(self, version: int) -> str | None:
+        """What servers call the version; None for the base model."""
+        adapter = self._adapters.get(version)
+        return None if adapter is None else adapter.name
+
     def model_name(self, server: Server, version: int) -> str:
         """What this server calls the version."""
-        adapter = self._adapters.get(version)
-        return server.base if adapter is None else adapter.name
+        return self.adapter_name(version) or server.base
 
     async def add(self, version: int, adapter_dir: Path) -> Adapter:
         """The adapter in an immutable directory of its own, which no server knows yet."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from rft.chat.saved_chat import ChatRecord
 from rft.core.attempt import Attempt
 from rft.core.base import Record
 from rft.core.dataset import DatasetRow
@@ -24,10 +24,9 @@ class RunForWorkers(Record):
     """With URLs as they may be shown; a worker calls none of them itself."""
     max_context_tokens: int
     """Prompt plus completion at most."""
-    rendered_as_of: datetime | None
-    """The date that the chat template tells."""
-    template_fingerprint: str
-    """Of the chat template that the trainer reads: a worker with another one must not sample."""
+    chat: ChatRecord
+    """The chat as the trainer reads it: a worker that reads another one must not sample."""
+    chat_template: str
 
 
 @dataclass(frozen=True, slots=True)

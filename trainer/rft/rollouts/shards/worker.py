@@ -44,6 +44,8 @@ class RunSession:
     """From what the trainer announced. May raise anything: then the worker cannot run this job."""
     is_over: bool = False
     """The launch is stale: nothing of it is run any more."""
+    shards_run: int = 0
+    """How many it began."""
     _shards: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict[str, set[asyncio.Task[None]]])
     _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
     _flusher: asyncio.Task[None] | None = None
@@ -76,14 +78,13 @@ class RunSession:
 
     async def aclose(self) -> None:
         """Break off what runs, and let it be given out to others at once."""
-        left = list(self._shards)
+        left, was_over, self.is_over = list(self._shards), self.is_over, True
         tasks = [task for tasks in self._shards.values() for task in tasks]
         tasks += [task for task in (self._flusher, self._beater) if task is not None]
         await _cancelled(tasks)
-        if left and not self.is_over:
+        if left and not was_over:
             with suppress(StaleLaunch, InboxDown):
                 await self.inbox.beat(left, is_leaving=True)
-        self.is_over = True
         if self._opening is not None:
             self._opening.cancel()
             opened, *_ = await asyncio.gather(self._opening, return_exceptions=True)
@@ -92,6 +93,7 @@ class RunSession:
 
     async def _run_shard(self, sealed: SealedShard) -> None:
         tasks = self._shards[sealed.id] = set[asyncio.Task[None]]()
+        self.shards_run += 1
         if self._beater is None or self._beater.done():
             self._beater = asyncio.create_task(self._beat())
         try:

@@ -1,0 +1,131 @@
+"""`python -m rft.trainer.rollout_worker`: runs rollouts that trainers give out; its configuration as JSON on stdin.
+
+One event loop for the life of the process, and a thread for each message of the queue that waits for it. What a worker
+knows of customers' secrets is nothing: the gateway services make the calls.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+
+from pydantic import ValidationError
+
+from rft.core.base import Record
+from rft.core.gc_tuning import collect_rarely
+from rft.rollouts.celery_executor import serve_hints
+from rft.rollouts.shards.http_inbox import HttpWorkerInbox, RunAddress, open_inbox_http
+from rft.rollouts.shards.worker import OpenedRun, RunSession
+from rft.trainer.worker_run import open_worker_run
+
+log = logging.getLogger(__name__)
+_IDLE_S = 300.0
+"""A run that gave nothing out for so long is closed; it is opened again by its next shard."""
+_CLOSE_S = 20.0
+
+
+class WorkerConfig(Record):
+    """What the process is told; the operator's own secrets are among it, so it comes over a pipe."""
+
+    broker_url: str
+    gateway_token: str | None = None
+    vllm_api_key: str | None = None
+    threads: int = 4
+    """Shards that are run at a time."""
+    log_level: str = "INFO"
+
+
+class RolloutWorker:
+    """All runs that this process works for. Its loop runs in a thread of its own."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self.name = f"{socket.gethostname()}/{os.getpid()}-{secrets.token_hex(3)}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rollouts", daemon=True)
+        self._thread.start()
+        self._http = open_inbox_http()
+        self._sessions: dict[RunAddress, RunSession] = {}
+        self._stopping: Future[None] | None = None
+
+    def work(self, address: RunAddress) -> None:
+        """Run what the run has to give out now; returns when nothing of it is left."""
+        if self._stopping is None:
+            with suppress(CancelledError):
+                asyncio.run_coroutine_threadsafe(self._work(address), self._loop).result()
+
+    def stop(self) -> None:
+        """Begin to break off what runs, and let others have it at once. Safe in a signal handler."""
+        if self._stopping is None:
+            self._stopping = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
+
+    def close(self) -> None:
+        """End the loop, once all is broken off."""
+        self.stop()
+        assert self._stopping is not None
+        self._stopping.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def _work(self, address: RunAddress) -> None:
+        session = self._sessions.get(address)
+        if session is None:
+            session = self._sessions[address] = self._session(address)
+            for other in [other for other in self._sessions if other.job_id == address.job_id and other != address]:
+                await self._sessions.pop(other).aclose()  # Of an earlier launch.
+        await session.work()
+        if session.is_idle:
+            asyncio.get_running_loop().call_later(_IDLE_S, self._close_if_idle, address, session, session.shards_run)
+
+    def _session(self, address: RunAddress) -> RunSession:
+        async def open_run(announced: str) -> OpenedRun:
+            config = self._config
+            return await open_worker_run(
+                announced, gateway_token=config.gateway_token, vllm_api_key=config.vllm_api_key
+            )
+
+        return RunSession(self.name, HttpWorkerInbox(address, self._http, self.name), open_run)
+
+    def _close_if_idle(self, address: RunAddress, session: RunSession, shards_run: int) -> None:
+        if session.is_idle and session.shards_run == shards_run and self._sessions.get(address) is session:
+            del self._sessions[address]
+            self._closing = asyncio.ensure_future(session.aclose())
+
+    async def _stop(self) -> None:
+        sessions, self._sessions = list(self._sessions.values()), {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(session.aclose() for session in sessions))
+        await self._http.aclose()
+
+
+def main() -> int:
+    """0 after SIGTERM, 2 when it could not begin."""
+    try:
+        config = WorkerConfig.model_validate_json(sys.stdin.buffer.read())
+    except ValidationError:
+        log.error("standard input is not the JSON of the worker's configuration")  # Never quoted: it holds secrets.
+        return 2
+    logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    collect_rarely()
+    worker = RolloutWorker(config)
+    log.info("rollout worker %s", worker.name)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        serve_hints(
+            config.broker_url, worker.work, name=f"rollouts-{os.getpid()}", threads=config.threads,
+            log_level=config.log_level, on_stop=worker.stop,
+        )  # fmt: skip
+    finally:
+        worker.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
