@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -83,6 +83,9 @@ bench-faults: install ## the demo clean and with a fifth of its rollouts broken 
 
 bench-beside: install ## what answering chat costs a training job on the same machine -> var/bench/beside.json (ten minutes)
 	$(BIN)/python -m tests.bench.beside_training
+
+bench-overlap: install ## steps per hour with rollouts beside updates, and taking turns -> var/bench/overlap.json (an hour)
+	$(BIN)/python -m tests.bench.overlap
 
 bench-multiplier: install ## reward by step and by rollouts at four compute multipliers -> var/bench/multiplier.json (an hour)
 	$(BIN)/python -m tests.bench.multiplier

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,18 @@ class DemoPlatform:
 
 
 @contextmanager
-def demo_platform(out: Path, *, data_seed: int, is_quick: bool) -> Generator[DemoPlatform]:
-    """Its home lies in `out`; jobs that an interrupted run left there are cancelled."""
+def demo_platform(
+    out: Path,
+    *,
+    data_seed: int,
+    is_quick: bool,
+    customer: Sequence[str | Path] = (demo.MINI / "server.py",),
+    settings: Mapping[str, str] | None = None,
+) -> Generator[DemoPlatform]:
+    """Its home lies in `out`; jobs that an interrupted run left there are cancelled.
+
+    `customer`: the script of the customer's server and its arguments; `settings`: further ones of the platform.
+    """
     work, home = out / "work", out / "home"
     port_file, connection_file = work / "server.port", home / "connection.json"
     for file in (port_file, connection_file):
@@ -38,8 +48,8 @@ def demo_platform(out: Path, *, data_seed: int, is_quick: bool) -> Generator[Dem
     rows = ["--rows", str(demo.QUICK_ROWS)] if is_quick else []
     generate = [sys.executable, str(demo.MINI / "generate.py"), "--out", str(work / "data"), "--seed", str(data_seed)]
     subprocess.run([*generate, *rows], check=True)
-    serve = [demo.BIN / "python", demo.MINI / "server.py", "--port", "0", "--port-file", port_file]
-    environment = demo.platform_environment(home, 0.0, "transformers")
+    serve: list[str | Path] = [demo.BIN / "python", *customer, "--port", "0", "--port-file", port_file]
+    environment = demo.platform_environment(home, 0.0, "transformers") | dict(settings or {})
     with (
         demo.running([demo.BIN / "rft", "up"], work / "platform.log", environment) as platform,
         demo.running(serve, work / "server.log") as server,

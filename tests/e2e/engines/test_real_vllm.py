@@ -11,8 +11,9 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rft.core.events import StepDone
-from rft.core.spec import RunSecrets, VllmSpec
+from rft.core.events import RolloutDone, StepDone
+from rft.core.rollout import Split
+from rft.core.spec import ResolvedHyperparameters, RunSecrets, VllmSpec
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.reply import Reply
@@ -151,6 +152,29 @@ def test_a_whole_run_learns_from_what_the_server_samples(
     assert len(gaps) == 2
     assert all(gap is None or gap <= 1e-4 for gap in gaps)
     assert any(gap is not None for gap in gaps)
+    assert not (run_dir / "served_adapters").exists()
+
+
+def test_rollouts_go_on_beside_updates_under_the_version_they_began_with(
+    real_server: RealServer, customer: Customer, tmp_path: Path
+) -> None:
+    wanted = ResolvedHyperparameters(
+        n_epochs=1, batch_size=2, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
+        eval_samples=1, group_size=4, steps=4, max_staleness=2,
+    )  # fmt: skip
+    run_dir = write_run(
+        tmp_path / "run", real_server.model, customer.url, engine="vllm", vllm=VllmSpec(servers=(real_server.url,)),
+        hyperparameters=wanted,
+    )  # fmt: skip
+    ended = run(run_dir, RunSecrets(vllm_api_key=KEY))
+    assert ended.outcome == "succeeded", ended.error_message
+    told = [line.event for line in events(run_dir)]
+    sampled = {(e.key.split, e.key.step, e.policy_version) for e in told if isinstance(e, RolloutDone)}
+    trained = {(Split.TRAIN, step, max(0, step - 3)) for step in range(1, 5)}
+    assert sampled == trained | {(Split.VALID, step, step) for step in (0, 2, 4)}
+    updates = [e.optimization for e in told if isinstance(e, StepDone) and e.optimization is not None]
+    assert [update.staleness_max for update in updates] == [0, 1, 2, 2]
+    assert all((update.sampling_logp_difference or 0) <= 1e-4 for update in updates[:1])
     assert not (run_dir / "served_adapters").exists()
 
 

@@ -1,0 +1,136 @@
+"""`make bench-overlap`: rollouts beside updates against taking turns -> var/bench/overlap.json.
+
+Writes `{"cases": {name: {figures..., "bar": ..., "passed": bool}}}`. The demo's job, whose tools take seconds and whose
+update takes as long (real micro-batches, small ones, on the sampler's own cores; nothing sleeps but the tools), once
+with `max_staleness` 0 and once with more, in one run on one platform: steps per hour over all steps after the baseline,
+evaluations included, and the final reward on fresh seeds.
+"""
+
+import argparse
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
+
+OUT = Path(__file__).parents[2] / "var" / "bench"
+DATA_SEED, SEED = 41, 11
+SLOW_CUSTOMER = Path(__file__).with_name("slow_customer.py")
+REWARD_BAR = 0.03
+"""The final reward may be lower by so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Tools, an update, and a bound on staleness."""
+
+    name: str
+    latency_s: float
+    tail: float
+    """Standard deviation of the latency's logarithm."""
+    max_staleness: int
+    micro_batch_tokens: int
+    bar: float
+    """Steps per hour, beside those of taking turns."""
+    epochs: int = 2
+
+
+CASES = (
+    Case("tools of 1 s, staleness 1", 1.0, 0.0, 1, 512, 1.5),
+    Case("tools of 10 s with a long tail, staleness 4", 10.0, 0.8, 4, 512, 2.5, epochs=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One job."""
+
+    max_staleness: int
+    steps: int
+    steps_per_hour: float
+    seconds_by_phase: dict[str, float]
+    """Means over the steps."""
+    tool_turns: float
+    """Tool calls of a rollout, over all steps."""
+    truncated_share: float
+    gap: float
+    """Mean difference of log-probabilities, over the steps."""
+    final: float
+    final_low: float
+    final_high: float
+
+
+def train(platform: DemoPlatform, case: Case, max_staleness: int, *, is_quick: bool) -> Run:
+    """One job from launch to end."""
+    base = demo.QUICK_HYPERPARAMETERS if is_quick else {**demo.HYPERPARAMETERS, "n_epochs": case.epochs}
+    hyperparameters = {**base, "max_staleness": max_staleness}
+    job_id = demo.launch(platform.client, platform.data, platform.server, SEED, hyperparameters)
+    demo.watch(platform.client, job_id)
+    job: Any = platform.client.get(f"/fine_tuning/jobs/{job_id}", cast_to=object)
+    if job["status"] != "succeeded":
+        raise SystemExit(f"the job ended as {job['status']}: {job['error']}")
+    _, *records = demo.steps_of(platform.client, job_id)
+    seconds = sum(record["timing"]["full_step_s"] for record in records)
+    final, phases = job["final_figures"]["reward"], ("sampling_s", "tools_s", "grading_s", "training_s", "eval_s")
+    return Run(
+        max_staleness=max_staleness,
+        steps=len(records),
+        steps_per_hour=round(3600 * len(records) / seconds, 1),
+        seconds_by_phase={phase: mean([record["timing"][phase] for record in records]) for phase in phases},
+        tool_turns=mean([record["train"]["tool_calls_mean"] for record in records]),
+        truncated_share=mean([record["optimization"]["truncated_share"] or 0.0 for record in records]),
+        gap=mean([record["optimization"]["sampling_logp_difference"] or 0.0 for record in records]),
+        final=final["mean"],
+        final_low=final["low"],
+        final_high=final["high"],
+    )
+
+
+def measure(case: Case, out: Path, *, is_quick: bool) -> dict[str, Any]:
+    """The control first, then the case, on one platform."""
+    customer = [SLOW_CUSTOMER, "--latency", str(case.latency_s), "--tail", str(case.tail)]
+    settings = {"RFT_MICRO_BATCH_TOKENS": str(case.micro_batch_tokens)}
+    with demo_platform(out, data_seed=DATA_SEED, is_quick=is_quick, customer=customer, settings=settings) as platform:
+        turns, overlapped = (train(platform, case, n, is_quick=is_quick) for n in (0, case.max_staleness))
+    ratio, lost = overlapped.steps_per_hour / turns.steps_per_hour, turns.final - overlapped.final
+    return {
+        "case": asdict(case),
+        "taking_turns": asdict(turns),
+        "overlapped": asdict(overlapped),
+        "ratio": round(ratio, 3),
+        "reward_lost": round(lost, 4),
+        "bar": {"ratio": case.bar, "reward_lost": REWARD_BAR},
+        "passed": ratio >= case.bar and lost <= REWARD_BAR,
+    }
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of at least one."""
+    return round(sum(values) / len(values), 4)
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", type=int, action="append", choices=range(len(CASES)), help="by number; default: all")
+    parser.add_argument("--quick", action="store_true", help="a few rows and steps: to see that it works")
+    parser.add_argument("--out", type=Path, default=OUT / "overlap")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, demo.stop)
+    options.out.mkdir(parents=True, exist_ok=True)
+    cases: dict[str, Any] = {}
+    for number in options.case or range(len(CASES)):
+        case = CASES[number]
+        cases[case.name] = measure(case, options.out, is_quick=options.quick)
+        (options.out.parent / "overlap.json").write_text(json.dumps({"cases": cases}, indent=2) + "\n")
+        print(f"{case.name}: {cases[case.name]['ratio']} x the steps per hour, bar {case.bar}")
+
+
+if __name__ == "__main__":
+    main()
