@@ -4,13 +4,25 @@ import random
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rft.core.events import EventLine, RolloutDone, RolloutsBegan, RolloutsVoided, RunEnded, RunStarted, StepDone
+from rft.core.events import (
+    EventLine,
+    HoldBegan,
+    HoldEnded,
+    RolloutDone,
+    RolloutsBegan,
+    RolloutsVoided,
+    RunEnded,
+    RunStarted,
+    StepDone,
+)
 from rft.core.grade import Grade
 from rft.core.rollout import RolloutKey, Split
-from rft.core.spec import ResolvedHyperparameters, RunSecrets
+from rft.core.spec import HoldRule, ResolvedHyperparameters, RetryBudget, RunSecrets
+from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
 
@@ -19,13 +31,19 @@ STEPS, BATCH, GROUP = 5, 2, 4
 
 
 def overlapped_run(
-    path: Path, base_model: Path, customer: Customer, *, max_staleness: int, engine: str = "transformers"
+    path: Path,
+    base_model: Path,
+    customer: Customer,
+    *,
+    max_staleness: int,
+    engine: str = "transformers",
+    **changes: Any,
 ) -> Path:
     wanted = ResolvedHyperparameters(
         n_epochs=1, batch_size=BATCH, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
         eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness,
     )  # fmt: skip
-    return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted)
+    return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted, **changes)
 
 
 def done(lines: list[EventLine], split: Split = Split.TRAIN) -> list[RolloutDone]:
@@ -129,15 +147,16 @@ def test_a_run_killed_anywhere_trains_no_step_twice_and_skips_none(
     assert all(len(ids) == len(set(ids)) for ids in trained_on(lines).values())
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_stopped_run_goes_on_with_what_had_finished_of_the_steps_ahead(
-    customer: Customer, base_model: Path, tmp_path: Path
+    customer: Customer, base_model: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
     """The customer's tools are not asked again for what an older policy had finished, where it may still be used."""
     run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=2)
     trainer = Trainer.start(run_dir)
     trainer.wait_for("step_done")
     trainer.wait_for_events(len(events(run_dir)) + BATCH * GROUP)
-    trainer.signal(signal.SIGKILL)
+    trainer.signal(end)
     trainer.wait()
     customer.hear_the_last_of(trainer)
     before = events(run_dir)
@@ -156,6 +175,28 @@ def test_a_stopped_run_goes_on_with_what_had_finished_of_the_steps_ahead(
     assert ahead
     assert not ahead & void, "what may be used keeps its place"
     assert sum(isinstance(line.event, RunStarted) for line in lines) == 2
+
+
+def test_an_outage_holds_all_steps_under_way_and_costs_none_of_them_a_rollout(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = overlapped_run(
+        tmp_path / "run", base_model, customer, max_staleness=2,
+        hold=HoldRule(first_trial_s=0.1, max_trial_s=0.2),
+        retry=RetryBudget(max_retries=1, total_s=2.0, first_wait_s=0.05),
+    )  # fmt: skip
+    log = run_dir / layout.EVENTS
+    customer.is_down = lambda path: (
+        path == "/grade" and b"step_done" in log.read_bytes() and b"hold_began" not in log.read_bytes()
+    )
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    lines = events(run_dir)
+    kinds = [line.event.type for line in lines if isinstance(line.event, HoldBegan | HoldEnded)]
+    assert kinds
+    assert kinds == ["hold_began", "hold_ended"] * (len(kinds) // 2)
+    for record in steps_of(lines)[1:]:
+        assert record.train is not None
+        assert (record.train.rollouts - record.train.replaced, record.train.graded) == (BATCH * GROUP,) * 2
 
 
 def test_an_engine_of_one_version_is_refused_in_words(customer: Customer, base_model: Path, tmp_path: Path) -> None:

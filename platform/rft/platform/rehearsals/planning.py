@@ -24,7 +24,7 @@ def to_plan(
     return RehearsalPlan(
         rows_per_step=hyperparameters.batch_size,
         group_size=hyperparameters.group_size,
-        rollouts=min(hyperparameters.burst, most, max_rollouts or most),
+        rollouts=min(hyperparameters.rollouts_per_step, most, max_rollouts or most),
         calls_per_rollout=min(calls, order.max_episode_steps or calls),
         max_s=settings.rehearsal_max_s,
     )
