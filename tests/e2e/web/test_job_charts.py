@@ -84,3 +84,31 @@ async def test_diagnostics_are_asked_for_when_they_are_opened_and_follow_the_job
     assert done.train.rollout_latency_p50_s is not None
     seconds = float((await p50.inner_text()).removesuffix(" s"))
     assert abs(seconds - done.train.rollout_latency_p50_s) < 0.01, shown(done.train.rollout_latency_p50_s)
+
+
+async def test_rewards_lie_over_what_they_cost_and_the_address_keeps_that(platform: Platform, page: Page) -> None:
+    job, records = await open_job(platform, page)
+    reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
+    await page.get_by_role("button", name="Rollouts spent").click()
+    await expect(reward).to_contain_text("mean per step, over rollouts, of training and validation")
+    await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}?axis=rollouts")
+
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Reward as CSV").click()
+    rows = list(csv.DictReader(read(await (await saved.value).path()).decode().splitlines()))
+    counted = {
+        step: sum(one.rollouts for one in (record.train, record.valid) if one) for step, record in records.items()
+    }
+    spent = [sum(counted[step] for step in sorted(records)[: at + 1]) for at in range(len(records))]
+    assert [(int(row["step"]), int(row["rollouts"])) for row in rows] == list(zip(sorted(records), spent, strict=True))
+
+    chart = reward.get_by_role("application")
+    await chart.focus()
+    await page.keyboard.press("ArrowRight")
+    await expect(reward).to_contain_text(f"step 0 · {spent[0]} rollouts")
+    await job.write(step_events(job.shape, LAST + 1))
+    await expect(chart).to_have_attribute("data-points", str(LAST + 2))
+    await page.get_by_role("button", name="Time", exact=True).click()
+    await page.reload()
+    await expect(page.get_by_role("button", name="Time", exact=True)).to_have_attribute("aria-pressed", "true")
+    await expect(reward).to_contain_text("since the start")

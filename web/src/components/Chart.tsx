@@ -44,7 +44,7 @@ export function Chart({ title, unit, chart, height, format, axis, range, scale, 
       ) : (
         // Other series or colours make another plot; other data does not.
         <Plot
-          key={`${scheme} ${scale ?? ""} ${plotShape(chart)}`}
+          key={`${scheme} ${scale ?? ""} ${chart.axis?.unit ?? ""} ${plotShape(chart)}`}
           label={title}
           chart={chart}
           step={step}

@@ -1,5 +1,6 @@
-import { useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import type { Job, MeasuredSplit } from "../api/types";
+import { AXES, type Axis } from "../lib/axes";
 import { compact, count, fixed, percent } from "../lib/format";
 import { toolOrder } from "../lib/palette";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "../lib/charts";
@@ -8,6 +9,7 @@ import { type Chart as ChartData, fittedRange, type Marker, rewardRange } from "
 import { Chart } from "./Chart";
 import type { JobCurves } from "../lib/summary";
 import { waiting } from "../lib/standing";
+import { type DrawReward, RewardCurve, type SpentCurves } from "./RewardCurve";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
 
@@ -17,6 +19,10 @@ interface Props {
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
   markers: readonly Marker[];
+  /** Of rewards. */
+  axis: Axis;
+  onAxis(axis: Axis): void;
+  spent: SpentCurves;
   /** The job's own order of tools. */
   tools: readonly string[];
 }
@@ -39,22 +45,26 @@ const SHORT = 168;
 const seconds = (value: number) => `${compact(value)} s`;
 
 /** All curves of a job over its steps. */
-export function Curves({ job, curves, tools, markers, zoom, onZoom }: Props) {
+export function Curves({ job, curves, tools, markers, axis, onAxis, spent, zoom, onZoom }: Props) {
   const steps = curves.data;
   const [split, setSplit] = useState<MeasuredSplit>("train");
   const [scale, setScale] = useState<Scale>("whole");
   const [smoothing, setSmoothing] = useState<Smoothing>("plain");
+  const draw = useCallback<DrawReward>(
+    (some) => rewardChart(some, job.baselines ?? [], { isSmooth: smoothing === "smooth", markers }),
+    [job.baselines, smoothing, markers],
+  );
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
   const charts = useMemo(
     () => ({
-      reward: rewardChart(steps, job.baselines ?? [], { isSmooth: smoothing === "smooth", markers }),
+      reward: draw(steps),
       graders: graderChart(steps, split),
       tools: toolChart(steps, split, order),
       tokens: tokensChart(steps),
       excluded: excludedChart(steps, split),
       time: timeChart(steps),
     }),
-    [steps, split, order, job.baselines, smoothing, markers],
+    [steps, split, order, draw],
   );
   return (
     <section className="panel" aria-labelledby="curves">
@@ -74,6 +84,7 @@ export function Curves({ job, curves, tools, markers, zoom, onZoom }: Props) {
         )}
         {steps.length > 0 && (
           <>
+            <Segmented label="Axis of rewards" options={AXES} value={axis} onChange={onAxis} />
             <Segmented label="Training reward" options={SMOOTHINGS} value={smoothing} onChange={setSmoothing} />
             <span className="muted small">on</span>
             <Segmented label="Scale of rewards" options={SCALES} value={scale} onChange={setScale} />
@@ -85,7 +96,7 @@ export function Curves({ job, curves, tools, markers, zoom, onZoom }: Props) {
       {steps.length === 0 ? (
         <Waiting job={job} />
       ) : (
-        <Charts charts={charts} scale={scale} owner={job.id} zoom={zoom} onZoom={onZoom} />
+        <Charts {...{ job, charts, scale, axis, spent, draw, zoom, onZoom }} />
       )}
     </section>
   );
@@ -101,24 +112,20 @@ interface AllCharts extends Record<"reward" | "tools" | "tokens" | "excluded" | 
 }
 
 function Charts({
+  job,
   charts,
   scale,
-  ...zoomed
-}: { charts: AllCharts; scale: Scale; owner: string } & Pick<Props, "zoom" | "onZoom">) {
+  axis,
+  spent,
+  draw,
+  ...given
+}: { charts: AllCharts; scale: Scale; draw: DrawReward } & Pick<Props, "job" | "axis" | "spent" | "zoom" | "onZoom">) {
+  const zoomed = { ...given, owner: job.id };
   const rewards = { scale, range: scale === "fitted" ? fittedRange : rewardRange };
   return (
     <div className="charts">
       <div className="wide">
-        <Chart
-          {...zoomed}
-          title="Reward"
-          unit="mean per step"
-          chart={charts.reward}
-          height={220}
-          format={(value) => fixed(value, 3)}
-          {...rewards}
-          empty="Nothing was graded."
-        />
+        <RewardCurve {...zoomed} {...rewards} {...{ job, axis, spent, draw }} chart={charts.reward} />
       </div>
       {charts.graders && (
         <Chart

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { placeText } from "../lib/axes";
 import { NONE } from "../lib/format";
 import { markersTold } from "../lib/markers";
 import { type Chart, held, indexOf, latest, type Series, type Values } from "../lib/series";
@@ -17,7 +18,10 @@ interface Props {
 /** Title and values of a chart. */
 export function Legend({ title, unit, chart, step, format, children }: Props) {
   const index = step === null ? null : indexOf(chart.steps, step);
-  const shown = index === null ? null : chart.steps[index];
+  const { axis } = chart;
+  const place = index === null ? undefined : chart.steps[index];
+  const shown = index === null ? null : (axis?.steps ?? chart.steps)[index];
+  const placeTold = axis && place !== undefined ? ` · ${placeText(axis.unit, place)}` : "";
   return (
     <figcaption className="legend">
       <span className="legend-title">
@@ -25,7 +29,7 @@ export function Legend({ title, unit, chart, step, format, children }: Props) {
         {unit && <span className="muted">{unit}</span>}
         {children}
         {chart.series.length > 0 && (
-          <span className="legend-step muted">{shown == null ? "latest" : `step ${shown}`}</span>
+          <span className="legend-step muted">{shown == null ? "latest" : `step ${shown}${placeTold}`}</span>
         )}
       </span>
       {chart.markers && chart.markers.length > 0 && (

@@ -17,11 +17,14 @@ interface Props {
   onZoom: PlotStyle["onZoom"];
 }
 
-const SYNC_KEY = "steps";
+/** Charts over the same axis move their crosshairs together. */
+function syncKeyOf({ axis }: Chart): string {
+  return axis?.unit ?? "steps";
+}
 
-/** Puts the crosshair of every chart on a step, as the mouse does; null takes it away. */
-function moveCursors(step: number | null): void {
-  for (const plot of uPlot.sync(SYNC_KEY).plots) {
+/** Puts the crosshair of every chart over the same axis on a step, as the mouse does; null takes it away. */
+function moveCursors(chart: Chart, step: number | null): void {
+  for (const plot of uPlot.sync(syncKeyOf(chart)).plots) {
     plot.setCursor({ left: step === null ? -10 : plot.valToPos(step, "x"), top: step === null ? -10 : 1 });
   }
 }
@@ -56,7 +59,7 @@ export function Plot(props: Props) {
       color: (property) => css.getPropertyValue(property).trim(),
       font: `11px ${css.fontFamily}`,
       width: width(),
-      syncKey: SYNC_KEY,
+      syncKey: syncKeyOf(first.chart),
     };
     const created = new uPlot(plotOptions(first.chart, style), plotData(first.chart), element);
     plot.current = created;
@@ -91,7 +94,7 @@ export function Plot(props: Props) {
     const at = movedIndex(event.key, step === null ? null : indexOf(chart.steps, step), chart.steps.length);
     if (at === null) return;
     event.preventDefault();
-    moveCursors(chart.steps[at] ?? null);
+    moveCursors(chart, chart.steps[at] ?? null);
   };
 
   return (
@@ -102,11 +105,11 @@ export function Plot(props: Props) {
       style={{ height }}
       data-points={chart.steps.length}
       role="application"
-      aria-label={`${label} by step: arrow keys move the crosshair`}
+      aria-label={`${label} by ${chart.axis?.unit ?? "step"}: arrow keys move the crosshair`}
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the arrow keys work on it
       tabIndex={0}
       onKeyDown={onKeyDown}
-      onBlur={() => moveCursors(null)}
+      onBlur={() => moveCursors(chart, null)}
     />
   );
 }

@@ -8,6 +8,13 @@ test("values stand by their step, intervals beside them, and what was not measur
   expect(csvOf(chart)).toBe("step,Train,Validation,Validation low,Validation high\r\n0,,0.5,0.4,0.6\r\n10,0.25,,,\r\n");
 });
 
+test("over another axis the place on it stands beside the step", () => {
+  const chart = { steps: [12, 40], axis: { unit: "rollouts", steps: [0, 2] }, isStacked: false };
+  expect(csvOf({ ...chart, series: [line("t", "Train", "--c", [0.5, 0.75])] })).toBe(
+    "step,rollouts,Train\r\n0,12,0.5\r\n2,40,0.75\r\n",
+  );
+});
+
 test("names of tools cannot break the table or become formulas", () => {
   const chart = { steps: [1], series: [line("a", '=HYPERLINK("x"),y', "--c", [2])], isStacked: false };
   expect(csvOf(chart)).toBe(`step,"'=HYPERLINK(""x""),y"\r\n1,2\r\n`);

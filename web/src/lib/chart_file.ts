@@ -1,11 +1,15 @@
 /** A chart as a table that other programs read. */
 import type { Chart, Series } from "./series";
 
-/** A line per step, a column per series and per end of its interval; empty where nothing was measured. RFC 4180. */
+/** A line per step, a column per series and per end of its interval; empty where nothing was measured. Over another axis
+ * than steps, the place on it stands beside the step. RFC 4180. */
 export function csvOf(chart: Chart): string {
-  const columns = chart.series.flatMap(columnsOf);
+  const place = chart.axis ? [{ name: chart.axis.unit, values: chart.steps }] : [];
+  const columns = [...place, ...chart.series.flatMap(columnsOf)];
   const head = ["step", ...columns.map((column) => column.name)].map(quoted).join(",");
-  const lines = chart.steps.map((step, i) => [step, ...columns.map((column) => column.values[i] ?? "")].join(","));
+  const lines = (chart.axis?.steps ?? chart.steps).map((step, i) =>
+    [step, ...columns.map((column) => column.values[i] ?? "")].join(","),
+  );
   return [head, ...lines, ""].join("\r\n");
 }
 

@@ -1,5 +1,6 @@
 /** Curves of several jobs on the same axes. */
-import type { JobCurvesObject, Step } from "../api/types";
+import type { Step } from "../api/types";
+import { type Axis, type PlacedJob, places, unitOf } from "./axes";
 import { fixed, percent, reward } from "./format";
 import { MOST_COMPARED } from "./job_search";
 import { toolColors } from "./palette";
@@ -9,13 +10,6 @@ import type { Chart, Series } from "./series";
 export function parseCompared(address: string): string[] {
   return [...new Set(new URLSearchParams(address).getAll("job").filter(Boolean))].slice(0, MOST_COMPARED);
 }
-
-export type Axis = "step" | "rollouts" | "time";
-export const AXES: readonly { value: Axis; label: string }[] = [
-  { value: "step", label: "Step" },
-  { value: "rollouts", label: "Rollouts spent" },
-  { value: "time", label: "Time" },
-];
 
 interface Metric {
   value: string;
@@ -42,12 +36,9 @@ function metric(value: string, label: string, of: Metric["of"], format: Metric["
   return { value, label, of, format, isReward };
 }
 
-export interface ComparedJob {
+export interface ComparedJob extends PlacedJob {
   id: string;
   name: string;
-  /** Unix seconds; null before it started. */
-  startedAt: number | null;
-  curves: JobCurvesObject;
 }
 
 export interface Comparison {
@@ -61,7 +52,7 @@ export interface Comparison {
 export function comparison(jobs: readonly ComparedJob[], metricName: string, axis: Axis): Comparison {
   const { of } = METRICS.find((one) => one.value === metricName) ?? METRICS[0]!;
   const placed = jobs.map((job) => places(job, axis));
-  const [unit, size] = axis === "time" ? timeUnit(Math.max(0, ...placed.flat())) : [axis, 1];
+  const [unit, size] = unitOf(axis, Math.max(0, ...placed.flat()));
   const all = [...new Set(placed.flat())].toSorted((a, b) => a - b);
   const colors = toolColors(jobs.map((job) => job.id));
   const series = jobs.map(({ id, name, curves }, i): Series => {
@@ -70,22 +61,6 @@ export function comparison(jobs: readonly ComparedJob[], metricName: string, axi
     return { key: id, label: name, color, values: all.map((place) => values.get(place) ?? null), kind: "line" };
   });
   return { chart: { steps: all.map((place) => place / size), series, isStacked: false }, unit };
-}
-
-/** Where each of its steps lies; never to the left of the one before it. */
-function places({ startedAt, curves }: ComparedJob, axis: Axis): number[] {
-  const { data } = curves.curves;
-  if (axis === "step") return data.map((step) => step.step);
-  if (axis === "rollouts") return data.map((_, at) => curves.rollouts_spent?.[at] ?? 0);
-  const start = startedAt ?? data[0]?.created_at ?? 0;
-  let latest = 0;
-  return data.map((step) => (latest = Math.max(latest, step.created_at - start)));
-}
-
-/** The unit in which the longest time is read with ease, and its seconds. */
-function timeUnit(longest: number): [string, number] {
-  if (longest < 600) return ["seconds", 1];
-  return longest < 36_000 ? ["minutes", 60] : ["hours", 3600];
 }
 
 /** A job's value at the cursor, or its last one before it; with null the last of all. */

@@ -14,8 +14,9 @@ export function drawMarkers(plot: uPlot, style: Pick<PlotStyle, "color" | "marke
   pen.save();
   pen.lineWidth = ratio;
   for (const marker of style.markers?.() ?? []) {
-    if (marker.step < min || marker.step > max) continue;
-    const x = Math.round(plot.valToPos(marker.step, "x", true));
+    const place = marker.place ?? marker.step;
+    if (place < min || place > max) continue;
+    const x = Math.round(plot.valToPos(place, "x", true));
     pen.strokeStyle = pen.fillStyle = style.color(marker.color);
     pen.setLineDash([DASH * ratio, DASH * ratio]);
     pen.globalAlpha = 0.55;

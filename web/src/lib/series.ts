@@ -25,10 +25,21 @@ export interface Marker {
   label: string;
   /** Name of a custom property. */
   color: string;
+  /** Where it is drawn; absent: at its step. */
+  place?: number;
+}
+
+/** What a chart lies over in place of steps. */
+export interface ChartAxis {
+  unit: string;
+  /** The step at each place. */
+  steps: readonly number[];
 }
 
 export interface Chart {
+  /** With an `axis` the places on it. */
   steps: number[];
+  axis?: ChartAxis;
   series: Series[];
   markers?: readonly Marker[];
   /** Areas and bars lie on each other; their values are still those of each alone. */

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
+import { useLocation, useSearch } from "wouter";
 import { Alarms } from "../components/Alarms";
 import { Checkpoints } from "../components/Checkpoints";
 import { Curves } from "../components/Curves";
@@ -17,10 +18,12 @@ import { Usage } from "../components/Usage";
 import { Trail } from "../components/Trail";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
+import { useComparedCurves } from "../data/comparing";
 import { useNotices } from "../data/notices";
 import { useLive } from "../data/live";
 import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
 import { alarmsOf } from "../lib/alarms";
+import { parseAxis, withAxis } from "../lib/axes";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
@@ -47,6 +50,12 @@ export function JobPage({ jobId }: { jobId: string }) {
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
+
+  const search = useSearch();
+  const [path, navigate] = useLocation();
+  const axis = parseAxis(search);
+  const isSpentWanted = axis !== "step" && job.data !== undefined && job.data.current_step !== null;
+  const spent = useComparedCurves(isSpentWanted ? [job.data] : []);
 
   const known = curves.data ?? NO_CURVES;
   const [zoom, setZoom] = useState<Zoom | null>(null);
@@ -97,7 +106,13 @@ export function JobPage({ jobId }: { jobId: string }) {
           <Alarms alarms={alarms.filter((alarm) => alarm.key !== "held" && alarm.key !== "failed")} />
           {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
           <Tiles curves={known} final={job.data.final_figures} />
-          <Curves job={job.data} curves={shown} tools={tools} markers={markers} zoom={zoom} onZoom={onZoom} />
+          <Curves
+            job={job.data}
+            curves={shown}
+            {...{ tools, markers, axis, zoom, onZoom }}
+            onAxis={(next) => navigate(path + withAxis(search, next), { replace: true })}
+            spent={{ curves: spent.data?.get(jobId), error: spent.error, onRetry: () => void spent.refetch() }}
+          />
           <DiagnosticsPanel jobId={jobId} zoom={zoom} onZoom={onZoom} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}

@@ -5,6 +5,7 @@ import { RolloutFilter } from "../components/RolloutFilter";
 import { RolloutsTable } from "../components/RolloutsTable";
 import { Empty, Problem, Skeleton } from "../components/State";
 import { useRollouts } from "../data/queries";
+import { parseAxis, withAxis } from "../lib/axes";
 import { formatFilter, parseFilter } from "../lib/filters";
 
 /** The rollouts of a job, filtered by what the address says. */
@@ -13,6 +14,7 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
   const [path, navigate] = useLocation();
   const filter = useMemo(() => parseFilter(search), [search]);
   const rollouts = useRollouts(jobId, filter);
+  const isFiltered = formatFilter(filter) !== "";
   const list = rollouts.data?.pages.flatMap((page) => page.data) ?? [];
   const hrefOf = (rollout: RolloutSummary) => `/jobs/${jobId}/rollouts/${rollout.id}${formatFilter(filter)}`;
   return (
@@ -23,13 +25,16 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
         <Link href={`/jobs/${jobId}/variance`}>which rows teach</Link>
         <Link href={`/jobs/${jobId}/change`}>what the policy does otherwise</Link>
         <span className="spacer" />
-        <RolloutFilter filter={filter} onChange={(next) => navigate(path + formatFilter(next), { replace: true })} />
+        <RolloutFilter
+          filter={filter}
+          onChange={(next) => navigate(path + withAxis(formatFilter(next), parseAxis(search)), { replace: true })}
+        />
       </header>
       {rollouts.error && <Problem error={rollouts.error} onRetry={() => void rollouts.refetch()} />}
       {rollouts.isPending && <Skeleton height={160} />}
       {rollouts.data && list.length === 0 && (
-        <Empty title={search ? "No rollout matches" : "No rollouts yet"}>
-          {search && "Take a filter away to see more."}
+        <Empty title={isFiltered ? "No rollout matches" : "No rollouts yet"}>
+          {isFiltered && "Take a filter away to see more."}
         </Empty>
       )}
       {list.length > 0 && <RolloutsTable rollouts={list} hrefOf={hrefOf} />}

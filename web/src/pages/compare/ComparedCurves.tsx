@@ -3,8 +3,8 @@ import type { Job, JobCurvesObject } from "../../api/types";
 import { Plot } from "../../components/Plot";
 import { Segmented } from "../../components/Segmented";
 import { useScheme } from "../../components/Chart";
-import { AXES, type Axis, comparison, METRICS, valueAt } from "../../lib/compare";
-import { compact, count } from "../../lib/format";
+import { AXES, type Axis, axisNote, placeText } from "../../lib/axes";
+import { comparison, METRICS, valueAt } from "../../lib/compare";
 import { plotShape, type Zoom } from "../../lib/plot";
 import { fittedRange } from "../../lib/series";
 
@@ -70,7 +70,7 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
               );
             })}
           </ul>
-          <span className="muted small">{cursor === null ? "latest" : positionText(axis, unit, cursor)}</span>
+          <span className="muted small">{cursor === null ? "latest" : placeText(unit, cursor)}</span>
         </figcaption>
         {isEmpty ? (
           <div className="chart-empty" style={{ height: HEIGHT }}>
@@ -90,17 +90,8 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
             onZoom={setZoom}
           />
         )}
-        {axis !== "step" && (
-          <p className="muted small axis-unit">
-            {axis === "time" ? `${unit} since the start` : "rollouts, of training and validation"}
-          </p>
-        )}
+        {axis !== "step" && <p className="muted small axis-unit">{axisNote(unit)}</p>}
       </figure>
     </section>
   );
-}
-
-function positionText(axis: Axis, unit: string, position: number): string {
-  if (axis === "step") return `step ${position}`;
-  return `${axis === "rollouts" ? count(position) : compact(position)} ${unit}`;
 }
