@@ -84,6 +84,7 @@ _USED = (
     ("post", "/v1/fine_tuning/alpha/graders/run"),
     # Endpoints
     ("get", "/v1/dashboard/endpoints"),
+    ("get", "/v1/dashboard/endpoints/failed_calls"),
     ("get", "/v1/rehearsals"),
     ("post", "/v1/rehearsals/{rehearsal_id}/cancel"),
     # What a job's rows have to teach

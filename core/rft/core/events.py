@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from rft.core.attempt import Attempt
 from rft.core.base import JsonObject, Record
 from rft.core.estimates import RewardEstimate
+from rft.core.failed_call import FailedCall
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message
@@ -268,6 +269,13 @@ class AttemptsMade(Record):
     attempts: tuple[Attempt, ...]
 
 
+class CallsFailed(Record):
+    """The last calls of endpoints that went wrong, with request and reply: a few of them, from time to time."""
+
+    type: Literal["calls_failed"] = "calls_failed"
+    calls: tuple[FailedCall, ...]
+
+
 class RoundRedone(Record):
     """The platform lost too many rollouts of one split of a step: they are void, and all are rolled out anew.
 
@@ -335,6 +343,7 @@ TrainEvent = Annotated[
     | RolloutDone
     | RolloutsVoided
     | AttemptsMade
+    | CallsFailed
     | TokensSampled
     | RatiosMeasured
     | StepDone

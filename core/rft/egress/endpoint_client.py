@@ -20,6 +20,7 @@ from rft.core.failure import Failure, FailureCode
 from rft.core.spec import RetryBudget
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import Endpoint, HeaderList, public_url, redact
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.guard import AddressPolicy
 from rft.egress.limiter import EndpointDown, Limiter
 from rft.egress.limits import Limits
@@ -55,6 +56,7 @@ class EndpointClient:
         retry: RetryBudget | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
+        failed_calls: FailedCalls | None = None,
         idempotency_scope: str | None = None,
         jitter: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -63,6 +65,7 @@ class EndpointClient:
     ) -> None:
         self.http, self.limits, self.retry = http, limits, retry or RetryBudget()
         self.signer, self.on_attempt, self.wall_clock = signer, on_attempt, wall_clock
+        self.failed_calls = failed_calls
         # Of its own: whoever seeds the process's generator, a trainer for one, makes no two clients wait in step.
         self.jitter = jitter or Random().random
         self.sleep, self.now = sleep, now
@@ -78,6 +81,7 @@ class EndpointClient:
         limits: Limits | None = None,
         signer: Signer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
+        failed_calls: FailedCalls | None = None,
         idempotency_scope: str | None = None,
     ) -> "EndpointClient":
         """A client with its own connections, as a trainer process needs it. `limits`: others than `settings` say."""
@@ -89,6 +93,7 @@ class EndpointClient:
             retry=retry,
             signer=signer,
             on_attempt=on_attempt,
+            failed_calls=failed_calls,
             idempotency_scope=idempotency_scope,
         )
 
@@ -197,9 +202,20 @@ class _Call(Generic[T]):
         failure = outcome if isinstance(outcome, AttemptFailure) else None
         if limiter is not None:
             limiter.learn(failure, latency_s=latency_s)
-        if client.on_attempt is not None:
-            client.on_attempt(self._record(reply, failure, latency_s, queued_s))
+        self._tell(reply, failure, latency_s=latency_s, queued_s=queued_s)
         return outcome
+
+    def _tell(
+        self, reply: Reply | AttemptFailure, failure: AttemptFailure | None, *, latency_s: float, queued_s: float
+    ) -> None:
+        client = self._client
+        if client.on_attempt is None and client.failed_calls is None:
+            return
+        made = self._record(reply, failure, latency_s, queued_s)
+        if client.on_attempt is not None:
+            client.on_attempt(made)
+        if client.failed_calls is not None:
+            client.failed_calls.note(made, reply, failure, request=self._body, secrets=self._endpoint.secrets)
 
     def _headers(self) -> HeaderList:
         ours = [("Idempotency-Key", self._key), ("X-RFT-Attempt", str(self.attempts))]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from rft.core.base import Record
 from rft.egress.drain_pending import DRAIN_S
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.failed_calls import FailedCalls
 from rft.gateway_service.auth_middleware import OPEN_TO_ALL, AuthMiddleware
 from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJob
 from rft.gateway_service.settings import ServiceSettings
@@ -20,6 +22,7 @@ from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
+    WITH_FAILED_CALLS,
     Breakers,
     Forgotten,
     JobRegistration,
@@ -104,15 +107,18 @@ async def _sweep(jobs: Jobs[J, G]) -> None:
 
 def _opener(service: ServiceDefinition[J, G], shared: SharedEgress) -> Callable[[str, J], RegisteredJob[J, G]]:
     def open_job(job_id: str, registration: J) -> RegisteredJob[J, G]:
-        book, limits = AttemptBook(), shared.limits_of_job()
+        book, failed_calls, limits = AttemptBook(), FailedCalls(), shared.limits_of_job()
         client = shared.client(
             limits,
             retry=registration.retry,
             signing_secrets=registration.secrets.signing_secrets,
             on_attempt=book.note,
+            failed_calls=failed_calls,
         )
         gateway = service.open_gateway(job_id, registration, client)
-        return RegisteredJob(registration=registration, gateway=gateway, limits=limits, attempts=book)
+        return RegisteredJob(
+            registration=registration, gateway=gateway, limits=limits, attempts=book, failed_calls=failed_calls
+        )
 
     return open_job
 
@@ -140,7 +146,14 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
     async def breakers(request: Request) -> Response:
         job = await jobs.find(_job_id(request))
         not_up = tuple(OpenBreaker.of(change) for change in shared.not_up(job.limits.keys))
-        return _answer(Breakers(open=not_up, loads=job.limits.loads(), attempts=job.attempts.take_left_over()))
+        is_asked = request.url.query == WITH_FAILED_CALLS
+        told = Breakers(
+            open=not_up,
+            loads=job.limits.loads(),
+            failed_calls=tuple(job.failed_calls.take(time.monotonic())) if is_asked else (),
+            attempts=job.attempts.take_left_over(),
+        )
+        return _answer(told)
 
     app.add_route(OPEN_TO_ALL, health, methods=["GET"])
     app.add_route("/v1/jobs/{job_id}", register, methods=["PUT"])

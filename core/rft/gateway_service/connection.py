@@ -21,6 +21,7 @@ from rft.egress.breaker import BreakerState
 from rft.egress.client import HttpClient
 from rft.egress.drain_pending import drain_pending
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.guard import AddressPolicy
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure, Reply
@@ -28,6 +29,7 @@ from rft.egress.retry import decide, drive
 from rft.gateway_service.wire import (
     CAPS,
     UNKNOWN_JOB,
+    WITH_FAILED_CALLS,
     Breakers,
     Forgotten,
     JobRegistration,
@@ -59,6 +61,7 @@ class Listener:
 
     on_attempt: Callable[[Attempt], None] | None = None
     on_change: Callable[[BreakerChange], None] | None = None
+    failed_calls: FailedCalls | None = None
 
 
 class ServiceConnection:
@@ -115,6 +118,7 @@ class ServiceConnection:
         await self._http.aclose()
 
     async def _unregister(self) -> None:
+        await self._look()  # What went wrong last is told, too.
         is_over = False
         while (
             not is_over
@@ -216,15 +220,18 @@ class ServiceConnection:
     async def _keep_watching(self) -> None:
         while True:
             await asyncio.sleep(self._poll_s)
-            try:
-                await self._watch_once()
-            except Exception:
-                _log.exception("what the %s service says about its breakers could not be passed on", self._name)
+            if self._registrations or self._registration is None:
+                await self._look()
+
+    async def _look(self) -> None:
+        try:
+            await self._watch_once()
+        except Exception:
+            _log.exception("what the %s service says about its breakers could not be passed on", self._name)
 
     async def _watch_once(self) -> None:
-        if not self._registrations and self._registration is not None:
-            return
-        reply = await self._send("GET", f"{self._job_url}/breakers", b"", CONTROL_S)
+        more = "" if self._listener.failed_calls is None else f"?{WITH_FAILED_CALLS}"  # Whoever asks takes them.
+        reply = await self._send("GET", f"{self._job_url}/breakers{more}", b"", CONTROL_S)
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.
             self._compare({})
@@ -235,6 +242,9 @@ class ServiceConnection:
         breakers = self._read(Breakers, reply)
         if isinstance(breakers, Breakers):
             self.loads = breakers.loads
+            if self._listener.failed_calls is not None:
+                for call in breakers.failed_calls:
+                    self._listener.failed_calls.add(call)
             self._compare({breaker.endpoint: breaker.to_change() for breaker in breakers.open})
 
     def _compare(self, not_up: dict[str, BreakerChange]) -> None:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from rft.core.attempt import Attempt
 from rft.core.errors import RftError
+from rft.egress.failed_calls import FailedCalls
 from rft.gateway_service.shared_egress import JobLimits
 from rft.gateway_service.wire import JobRegistration
 
@@ -85,6 +86,7 @@ class RegisteredJob(Generic[J, G]):
     gateway: G = field(repr=False)
     limits: JobLimits
     attempts: AttemptBook
+    failed_calls: FailedCalls = field(default_factory=FailedCalls)
     calls_inside: int = 0
     is_forgotten: bool = False
     heard_s: float = 0.0

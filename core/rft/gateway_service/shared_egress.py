@@ -10,6 +10,7 @@ from rft.egress.breaker import BreakerSettings, BreakerState
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import Endpoint, endpoint_key
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.guard import AddressPolicy
 from rft.egress.limiter import Limiter
 from rft.egress.limits import BreakerChange, Limits
@@ -67,6 +68,7 @@ class SharedEgress:
         retry: RetryBudget,
         signing_secrets: tuple[str, ...],
         on_attempt: Callable[[Attempt], None],
+        failed_calls: FailedCalls | None = None,
     ) -> EndpointClient:
         """A job's own client on the shared connections and limits. Raises ValueError for a malformed secret."""
         return EndpointClient(
@@ -75,6 +77,7 @@ class SharedEgress:
             retry=retry,
             signer=Signer(signing_secrets) if signing_secrets else None,
             on_attempt=on_attempt,
+            failed_calls=failed_calls,
         )
 
     def not_up(self, keys: Iterable[str]) -> list[BreakerChange]:

@@ -15,6 +15,7 @@ from pydantic import Field
 from rft.core.attempt import Attempt
 from rft.core.base import Record
 from rft.core.endpoint_load import EndpointLoad
+from rft.core.failed_call import FailedCall
 from rft.core.failure import FailureCode
 from rft.core.spec import RetryBudget, RunSecrets
 from rft.egress.breaker import BreakerState
@@ -27,6 +28,8 @@ R = TypeVar("R", bound=Record)
 CAPS = SizeCaps(request_bytes=64_000_000, reply_bytes=64_000_000)
 """Between trainer and service: whole traces pass, cut to size only on their way to the customer."""
 UNKNOWN_JOB = "unknown_job"
+WITH_FAILED_CALLS = "with=failed_calls"
+"""Query of who wants to be told of calls that went wrong, beside breakers: the trainer, and none of its workers."""
 
 
 class JobRegistration(Record):
@@ -105,6 +108,8 @@ class Breakers(ServiceReply):
     open: tuple[OpenBreaker, ...] = ()
     loads: dict[str, EndpointLoad] = Field(default_factory=dict)
     """By the endpoint's key, of those that the job has called: what all jobs together give it to bear."""
+    failed_calls: tuple[FailedCall, ...] = ()
+    """The last ones of this job that went wrong."""
 
 
 def encode(record: Record) -> bytes:

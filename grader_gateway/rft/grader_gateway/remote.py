@@ -12,6 +12,7 @@ from rft.core.grade import Grade
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import RetryBudget, RunSecrets
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.grader_gateway.service_wire import (
@@ -49,6 +50,7 @@ class RemoteGraderGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        failed_calls: FailedCalls | None = None,
         launch: int = 1,
     ) -> "RemoteGraderGateway":
         """A job's grader at the service with this base URL; it is asked for the first time by the first grade."""
@@ -72,7 +74,7 @@ class RemoteGraderGateway:
             token=secrets.gateway_token,
             job_id=job_id,
             registration=registration,
-            listener=Listener(on_attempt, on_change),
+            listener=Listener(on_attempt, on_change, failed_calls),
         )
         return cls(connection, grader.name)
 

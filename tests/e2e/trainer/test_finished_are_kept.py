@@ -92,6 +92,21 @@ def test_killed_in_its_evaluation_a_step_is_trained_again_without_a_single_rollo
     assert adapter_bytes(run_dir, STEPS) == adapter_bytes(straight, STEPS)
 
 
+def test_what_was_graded_of_the_baseline_is_kept_too(customer: Customer, base_model: Path, tmp_path: Path) -> None:
+    """The untrained adapter is made anew, and is the same."""
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1)
+    ended, known = broken_off_after(VALID - 1, signal.SIGKILL, customer, run_dir)
+    made_by_first = len(customer.received)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    assert not {one.trace_id for one in customer.received[made_by_first:]} & set(known)
+    told = [line.event for line in events(run_dir)]
+    _, resumed = [event for event in told if isinstance(event, RunStarted)]
+    assert (resumed.resumed_from_step, set(resumed.kept)) == (None, {done.trace_id for done in ended})
+    of_baseline = [event for event in told if isinstance(event, RolloutDone) and event.key.step == 0]
+    assert len(of_baseline) == VALID
+    assert not [event for event in told if isinstance(event, RolloutsVoided)]
+
+
 def test_another_url_of_the_grader_lets_nothing_be_kept(customer: Customer, base_model: Path, tmp_path: Path) -> None:
     """It may judge otherwise, and a group has one judge."""
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0)

@@ -3,6 +3,7 @@
 The platform stops a held run whose endpoints were changed and starts it again with the new ones; so do these tests.
 """
 
+import json
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from rft.core.egress_settings import EgressSettings
-from rft.core.events import HoldBegan, RolloutDone, StepDone, TrainEvent
+from rft.core.events import CallsFailed, HoldBegan, RolloutDone, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from rft.core.messages import Role
@@ -123,6 +124,9 @@ def test_a_url_that_is_wrong_by_one_letter_holds_the_run_before_it_trains_on_zer
     assert f"{customer.url}/tol answered 404 Not Found" in began.reason
     assert "check its URL" in began.reason
     assert not [event for event in happened if isinstance(event, StepDone) and event.step > 0]
+    shown = [call for event in happened if isinstance(event, CallsFailed) for call in event.calls]
+    assert {(call.endpoint, call.status, call.reply) for call in shown} == {("search", 404, '{"detail": "Not Found"}')}
+    assert {json.loads(call.request)["name"] for call in shown} == {"search"}
     missed = [one for one in last_told(happened) if isinstance(one.outcome, Failure)]
     assert missed
     assert {one.outcome.code for one in missed if isinstance(one.outcome, Failure)} == {FailureCode.ENDPOINT_NOT_FOUND}

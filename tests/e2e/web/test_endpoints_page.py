@@ -7,7 +7,9 @@ import httpx
 from playwright.async_api import Page, expect
 
 from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
-from rft.core.failure import Stage
+from rft.core.events import CallsFailed
+from rft.core.failed_call import FailedCall
+from rft.core.failure import FailureCode, Stage
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from rft.testing.endpoint import ScriptedEndpoint
@@ -30,6 +32,7 @@ async def calling_jobs(platform: Platform) -> None:
         step=3, split=Split.TRAIN, rollouts=32, ended=4, calling={"search": 9}, queued={"search": 4}, grading=2
     )
     at = time.time()
+    await job.write([failed_calls(at)])
     lowered = EndpointLoad(
         limit=24, reason=LimitReason.SLOWER, changed_at=at - 120, in_flight=5, queued=4, calls_per_s=3.2
     )
@@ -42,6 +45,48 @@ async def calling_jobs(platform: Platform) -> None:
         NamedLoad(stage=Stage.GRADER, endpoint="answer_credit", is_shared=True, load=down),
     )
     await job.tell(RunProgress(activity=Activity.ROLLING_OUT, since=0.0, round=now, endpoints=loads))
+
+
+def failed_calls(at: float) -> CallsFailed:
+    """Two of a tool, the newer one with a page for people."""
+    arguments = json.dumps({"type": "function_call", "name": "cat", "arguments": '{"path": "reports/2025.txt"}'})
+    page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
+    return CallsFailed(
+        calls=(
+            FailedCall(
+                at - 90, "trace_1", Stage.TOOL, "cat", "call_1", 1, FailureCode.TIMEOUT, None,
+                "gave no whole reply within 10 s", arguments, None,
+            ),
+            FailedCall(
+                at - 30, "trace_2", Stage.TOOL, "cat", "call_2", 2, FailureCode.SERVER_ERROR, 502,
+                "answered 502 Bad Gateway", arguments, page,
+            ),
+        )
+    )  # fmt: skip
+
+
+async def open_failed_calls(page: Page) -> None:
+    """Of the endpoint in the most trouble."""
+    row = page.locator("table.endpoints tbody tr", has_text="cat").filter(has_text="shaky")
+    await row.get_by_role("button", name="request and reply").click()
+
+
+async def test_calls_that_went_wrong_stand_with_request_and_reply_behind_a_fold(platform: Platform, page: Page) -> None:
+    await calling_jobs(platform)
+    await sign_in(page, platform.url, platform.key, "/endpoints")
+    await open_failed_calls(page)
+    failed = page.get_by_role("region", name="Failed calls of cat")
+    newest, older = failed.locator("details").nth(0), failed.locator("details").nth(1)
+    await expect(newest.get_by_role("region", name="Reply")).to_have_text(
+        "<html><body><h1>502 Bad Gateway</h1></body></html>"
+    )
+    await expect(newest.get_by_role("region", name="Request")).to_contain_text("reports/2025.txt")
+    await expect(older.get_by_role("region", name="Request")).to_be_hidden()
+    await older.locator("summary").click()
+    await expect(older).to_contain_text("It gave no whole reply within 10 s.")
+    await expect(older).to_contain_text("None came.")
+    await page.get_by_role("button", name="request and reply", expanded=True).click()
+    await expect(failed).to_be_hidden()
 
 
 async def register(platform: Platform, tool_url: str = DEAD, grader_url: str = DEAD) -> None:

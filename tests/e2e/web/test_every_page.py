@@ -16,7 +16,7 @@ from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.test_compare import compared_job
 from tests.e2e.web.test_datasets import DROP, rows
-from tests.e2e.web.test_endpoints_page import calling_jobs, register
+from tests.e2e.web.test_endpoints_page import calling_jobs, open_failed_calls, register
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.test_new_job import filled_form
 from tests.e2e.web.token_records import tokens_of
@@ -141,6 +141,8 @@ async def endpoints(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("region", name="Host")).to_be_visible()
     await page.get_by_role("button", name="Rehearse").click()
     await expect(page.get_by_role("row", name="lookup tool")).to_be_visible()
+    await open_failed_calls(page)
+    await expect(page.get_by_role("region", name="Failed calls of cat")).to_contain_text("502 server error")
 
 
 async def datasets(platform: Platform, page: Page) -> None:

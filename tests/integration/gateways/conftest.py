@@ -14,6 +14,7 @@ from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import Reply
 from rft.gateway_service.connection import Listener, ServiceConnection
@@ -58,6 +59,7 @@ class Trainer:
     gateway: RemoteToolGateway
     attempts: list[Attempt]
     changes: list[BreakerChange]
+    failed_calls: FailedCalls
 
     async def call(self, number: int = 1, *, item: JsonObject | None = None) -> ToolResult:
         call = ToolCall(call_id=f"call_{number}", name="echo", arguments='{"text": "hi"}')
@@ -104,6 +106,7 @@ class Town:
         """A trainer of one job; `retries` at the service, `retry` at the customer's endpoint."""
         attempts: list[Attempt] = []
         changes: list[BreakerChange] = []
+        failed_calls = FailedCalls()
         server = ToolServer(
             name="echo",
             server_url=self.server.tool_url,
@@ -118,12 +121,12 @@ class Town:
             token=token,
             job_id=job_id,
             registration=ToolJob(tools=(server,), retry=retry, secrets=secrets, launch=launch),
-            listener=Listener(attempts.append, changes.append),
+            listener=Listener(attempts.append, changes.append, failed_calls),
             retries=retries or RetryBudget(max_retries=100, first_wait_s=0.1, max_wait_s=0.5),
             poll_s=0.02,
         )
         gateway = await self._stack.enter_async_context(RemoteToolGateway(connection, [server]))
-        return Trainer(gateway, attempts, changes)
+        return Trainer(gateway, attempts, changes, failed_calls)
 
     async def ask(self, method: str, url: str, body: bytes = b"", *, token: str | None = TOKEN) -> Reply:
         """One request of anybody's."""

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from rft.core.failed_call import FailedCall
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
 from rft.gateway_service.wire import encode
 from rft.testing.faults import Fault, FaultKind, FaultSequence
@@ -33,9 +34,13 @@ async def test_the_endpoint_gets_the_headers_and_nobody_else(town: Town, caplog:
     assert first.failure is not None
     assert "the key *** is wrong" in first.failure.message
     assert all(received.headers["x-key"] == SECRET for received in town.endpoint.calls)
+    failed: list[FailedCall] = []
+    await until(lambda: bool(failed.extend(trainer.failed_calls.take(0.0)) or failed), "word of what went wrong")
+    assert {(one.endpoint, one.status, one.reply) for one in failed} == {("echo", 500, "the key *** is wrong")}
+    assert {json.loads(one.request)["name"] for one in failed} == {"echo"}
     breakers = await town.ask("GET", f"{service.url}/v1/jobs/ftjob-1/breakers")
     assert SECRET not in breakers.body.decode()
-    assert SECRET not in repr(trainer.attempts) + repr(trainer.changes)
+    assert SECRET not in repr(trainer.attempts) + repr(trainer.changes) + repr(failed)
     assert SECRET not in caplog.text
     assert TOKEN not in caplog.text
 

@@ -229,6 +229,16 @@ def test_a_round_that_is_done_anew_keeps_nothing_of_before(run: Run) -> None:
         assert finished.kept == (anew.trace_id,)
 
 
+def test_an_engine_in_doubt_leaves_nothing_of_any_step_under_way(run: Run) -> None:
+    run.finish(ended(a_key(0)), ended(a_key(1)), ended(a_key(0, step=4)))
+    with run.process() as (finished, _), finished.round(3, Split.TRAIN, 2) as kept:
+        kept.take([a_key(0)], only_whole=False)
+        finished.keep_nothing()
+        finished.add(ended(a_key(1, step=4)), is_replaced=False)
+    with run.process() as (finished, _):
+        assert finished.kept == ()
+
+
 def test_without_its_adapter_nothing_is_written(run: Run) -> None:
     run.finish(ended(a_key(0), version=9))
     with run.process() as (finished, _):

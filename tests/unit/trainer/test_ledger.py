@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade, EventLine
+from rft.core.events import AttemptsMade, CallsFailed, EventLine
+from rft.core.failed_call import FailedCall
 from rft.core.failure import FailureCode, Stage
-from rft.testing.samplers_time import run_in_virtual_time
+from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import BATCH, PATIENCE_S, Ledger
 
@@ -93,3 +94,37 @@ def test_attempts_of_steps_under_way_at_once_are_told_each_under_its_own(tmp_pat
     for event in told(path):
         by_step.setdefault(event.step, []).extend(one.at for one in event.attempts)
     assert by_step == {0: [99.0], **{step: [float(number) for number in range(step, step + 4)] for step in (1, 2, 3)}}
+
+
+def test_what_went_wrong_is_told_beside_the_attempts_and_the_last_of_it_at_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        ledger = Ledger(events, clock=virtual_clock)
+        for number in (1, 2):
+            ledger.failed_calls.add(failed(number))
+            ledger.add(attempt(number))
+            await asyncio.sleep(2 * PATIENCE_S)
+        await ledger.aclose()
+
+    path = tmp_path / "events.jsonl"
+    events = EventWriter(path)
+    run_in_virtual_time(main())
+    events.close()
+    lines = [EventLine.model_validate_json(line).event for line in path.read_bytes().splitlines()]
+    assert [type(line) for line in lines] == [AttemptsMade, CallsFailed, AttemptsMade, CallsFailed]
+    assert [line.calls for line in lines if isinstance(line, CallsFailed)] == [(failed(1),), (failed(2),)]
+
+
+def failed(number: int) -> FailedCall:
+    return FailedCall(
+        float(number),
+        "trace_1",
+        Stage.TOOL,
+        "search",
+        f"call_{number}",
+        1,
+        FailureCode.TIMEOUT,
+        None,
+        "slow",
+        "{}",
+        None,
+    )

@@ -11,6 +11,7 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall, ToolResult, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets, ToolServer
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.gateway_service.wire import ServiceReply
@@ -55,6 +56,7 @@ class RemoteToolGateway:
         retry: RetryBudget | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
         on_change: Callable[[BreakerChange], None] | None = None,
+        failed_calls: FailedCalls | None = None,
         launch: int = 1,
         open_rollouts: OpenRollouts | None = None,
     ) -> "RemoteToolGateway":
@@ -67,7 +69,7 @@ class RemoteToolGateway:
             token=secrets.gateway_token,
             job_id=job_id,
             registration=registration,
-            listener=Listener(on_attempt, on_change),
+            listener=Listener(on_attempt, on_change, failed_calls),
         )
         return cls(connection, tools, open_rollouts=open_rollouts)
 

@@ -14,6 +14,7 @@ from rft.core.graders import RulerGrader
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.breaker import BreakerSettings
 from rft.egress.endpoint_client import EndpointClient
+from rft.egress.failed_calls import FailedCalls
 from rft.egress.limits import BreakerChange, Limits
 from rft.egress.signing import Signer
 from rft.grader_gateway.build import OpenGrader, open_any_grader, refuse_bad_sources
@@ -40,6 +41,8 @@ class ConnectionOptions:
     """Gets every line of the ledger."""
     on_change: Callable[[BreakerChange], None] | None = None
     """Gets what breakers do."""
+    failed_calls: FailedCalls | None = None
+    """Gets what went wrong, with request and reply."""
     launch: int = 1
     """How many processes took the run over so far, this one included."""
     open_rollouts: OpenRollouts | None = None
@@ -140,6 +143,7 @@ def open_client(spec: RunSpec, secrets: RunSecrets, options: ConnectionOptions =
         limits=options.limits or Limits.of(spec.egress, breaker=breaker, on_change=options.on_change),
         signer=Signer(secrets.signing_secrets) if secrets.signing_secrets else None,
         on_attempt=options.on_attempt,
+        failed_calls=options.failed_calls,
     )
 
 
@@ -156,6 +160,7 @@ def _open_tools(
         retry=spec.retry,
         on_attempt=options.on_attempt,
         on_change=options.on_change,
+        failed_calls=options.failed_calls,
         launch=options.launch,
         open_rollouts=options.open_rollouts,
     )
@@ -173,6 +178,7 @@ def _open_grader(spec: RunSpec, secrets: RunSecrets, client: EndpointClient, opt
             retry=spec.retry,
             on_attempt=options.on_attempt,
             on_change=options.on_change,
+            failed_calls=options.failed_calls,
             launch=options.launch,
         )
         return OpenGrader(group=remote) if isinstance(spec.grader, RulerGrader) else OpenGrader(remote)

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from rft.core.events import RolloutsVoided
 from rft.core.failure import Failure
@@ -62,6 +63,7 @@ class FinishedRollouts:
         """Digest of the adapter by id, of what was left."""
         self._under_way: dict[_Round, KeptRollouts] = {}
         self._journals: dict[_Round, Journal] = {}
+        self._writing, self._keeps_nothing = Lock(), False
         for path in sorted((run_dir / layout.FINISHED).glob("*")):
             name = _NAME.fullmatch(path.name)
             of_round = None if name is None else (int(name[1]), Split(name[2]))
@@ -105,14 +107,23 @@ class FinishedRollouts:
 
     def add(self, rollout: Rollout, *, is_replaced: bool) -> None:
         """One more has ended, and is not told of yet. Raises OSError."""
-        adapter = self._adapters.of(rollout.policy_version)
-        if adapter is None:
-            return
-        of_round = rollout.key.step, rollout.key.split
-        journal = self._journals.get(of_round)
-        if journal is None:
-            journal = self._journals[of_round] = Journal(self._path(of_round), self._terms)
-        journal.append(JournalLine(adapter, is_replaced, rollout))
+        adapter, of_round = self._adapters.of(rollout.policy_version), (rollout.key.step, rollout.key.split)
+        with self._writing:
+            if adapter is None or self._keeps_nothing:
+                return
+            journal = self._journals.get(of_round)
+            if journal is None:
+                journal = self._journals[of_round] = Journal(self._path(of_round), self._terms)
+            journal.append(JournalLine(adapter, is_replaced, rollout))
+
+    def keep_nothing(self) -> None:
+        """Of all steps under way, and of what still ends in them: the next process samples all of it again."""
+        with self._writing:
+            self._keeps_nothing = True
+            for under_way in self._under_way.values():
+                under_way.forget()
+            self.close()
+            forget_finished(self._run_dir)
 
     def forget(self, step: int, *splits: Split) -> None:
         """These rounds of the step, or all, are complete or void."""

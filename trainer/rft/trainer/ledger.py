@@ -1,12 +1,14 @@
 """The trainer's side of the failure ledger: attempts are collected, and told in batches."""
 
 import asyncio
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade
+from rft.core.events import AttemptsMade, CallsFailed
+from rft.egress.failed_calls import FailedCalls
 from rft.trainer.events import EventWriter
 
 BATCH = 500
@@ -22,8 +24,10 @@ _STEP: ContextVar[int] = ContextVar("step", default=0)
 class Ledger:
     """Used only in the rollouts' event loop, where attempts are made."""
 
-    def __init__(self, events: EventWriter) -> None:
-        self._events = events
+    def __init__(self, events: EventWriter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._events, self._clock = events, clock
+        self.failed_calls = FailedCalls()
+        """Told beside the attempts."""
         self._pending: dict[int, list[Attempt]] = {}
         """By step."""
         self._timer: asyncio.TimerHandle | None = None
@@ -53,8 +57,11 @@ class Ledger:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for step in list(self._pending):
+        steps = list(self._pending)
+        for step in steps:
             self._tell(step)
+        if steps:
+            self._tell_failed(is_last=False)
 
     def _tell(self, step: int) -> None:
         self._events.append(AttemptsMade(step=step, attempts=tuple(self._pending.pop(step))))
@@ -62,3 +69,9 @@ class Ledger:
     async def aclose(self) -> None:
         """Tell of the last ones."""
         self.flush()
+        self._tell_failed(is_last=True)
+
+    def _tell_failed(self, *, is_last: bool) -> None:
+        failed = self.failed_calls.take(self._clock(), is_last=is_last)
+        if failed:
+            self._events.append(CallsFailed(calls=tuple(failed)))

@@ -82,7 +82,7 @@ class Steps:
         evidence = judge_gap(optimization, step=step, limit=spec.max_importance_gap, sampled_by=sampled_by)
         if evidence is not None:
             self._context.events.append(evidence)
-            self._context.finished.forget(step)  # An engine that was mended is to sample all of it again.
+            self._context.finished.keep_nothing()  # An engine that was mended is to sample all of it again.
             raise RunPaused("importance_gap", evidence.message)
 
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:

@@ -75,7 +75,11 @@ def _train(context: RunContext) -> None:
         hold = open_hold(spec, secrets, deadlines, events.append)
         on_change = None if hold is None else hold.on_change
         connections = loop_thread.call(
-            open_connections(spec, secrets, ConnectionOptions(ledger.add, on_change, events.launches, open_rollouts))
+            open_connections(
+                spec,
+                secrets,
+                ConnectionOptions(ledger.add, on_change, ledger.failed_calls, events.launches, open_rollouts),
+            )
         )
         last.insert(0, partial(connections.aclose, loop_thread.stopped))
         live.queued, progress.loads = connections.queued, connections.loads

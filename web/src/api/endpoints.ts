@@ -1,6 +1,8 @@
 /** The typed way to customers' endpoints over all jobs, and to rehearsals. */
 import { at, call, get, type Page } from "./http";
-import type { CustomerEndpoints, Rehearsal } from "./types";
+import type { CustomerEndpoints, EndpointHealth, FailedCall, Rehearsal } from "./types";
+
+type EndpointName = Pick<EndpointHealth, "stage" | "endpoint">;
 
 const REHEARSALS_PATH = "/v1/rehearsals";
 
@@ -16,6 +18,9 @@ export interface RehearsalOrder {
 export const endpointsApi = {
   /** Those in the most trouble first. */
   list: () => get<CustomerEndpoints>("/v1/dashboard/endpoints"),
+  /** The last calls of a job's tool or grader that went wrong, newest first. */
+  failedCalls: async (job: string, { stage, endpoint }: EndpointName) =>
+    (await get<{ data: FailedCall[] }>("/v1/dashboard/endpoints/failed_calls", { job, stage, endpoint })).data,
   /** Newest first. */
   rehearsals: async () => (await get<Page<Rehearsal>>(REHEARSALS_PATH, { limit: 20 })).data,
   rehearse: (order: RehearsalOrder) => call<Rehearsal>("POST", REHEARSALS_PATH, bodyOf(order)),

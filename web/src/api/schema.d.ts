@@ -52,6 +52,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/endpoints/failed_calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_failed_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dashboard/files/{file_id}/uses": {
         parameters: {
             query?: never;
@@ -1366,6 +1382,25 @@ export interface components {
             object: "fine_tuning.job.event";
             /** @enum {string} */
             type: "message" | "metrics";
+        };
+        FailedCallList: {
+            data: components["schemas"]["FailedCallObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        FailedCallObject: {
+            at: number;
+            attempt: number;
+            call_id: string;
+            code: components["schemas"]["FailureCode"] | null;
+            message: string | null;
+            reply: string | null;
+            request: string;
+            status: number | null;
+            trace_id: string;
         };
         Failure: {
             /** @default 1 */
@@ -3310,6 +3345,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CustomerEndpoints"];
+                };
+            };
+        };
+    };
+    list_failed_calls: {
+        parameters: {
+            query: {
+                endpoint: string;
+                job: string;
+                stage: components["schemas"]["Stage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailedCallList"];
                 };
             };
         };

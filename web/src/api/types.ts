@@ -75,6 +75,8 @@ export type GraderReply = Schemas["GraderRunObject"];
 export type EndpointOfJobs = Schemas["EndpointOfJobs"];
 export type JobCalls = Schemas["JobCalls"];
 export type CustomerEndpoints = Schemas["CustomerEndpoints"];
+/** A call that went wrong, with request and reply. */
+export type FailedCall = Schemas["FailedCallObject"];
 /** What an endpoint is given to bear now. */
 export type EndpointLoad = Schemas["Load"];
 /** The burst of a step, played without a model. */

@@ -10,6 +10,7 @@ from rft.core.base import JsonObject
 from rft.core.errors import RftError
 from rft.core.events import (
     AttemptsMade,
+    CallsFailed,
     HoldBegan,
     HoldEnded,
     Notice,
@@ -35,6 +36,7 @@ from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.storable import storable_json, storable_text
 from rft.platform.worker.begun_rollout_repository import store_begun, void_after, void_rollouts, void_round
 from rft.platform.worker.bulk_repository import store_attempts, store_rollouts
+from rft.platform.worker.failed_call_repository import store_failed_calls
 from rft.platform.worker.final_figures import measure_final, message_of
 from rft.platform.worker.log_line import LogLine, UnreadRollout
 from rft.platform.worker.metrics_event import GraderLabel, metrics_event
@@ -42,7 +44,7 @@ from rft.platform.worker.step_bucket_repository import store_buckets
 from rft.platform.worker.steps_repository import forget_after, forget_calls, forget_round, store_checkpoint
 from rft.platform.worker.token_repository import store_tokens
 
-_IN_BULK = (UnreadRollout, RolloutsBegan, AttemptsMade, TokensSampled, RatiosMeasured)
+_IN_BULK = (UnreadRollout, RolloutsBegan, AttemptsMade, CallsFailed, TokensSampled, RatiosMeasured)
 """Events that are stored many at a time."""
 
 
@@ -120,13 +122,16 @@ class Ingest:
                 done.is_held = isinstance(line.event, HoldBegan)
             case RunEnded():
                 done.ended = line.event
-            case UnreadRollout() | RolloutsBegan() | AttemptsMade() | TokensSampled() | RatiosMeasured():
+            case (
+                UnreadRollout() | RolloutsBegan() | AttemptsMade() | CallsFailed() | TokensSampled() | RatiosMeasured()
+            ):
                 raise AssertionError("these are stored in bulk")
 
     async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> None:
         ended = await store_rollouts(connection, self.lease.id, lines)
         await store_begun(connection, self.lease.id, lines, ended=ended)
         await store_attempts(connection, self.lease.id, lines)
+        await store_failed_calls(connection, self.lease.id, lines)
         await store_tokens(connection, self.lease.id, lines)
 
     async def _rewind(self, connection: AsyncConnection[TupleRow], line: LogLine, started: RunStarted) -> None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from rft.core.events import (
     AttemptsMade,
+    CallsFailed,
     EventLine,
     HoldBegan,
     HoldEnded,
@@ -113,6 +114,7 @@ LoggedEvent = (
     | RolloutsBegan
     | RolloutsVoided
     | AttemptsMade
+    | CallsFailed
     | TokensSampled
     | RatiosMeasured
     | RunStarted

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { Link } from "wouter";
 import type { EndpointOfJobs, JobCalls } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
@@ -6,6 +7,7 @@ import { useEndpointsOfJobs } from "../../data/endpoints";
 import { byHost, type Host, leftOutNotice, loadOf } from "../../lib/endpoints";
 import { ago, count, percent } from "../../lib/format";
 import { answer, errorParts, lastTrouble, milliseconds, toneOf } from "../../lib/ledger";
+import { FailedCalls } from "./FailedCalls";
 import { Load } from "./Load";
 import { Registered } from "./Registered";
 import { Rehearsals } from "./Rehearsals";
@@ -80,9 +82,10 @@ function HostPanel({ host, now }: { host: Host; now: number }) {
 
 function JobRow({ endpoint, calls, now }: { endpoint: EndpointOfJobs; calls: JobCalls; now: number }) {
   const { health } = calls;
+  const [isOpen, setOpen] = useState(false);
   const parts = errorParts(health);
   const trouble = lastTrouble(health);
-  return (
+  const row = (
     <tr>
       <td className="nowrap" title={endpoint.url ?? undefined}>
         <span className="mono">{health.endpoint}</span> <span className="muted small">{health.stage}</span>
@@ -112,9 +115,25 @@ function JobRow({ endpoint, calls, now }: { endpoint: EndpointOfJobs; calls: Job
               {answer(trouble)}
             </Link>
             <span className="muted small"> {ago(trouble.at, now)}</span>
+            <div className="small endpoint-more">
+              <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+                request and reply
+              </button>
+            </div>
           </>
         )}
       </td>
     </tr>
+  );
+  if (!isOpen) return row;
+  return (
+    <>
+      {row}
+      <tr>
+        <td colSpan={7}>
+          <FailedCalls calls={calls} now={now} />
+        </td>
+      </tr>
+    </>
   );
 }
