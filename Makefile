@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-shards clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -86,6 +86,9 @@ bench-beside: install ## what answering chat costs a training job on the same ma
 
 bench-overlap: install ## steps per hour with rollouts beside updates, and taking turns -> var/bench/overlap.json (an hour)
 	$(BIN)/python -m tests.bench.overlap
+
+bench-shards: install ## 500 rollouts over four workers, and with two of them killed -> var/bench/shards.json (two minutes)
+	$(BIN)/python -m tests.bench.shards
 
 bench-multiplier: install ## reward by step and by rollouts at four compute multipliers -> var/bench/multiplier.json (an hour)
 	$(BIN)/python -m tests.bench.multiplier

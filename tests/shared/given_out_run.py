@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from secrets import token_bytes
 from typing import Any
 
 from rft.chat.model_folder import read_model_folder
@@ -20,6 +21,7 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.egress_settings import EgressSettings
 from rft.core.events import Notice, RolloutBegan
 from rft.core.graders import EndpointGrader
+from rft.core.ids import public_id
 from rft.core.messages import ToolSchema
 from rft.core.rollout import Rollout
 from rft.core.spec import (
@@ -33,6 +35,11 @@ from rft.core.spec import (
 )
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.records import NewJob
+from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.store.database import Database
 from rft.rollouts.connections import ConnectionOptions, open_connections
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.group import StepRow
@@ -93,6 +100,21 @@ def rows(count: int) -> list[DatasetRow]:
     ]
     parsed = [parse_row(line, line_number=number + 1, index=number) for number, line in enumerate(lines)]
     return [row for row in parsed if isinstance(row, DatasetRow)]
+
+
+async def leased_job(database: Database) -> Lease:
+    """A running job that nobody runs."""
+    job = NewJob(
+        id=public_id("ftjob-", token_bytes(24)), model="tiny", base_model_path="", training_file="file-none",
+        validation_file=None, suffix=None, seed=1, metadata=None, method={"type": "reinforcement"},
+        request={}, secrets=None,
+    )  # fmt: skip
+    async with database.transaction() as connection:
+        await LifecycleRepository(connection).insert(job)
+        await connection.execute("update jobs set status = 'queued' where id = %s", (job.id,))
+        lease = await take(connection, job.id, owner="host/1/x", ttl_s=36_000.0, slots=1)
+    assert isinstance(lease, Lease)
+    return lease
 
 
 @dataclass(frozen=True, slots=True)

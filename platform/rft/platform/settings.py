@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     platform_url: str | None = None
     """Where trainers and rollout workers reach this API, e.g. `http://10.0.0.2:8787`. Unset: its host and port."""
     rollout_worker_shards: int = Field(default=4, ge=1)
-    """Shards of 16 to 64 rollouts that one process of `rft worker` runs at a time."""
+    """How many shards one process of `rft worker` runs at a time, of 64 rollouts each; more of smaller ones."""
     judge_base_url: str | None = None
     """OpenAI-compatible server that answers for model graders, ending in `/v1`. Unset: such graders are refused."""
     judge_api_key: str | None = None

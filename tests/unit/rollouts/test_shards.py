@@ -185,6 +185,30 @@ def test_a_worker_that_was_only_silent_counts_no_more(make_setup: MakeSetup) -> 
     run_in_virtual_time(scenario())
 
 
+def test_a_worker_with_room_takes_what_no_message_told_it_of(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 8.0)), workers=1)
+        hall.hints.workers = [hall.sessions[0].work, *[nothing_to_close] * 5]
+        assert len(outcomes(await hall.step())) == 96, "six shards, and one message"
+        assert asyncio.get_running_loop().time() < 8.0 + 2.0
+        assert all(session.is_idle for session in hall.sessions)
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_worker_without_room_leaves_the_rest_to_others(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 8.0)), workers=1)
+        hall.sessions[0].most_rollouts = 2 * LARGEST
+        hall.hints.workers = [hall.sessions[0].work, *[nothing_to_close] * 5]
+        step = asyncio.create_task(hall.step())
+        await asyncio.sleep(7.0)
+        assert sum(kept.worker is None for kept in hall.inbox.shards.values()) == 1, "five shards are 80 rollouts"
+        assert len(outcomes(await step)) == 96
+
+    run_in_virtual_time(scenario())
+
+
 def test_a_worker_that_leaves_in_good_order_is_not_waited_for(make_setup: MakeSetup) -> None:
     async def scenario() -> None:
         hall = Hall(make_setup(TURNS, tools=slow_tools(lambda call: 4.0)), workers=3)

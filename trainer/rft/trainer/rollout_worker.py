@@ -21,6 +21,7 @@ from rft.core.base import Record
 from rft.core.gc_tuning import collect_rarely
 from rft.rollouts.celery_executor import serve_hints
 from rft.rollouts.shards.http_inbox import HttpWorkerInbox, RunAddress, open_inbox_http
+from rft.rollouts.shards.wire import LARGEST
 from rft.rollouts.shards.worker import OpenedRun, RunSession
 from rft.trainer.worker_run import open_worker_run
 
@@ -90,7 +91,8 @@ class RolloutWorker:
                 announced, gateway_token=config.gateway_token, vllm_api_key=config.vllm_api_key
             )
 
-        return RunSession(self.name, HttpWorkerInbox(address, self._http, self.name), open_run)
+        most = self._config.threads * LARGEST
+        return RunSession(self.name, HttpWorkerInbox(address, self._http, self.name), open_run, most)
 
     def _close_if_idle(self, address: RunAddress, session: RunSession, shards_run: int) -> None:
         if session.is_idle and session.shards_run == shards_run and self._sessions.get(address) is session:

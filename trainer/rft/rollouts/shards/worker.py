@@ -15,9 +15,12 @@ from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, WorkerInbox
 from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard, SettledRollout
 from rft.rollouts.shards.trying_again import Patience
-from rft.rollouts.shards.wire import Settled, Shard, ShardRollout
+from rft.rollouts.shards.wire import LARGEST, Settled, Shard, ShardRollout
 
 _LOG = logging.getLogger(__name__)
+_TAKE_MORE_S = 1.0
+"""How often a worker that has room looks for shards that nobody has taken: so small ones do not wait for large ones,
+nor for a message that was lost. Whoever got a message of their own comes first."""
 _REFUSAL_S = 60.0
 """A worker that cannot run a job takes no shard of it for so long."""
 
@@ -42,14 +45,21 @@ class RunSession:
     inbox: WorkerInbox
     open_run: Callable[[str], Awaitable[OpenedRun]]
     """From what the trainer announced. May raise anything: then the worker cannot run this job."""
+    most_rollouts: int = 4 * LARGEST
+    """So many at once at most, beyond the one shard of each message."""
     is_over: bool = False
     """The launch is stale: nothing of it is run any more."""
     shards_run: int = 0
     """How many it began."""
     _shards: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict[str, set[asyncio.Task[None]]])
+    _sizes: dict[str, int] = field(default_factory=dict[str, int])
+    """Rollouts of each."""
     _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
     _flusher: asyncio.Task[None] | None = None
     _beater: asyncio.Task[None] | None = None
+    _taker: asyncio.Task[None] | None = None
+    _more: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Shards that it took beside those of messages."""
     _opening: asyncio.Task[OpenedRun] | None = None
     _refuses_until_s: float = 0.0
     _patience: Patience = field(init=False)
@@ -76,11 +86,29 @@ class RunSession:
         except StaleLaunch as stale:
             self._give_up(str(stale))
 
+    async def _take_more(self) -> None:
+        try:
+            while self._shards:
+                await asyncio.sleep(_TAKE_MORE_S)
+                while self._has_room and (shard := await self._patience.until_done(self.inbox.take)) is not None:
+                    task = asyncio.create_task(self._run_shard(shard))
+                    self._more.add(task)
+                    task.add_done_callback(self._more.discard)
+                    await asyncio.sleep(0)  # Until it has begun, it takes up no room.
+        except StaleLaunch as stale:
+            self._give_up(str(stale))
+
+    @property
+    def _has_room(self) -> bool:
+        if self.is_over or not self._shards or _now_s() < self._refuses_until_s:
+            return False
+        return sum(self._sizes[id_] for id_ in self._shards) + LARGEST <= self.most_rollouts
+
     async def aclose(self) -> None:
         """Break off what runs, and let it be given out to others at once."""
         left, was_over, self.is_over = list(self._shards), self.is_over, True
         tasks = [task for tasks in self._shards.values() for task in tasks]
-        tasks += [task for task in (self._flusher, self._beater) if task is not None]
+        tasks += [task for task in (self._flusher, self._beater, self._taker, *self._more) if task is not None]
         await _cancelled(tasks)
         if left and not was_over:
             with suppress(StaleLaunch, InboxDown):
@@ -94,10 +122,14 @@ class RunSession:
     async def _run_shard(self, sealed: SealedShard) -> None:
         tasks = self._shards[sealed.id] = set[asyncio.Task[None]]()
         self.shards_run += 1
+        self._sizes[sealed.id] = LARGEST
         if self._beater is None or self._beater.done():
             self._beater = asyncio.create_task(self._beat())
+        if self._taker is None or self._taker.done():
+            self._taker = asyncio.create_task(self._take_more())
         try:
             shard = Shard.model_validate_json(sealed.body)
+            self._sizes[sealed.id] = len(shard.rollouts)
             run = await self._opened()
             if isinstance(run, Failure):
                 self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
@@ -112,6 +144,7 @@ class RunSession:
         finally:
             await _cancelled(list(tasks))
             self._shards.pop(sealed.id, None)
+            self._sizes.pop(sealed.id, None)
 
     async def _run_one(self, run: OpenedRun, shard_id: str, shard: Shard, one: ShardRollout) -> None:
         row, trace_id = shard.rows[one.row], one.began.trace_id
