@@ -7,7 +7,16 @@ import pytest
 from rft.core.egress_settings import EgressSettings
 from rft.core.graders import EndpointGrader, MultiGrader
 from rft.core.messages import ToolSchema
-from rft.core.spec import HoldRule, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSpec, ToolServer, VllmSpec
+from rft.core.spec import (
+    HoldRule,
+    LoraSpec,
+    ResolvedHyperparameters,
+    RetryBudget,
+    RolloutWorkersSpec,
+    RunSpec,
+    ToolServer,
+    VllmSpec,
+)
 from rft.trainer.reward_terms import reward_terms
 
 Change = Callable[[RunSpec], RunSpec]
@@ -48,6 +57,7 @@ def spec() -> RunSpec:
         with_(torch_threads=9, micro_batch_tokens=512),
         with_(hold=HoldRule(max_s=5.0), retry=RetryBudget(max_retries=1), egress=EgressSettings(max_calls_in_flight=7)),
         with_(tool_gateway_url="http://tools", grader_gateway_url="http://graders"),
+        with_(rollout_workers=RolloutWorkersSpec(platform_url="http://platform"), keeps_tokens=True),
         with_(vllm=VllmSpec(servers=("http://other:8000",), requests_at_once=3)),
         with_(tools=(a_tool(header_names=("Authorization",)),)),
         with_(grader=a_grader(header_names=())),

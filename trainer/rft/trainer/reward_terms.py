@@ -19,6 +19,7 @@ _CHANGES_NO_REWARD = {
     "platform_failure_share",
     "replacement_share",
     "retry",
+    "rollout_workers",
     "tool_gateway_url",
     "torch_threads",
 }
