@@ -74,6 +74,7 @@ async def test_diagnostics_are_asked_for_when_they_are_opened_and_follow_the_job
     norm = page.locator("figure", has_text="Gradient norm").locator("output").first
     assert records[LAST].optimization is not None
     await expect(norm).to_have_text(re.compile(r"\d"))
+    await expect(page.get_by_text(re.compile(r"^A step takes \d+\.\d s: "))).to_be_visible()
 
     finished = step_events(job.shape, LAST + 1)
     await job.write(finished)

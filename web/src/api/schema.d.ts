@@ -956,6 +956,8 @@ export interface components {
             template_fingerprint: string | null;
             thinking_switch: string | null;
         };
+        /** @enum {string} */
+        Bound: "update" | "compute" | "rollouts" | "endpoint";
         BudgetsWanted: {
             deadline_s?: number | null;
             max_context_tokens?: number | null;
@@ -1163,6 +1165,7 @@ export interface components {
              * @constant
              */
             object: "fine_tuning.job.diagnostics";
+            pace: components["schemas"]["PaceObject"] | null;
         };
         EarlyStopWanted: {
             overfitting_evaluations?: number | null;
@@ -2276,6 +2279,13 @@ export interface components {
             sample_index: number;
             /** @enum {string} */
             status: "pass" | "fail" | "error";
+        };
+        PaceObject: {
+            advised_staleness: number;
+            advised_step_s: number;
+            bound: components["schemas"]["Bound"];
+            message: string;
+            step_s: number;
         };
         PartOutcome: {
             error_details?: string | null;

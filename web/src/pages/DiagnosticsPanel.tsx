@@ -24,6 +24,7 @@ export function DiagnosticsPanel({ jobId, zoom, onZoom }: Props) {
       </summary>
       {isOpen && told.error && <Problem error={told.error} onRetry={() => void told.refetch()} />}
       {isOpen && told.isPending && <Skeleton height={320} />}
+      {isOpen && told.data?.pace && <p className="muted">{told.data.pace.message}</p>}
       {isOpen && told.data && <Diagnostics jobId={jobId} points={told.data.data} zoom={zoom} onZoom={onZoom} />}
     </details>
   );

@@ -82,7 +82,8 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await check_files(uow, order)
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
-        is_weighted = services.settings.engine != Engine.TRANSFORMERS
+        is_stale = order.method.reinforcement.hyperparameters.max_staleness != 0
+        is_weighted = services.settings.engine != Engine.TRANSFORMERS or is_stale
         await _first_events(uow, order, job.id, look.check, is_weighted=is_weighted)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)

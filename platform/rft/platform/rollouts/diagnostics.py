@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from rft.core.events import Optimization, RolloutStats, StepDone
+from rft.platform.rollouts.pace import PaceObject, pace_of
 
 
 class ToolDiagnostics(BaseModel):
@@ -41,11 +42,13 @@ class DiagnosticsObject(BaseModel):
     object: Literal["fine_tuning.job.diagnostics"] = "fine_tuning.job.diagnostics"
     data: list[DiagnosticPoint]
     """Oldest first."""
+    pace: PaceObject | None
+    """As the last of them show it; null before the first update."""
 
 
-def diagnostics_of(records: Sequence[StepDone]) -> DiagnosticsObject:
+def diagnostics_of(records: Sequence[StepDone], max_staleness: int = 0) -> DiagnosticsObject:
     """From the records of the steps. Pure."""
-    return DiagnosticsObject(data=[_point(record) for record in records])
+    return DiagnosticsObject(data=[_point(record) for record in records], pace=pace_of(records, max_staleness))
 
 
 def _point(record: StepDone) -> DiagnosticPoint:

@@ -88,7 +88,9 @@ async def job_diagnostics(
     """Of the steps that the curves over this window show, and no other."""
     series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
     rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
-    return diagnostics_of([row.record for row in rows])
+    job = await JobRepository(uow.connection).get(job_id)
+    max_staleness = job.resolved.max_staleness if job is not None and job.resolved is not None else 0
+    return diagnostics_of([row.record for row in rows], max_staleness)
 
 
 async def job_policy_change(

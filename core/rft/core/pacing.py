@@ -1,0 +1,107 @@
+"""How fast steps can follow each other, and what keeps them from being faster. Pure.
+
+A step waits for the update, for what its samples cost to compute, for the length of its rollouts, of which
+`max_staleness` hides a part behind the steps before it, and for the calls that an endpoint bears. Steps per second are
+one over the largest of these.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean
+
+from rft.core.events import StepDone
+from rft.core.spec import MAX_STALENESS
+
+RECENT_STEPS = 10
+WORTH_IT = 0.95
+"""A larger staleness is worth its older policies where a step takes at most so much of the time."""
+
+
+class Bound(StrEnum):
+    """What sets the pace."""
+
+    UPDATE = "update"
+    """The trainer's own work, evaluations included."""
+    COMPUTE = "compute"
+    """Samples and updates, computed by the same processors."""
+    ROLLOUTS = "rollouts"
+    """The time from a rollout's first token to its grade."""
+    ENDPOINT = "endpoint"
+    """The calls that one endpoint bears at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What a step takes, each alone, in seconds."""
+
+    update_s: float
+    sampling_s: float
+    """Computing the samples of all its rollouts, where nothing else is computed."""
+    rollouts_s: float
+    """From the beginning of its first rollout to the end of its slowest."""
+    is_shared: bool = True
+    """Samples and updates are computed by the same processors."""
+    endpoints_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By endpoint: its calls of a step, so many at once as it bears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast steps follow each other."""
+
+    step_s: float
+    bound: Bound
+    endpoint: str | None = None
+    """Whose calls set it."""
+
+
+def pace(work: StepWork, max_staleness: int) -> Pace:
+    """With rollouts of so many further steps under way beside the one that is trained."""
+    slowest = max(work.endpoints_s, key=work.endpoints_s.__getitem__, default=None)
+    endpoint_s = 0.0 if slowest is None else work.endpoints_s[slowest]
+    if max_staleness == 0:
+        round_s = max(work.rollouts_s, work.sampling_s, endpoint_s)
+        bound = Bound.UPDATE if work.update_s >= round_s else Bound.ROLLOUTS
+        if bound is Bound.ROLLOUTS and endpoint_s == round_s:
+            return Pace(work.update_s + round_s, Bound.ENDPOINT, slowest)
+        return Pace(work.update_s + round_s, bound)
+    computed_s = work.update_s + work.sampling_s if work.is_shared else max(work.update_s, work.sampling_s)
+    waited_s = (work.rollouts_s + work.update_s) / (1 + max_staleness)
+    step_s = max(computed_s, waited_s, endpoint_s)
+    if step_s == endpoint_s:
+        return Pace(step_s, Bound.ENDPOINT, slowest)
+    if step_s == computed_s:
+        return Pace(step_s, Bound.UPDATE if computed_s == work.update_s else Bound.COMPUTE)
+    return Pace(step_s, Bound.ROLLOUTS)
+
+
+def advised_staleness(work: StepWork) -> int:
+    """The smallest staleness that no larger one improves much on."""
+    best_s = pace(work, MAX_STALENESS).step_s
+    return next(n for n in range(MAX_STALENESS + 1) if pace(work, n).step_s * WORTH_IT <= best_s)
+
+
+def work_of(records: Sequence[StepDone]) -> StepWork | None:
+    """As the last steps show it; None where too little is known.
+
+    Rollouts beside updates hide how long they took: then it is that of the slower ones, and of what samples cost
+    nothing is known.
+    """
+    recent = [record for record in records if record.train is not None and record.optimization is not None]
+    recent = recent[-RECENT_STEPS:]
+    if not recent:
+        return None
+    is_hidden = any(record.optimization is not None and record.optimization.staleness_max for record in recent)
+    slow = [record.train.rollout_latency_p95_s for record in recent if record.train is not None]
+    timings = [record.timing for record in recent]
+    rounds_s = [one.sampling_s + one.tools_s + one.grading_s for one in timings]
+    if is_hidden:
+        rounds_s = [seconds for seconds in slow if seconds is not None]
+    if not rounds_s:
+        return None
+    return StepWork(
+        update_s=fmean(one.training_s + one.eval_s for one in timings),
+        sampling_s=0.0 if is_hidden else fmean(one.sampling_s for one in timings),
+        rollouts_s=fmean(rounds_s),
+    )

@@ -1,0 +1,77 @@
+"""The pace of steps: never better than its slowest part, never worse for more staleness."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.events import StepDone
+from rft.core.pacing import MAX_STALENESS, WORTH_IT, Bound, Pace, StepWork, advised_staleness, pace, work_of
+from tests.shared.train_events import step_done
+
+seconds = st.floats(0.01, 1e4)
+works = st.builds(
+    StepWork,
+    update_s=seconds,
+    sampling_s=seconds,
+    rollouts_s=seconds,
+    is_shared=st.booleans(),
+    endpoints_s=st.dictionaries(st.sampled_from(["search", "cat"]), seconds),
+)
+
+
+@given(works, st.integers(0, MAX_STALENESS - 1))
+def test_more_staleness_never_slows_down_and_nothing_is_faster_than_its_slowest_part(
+    work: StepWork, staleness: int
+) -> None:
+    one, more = pace(work, staleness), pace(work, staleness + 1)
+    assert more.step_s <= one.step_s * (1 + 1e-9)
+    assert one.step_s >= max(work.update_s, work.sampling_s, *work.endpoints_s.values())
+    # So many rollouts are under way at most: 1 + staleness steps of them in the time that one takes with its update.
+    assert one.step_s * (1 + staleness) >= (work.rollouts_s + work.update_s) * (1 - 1e-9)
+
+
+@given(works)
+def test_what_is_named_as_the_bound_is_it(work: StepWork) -> None:
+    for staleness in range(MAX_STALENESS + 1):
+        found = pace(work, staleness)
+        assert (found.endpoint is not None) == (found.bound is Bound.ENDPOINT)
+        if found.endpoint is not None:
+            assert work.endpoints_s[found.endpoint] == max(work.endpoints_s.values())
+
+
+@given(works)
+def test_the_advice_is_the_least_that_is_about_as_fast_as_the_most(work: StepWork) -> None:
+    advised, best_s = advised_staleness(work), pace(work, MAX_STALENESS).step_s
+    assert pace(work, advised).step_s * WORTH_IT <= best_s
+    assert advised == 0 or pace(work, advised - 1).step_s * WORTH_IT > best_s
+
+
+def test_examples() -> None:
+    slow_tools = StepWork(update_s=5.0, sampling_s=2.0, rollouts_s=35.0)
+    assert pace(slow_tools, 0) == Pace(40.0, Bound.ROLLOUTS)
+    assert pace(slow_tools, 1) == Pace(20.0, Bound.ROLLOUTS)
+    assert pace(slow_tools, 8) == Pace(7.0, Bound.COMPUTE)
+    assert advised_staleness(slow_tools) == 5
+    heavy_update = StepWork(update_s=50.0, sampling_s=5.0, rollouts_s=10.0, is_shared=False)
+    assert [pace(heavy_update, n) for n in (0, 1)] == [Pace(60.0, Bound.UPDATE), Pace(50.0, Bound.UPDATE)]
+    crowded = StepWork(update_s=5.0, sampling_s=2.0, rollouts_s=30.0, endpoints_s={"search": 25.0, "cat": 3.0})
+    assert pace(crowded, 4) == Pace(25.0, Bound.ENDPOINT, "search")
+
+
+def hidden(record: StepDone) -> StepDone:
+    assert record.optimization is not None
+    return record.model_copy(update={"optimization": record.optimization.model_copy(update={"staleness_max": 2})})
+
+
+def test_the_work_of_steps_is_read_from_their_records() -> None:
+    records = [step_done(step, 30) for step in range(20)]
+    found = work_of(records)
+    assert found is not None
+    assert (found.update_s, found.sampling_s, found.rollouts_s) == pytest.approx((2.25, 1.0, 1.75))
+    train = records[-1].train
+    assert train is not None
+    beside = work_of([hidden(record) for record in records[1:]])
+    assert beside is not None
+    assert (beside.update_s, beside.sampling_s) == pytest.approx((2.25, 0.0))
+    assert beside.rollouts_s == pytest.approx(train.rollout_latency_p95_s)
+    assert work_of(records[:1]) is None, "the baseline trains nothing"
