@@ -15,6 +15,8 @@ async def test_from_the_list_to_the_reply_of_a_grader(platform: Platform, page: 
     made = await SeededEval.make(platform.database)
     await made.run("first", skill=0.5)
     await sign_in(page, platform.url, platform.key, "/evals")
+    listed = page.get_by_role("row", name="Arithmetic")
+    await expect(listed).to_contain_text(re.compile(r"completed\d+ % \d+ % to \d+ %"))
     await page.get_by_role("link", name="Arithmetic").click()
     await expect(page.get_by_role("heading", name="What is measured")).to_be_visible()
     await page.get_by_role("link", name="first").click()

@@ -185,10 +185,13 @@ async def chat(platform: Platform, page: Page) -> None:
 
 
 async def evals_list(platform: Platform, page: Page) -> None:
-    await SeededEval.make(platform.database)
-    await SeededEval.make(platform.database, "Questions about reports")
+    over = await SeededEval.make(platform.database)
+    await over.run("nightly", skill=0.6)
+    going = await SeededEval.make(platform.database, "Questions about reports")
+    await going.run("now", skill=0.5, is_going=True)
+    await SeededEval.make(platform.database, "Never run")
     await sign_in(page, platform.url, platform.key, "/evals")
-    await expect(page.locator("tbody tr")).to_have_count(2)
+    await expect(page.locator("tbody tr")).to_have_count(3)
 
 
 async def eval_definition(platform: Platform, page: Page) -> None:

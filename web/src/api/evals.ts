@@ -1,6 +1,16 @@
 /** The typed way to evals, their runs and what became of each item. */
 import { at, call, get, type Page } from "./http";
-import type { Change, ComparedRow, Eval, EvalRun, ItemStatus, OutputItem, RunComparison, Variance } from "./types";
+import type {
+  Change,
+  ComparedRow,
+  Eval,
+  EvalRun,
+  ItemStatus,
+  ListedEval,
+  OutputItem,
+  RunComparison,
+  Variance,
+} from "./types";
 
 const EVALS_PATH = "/v1/evals";
 
@@ -26,7 +36,8 @@ export interface ItemQuery {
 
 export const evalsApi = {
   /** Newest first. */
-  list: (after: string | undefined, limit: number) => get<Page<Eval>>(EVALS_PATH, { after, limit, order: "desc" }),
+  list: (after: string | undefined, limit: number) =>
+    get<Page<ListedEval>>(EVALS_PATH, { after, limit, order: "desc" }),
   get: (id: string) => get<Eval>(EVALS_PATH + at(id)),
   remove: (id: string) => call<{ deleted: boolean }>("DELETE", EVALS_PATH + at(id)),
   /** Newest first. */

@@ -1899,12 +1899,44 @@ export interface components {
             p50_s: number;
             p95_s: number;
         };
+        LatestRunObject: {
+            created_at: number;
+            errored: number;
+            finished: number;
+            finished_at: number | null;
+            id: string;
+            model: string;
+            name: string;
+            passed: components["schemas"]["RewardEstimate"] | null;
+            samples: number | null;
+            score: components["schemas"]["RewardEstimate"] | null;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "canceled" | "failed";
+        };
         LeftOut: {
             excluded_rollouts: number | null;
             rows: number;
         };
         /** @enum {string} */
         LimitReason: "set" | "ordered" | "approaching" | "growing" | "enough" | "measuring" | "slower" | "refused" | "refused_anyway" | "down" | "trial";
+        ListedEval: {
+            created_at: number;
+            data_source_config: components["schemas"]["DataSourceConfigObject"];
+            id: string;
+            latest_run: components["schemas"]["LatestRunObject"] | null;
+            metadata: {
+                [key: string]: string;
+            } | null;
+            name: string;
+            /**
+             * @default eval
+             * @constant
+             */
+            object: "eval";
+            testing_criteria: {
+                [key: string]: components["schemas"]["JsonValue"];
+            }[];
+        };
         ListPage_AttemptObject_: {
             data: components["schemas"]["AttemptObject"][];
             first_id: string | null;
@@ -1929,17 +1961,6 @@ export interface components {
         };
         ListPage_EndpointHealth_: {
             data: components["schemas"]["EndpointHealth"][];
-            first_id: string | null;
-            has_more: boolean;
-            last_id: string | null;
-            /**
-             * @default list
-             * @constant
-             */
-            object: "list";
-        };
-        ListPage_EvalObject_: {
-            data: components["schemas"]["EvalObject"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -1995,6 +2016,17 @@ export interface components {
         };
         ListPage_JobObject_: {
             data: components["schemas"]["JobObject"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        ListPage_ListedEval_: {
+            data: components["schemas"]["ListedEval"][];
             first_id: string | null;
             has_more: boolean;
             last_id: string | null;
@@ -3487,7 +3519,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListPage_EvalObject_"];
+                    "application/json": components["schemas"]["ListPage_ListedEval_"];
                 };
             };
         };

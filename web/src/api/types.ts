@@ -44,6 +44,8 @@ export type FileUse = Schemas["FileUseObject"];
 export type Purpose = "fine-tune" | "evals";
 
 export type Eval = Schemas["EvalObject"];
+export type ListedEval = Schemas["ListedEval"];
+export type LatestRun = Schemas["LatestRunObject"];
 export type EvalRun = Schemas["EvalRunObject"];
 export type RunFigures = NonNullable<EvalRun["figures"]>;
 export type RewardEstimate = Schemas["RewardEstimate"];

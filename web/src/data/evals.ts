@@ -1,7 +1,7 @@
 /** What the pages ask of evals, and what they ask them to do. */
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { evalsApi, type ItemQuery, type RunOrder } from "../api/evals";
-import type { Change, EvalRun } from "../api/types";
+import type { Change, EvalRun, ListedEval } from "../api/types";
 import { isGoing } from "../lib/evals";
 
 const EVALS = ["evals"];
@@ -11,13 +11,19 @@ const PER_PAGE = 50;
 
 const runKey = (evalId: string, id: string) => [...EVALS, evalId, "run", id];
 
+/** All, newest first; looked at again sooner while a latest run goes. */
 export function useEvals() {
   return useInfiniteQuery({
     queryKey: [...EVALS, "list"],
     queryFn: ({ pageParam }) => evalsApi.list(pageParam, PER_PAGE),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
+    refetchInterval: (query) => (query.state.data?.pages.some((page) => page.data.some(goes)) ? FAST_MS : SLOW_MS),
   });
+}
+
+function goes({ latest_run: run }: ListedEval): boolean {
+  return run !== null && isGoing(run);
 }
 
 export function useEval(id: string) {

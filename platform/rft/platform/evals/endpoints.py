@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from rft.platform.api.dependencies import AppServices, Uow
 from rft.platform.api.pagination import After, ListPage, Order
 from rft.platform.evals import service
+from rft.platform.evals.latest_runs import ListedEval
 from rft.platform.evals.repository import OrderBy
 from rft.platform.evals.schemas import EvalCreate, EvalDeleted, EvalObject, EvalUpdate
 
@@ -23,8 +24,8 @@ async def create_eval(services: AppServices, order: EvalCreate) -> EvalObject:
 @router.get("")
 async def list_evals(
     uow: Uow, after: After = None, limit: Limit = 20, order: Order = "asc", order_by: OrderBy = "created_at"
-) -> ListPage[EvalObject]:
-    """Evals, by age or by their last change."""
+) -> ListPage[ListedEval]:
+    """Evals, by age or by their last change, each with its latest run."""
     return await service.list_evals(uow, after=after, limit=limit, order=order, order_by=order_by)
 
 

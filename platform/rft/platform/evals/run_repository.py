@@ -1,6 +1,6 @@
 """Rows of `eval_runs`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
@@ -108,6 +108,10 @@ class RunRepository:
         values = {"eval_id": eval_id, "after": after, "limit": limit, "status": status}
         return await self._fetch(_OLDEST_FIRST if order == "asc" else _NEWEST_FIRST, values)
 
+    async def latest_of(self, eval_ids: Sequence[str]) -> list[RunRow]:
+        """The youngest run of each of these evals that has one."""
+        return await self._fetch(_LATEST, {"eval_ids": list(eval_ids)})
+
     async def cancel(self, run_id: str) -> bool:
         """Cancel it, or ask its worker to; False when it is over."""
         cursor = await self._connection.execute(_CANCEL, {"id": run_id})
@@ -203,6 +207,12 @@ _PLACE: LiteralString = (
 _OLDEST_FIRST: LiteralString = _PAGE + "(created_at, id) > " + _PLACE + ") order by created_at, id limit %(limit)s"
 _NEWEST_FIRST: LiteralString = (
     _PAGE + "(created_at, id) < " + _PLACE + ") order by created_at desc, id desc limit %(limit)s"
+)
+_LATEST: LiteralString = (
+    "select "
+    + _COLUMNS
+    + " from unnest(%(eval_ids)s::text[]) as wanted (eval) cross join lateral (select * from eval_runs"
+    " where eval_id = wanted.eval order by created_at desc, id desc limit 1) as latest"
 )
 _CANCEL: LiteralString = (
     "update eval_runs set is_cancel_requested = true,"

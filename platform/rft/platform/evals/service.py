@@ -9,6 +9,7 @@ from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import NotFound
 from rft.platform.api.pagination import ListPage, Order, to_page, unknown_cursor
 from rft.platform.evals.criteria import refuse_ruler, refuse_unknown_fields, refuse_unthresholded
+from rft.platform.evals.latest_runs import ListedEval, latest_runs
 from rft.platform.evals.repository import EvalRepository, EvalRow, OrderBy
 from rft.platform.evals.schemas import (
     OTHER_NAMES,
@@ -85,13 +86,15 @@ def no_eval(eval_id: str) -> NotFound:
 
 async def list_evals(
     uow: UnitOfWork, *, after: str | None, limit: int, order: Order, order_by: OrderBy
-) -> ListPage[EvalObject]:
-    """One page. Raises BadRequest."""
+) -> ListPage[ListedEval]:
+    """One page, each with its latest run. Raises BadRequest."""
     evals = EvalRepository(uow.connection)
     if after is not None and not await evals.has_place(after):
         raise unknown_cursor(after)
     rows = await evals.page(after=after, limit=limit + 1, order=order, order_by=order_by)
-    return to_page([to_eval_object(row) for row in rows], limit=limit)
+    latest = await latest_runs(uow.connection, [row.id for row in rows])
+    shown = [ListedEval.model_validate({**dict(to_eval_object(row)), "latest_run": latest.get(row.id)}) for row in rows]
+    return to_page(shown, limit=limit)
 
 
 async def update_eval(uow: UnitOfWork, eval_id: str, changes: EvalUpdate) -> EvalObject:

@@ -1,11 +1,12 @@
 import { Link } from "wouter";
-import type { Eval } from "../../api/types";
+import type { LatestRun, ListedEval } from "../../api/types";
 import { More } from "../../components/More";
 import { Preformatted } from "../../components/Preformatted";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useEvals } from "../../data/evals";
-import { criteriaOf, itemFields } from "../../lib/evals";
+import { criteriaOf, itemFields, runMark } from "../../lib/evals";
 import { dateTime } from "../../lib/format";
+import { latestRunView } from "../../lib/latest_run";
 import "./evals.css";
 
 /** All definitions, newest first. */
@@ -28,16 +29,18 @@ export function EvalsPage() {
   );
 }
 
-function Definitions({ evals }: { evals: readonly Eval[] }) {
+function Definitions({ evals }: { evals: readonly ListedEval[] }) {
   return (
     <div className="scroll">
       <table>
         <thead>
           <tr>
             <th>Eval</th>
-            <th>Criteria</th>
+            <th>Latest run</th>
+            <th>Passed</th>
+            <th className="spare">When</th>
+            <th className="spare">Criteria</th>
             <th className="spare">Fields of an item</th>
-            <th className="spare">Created</th>
           </tr>
         </thead>
         <tbody>
@@ -48,18 +51,50 @@ function Definitions({ evals }: { evals: readonly Eval[] }) {
                   {each.name}
                 </Link>
               </td>
-              <td>
+              <Latest run={each.latest_run} href={each.latest_run && `/evals/${each.id}/runs/${each.latest_run.id}`} />
+              <td className="spare">
                 {criteriaOf(each)
                   .map((one) => one.name)
                   .join(", ")}
               </td>
               <td className="spare mono muted">{itemFields(each).join(", ") || "any"}</td>
-              <td className="spare muted nowrap">{dateTime(each.created_at)}</td>
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+function Latest({ run, href }: { run: LatestRun | null; href: string | null }) {
+  if (run === null || href === null)
+    return (
+      <>
+        <td className="muted" colSpan={2}>
+          no runs yet
+        </td>
+        <td className="spare muted">–</td>
+      </>
+    );
+  const mark = runMark(run);
+  const { value, notes } = latestRunView(run);
+  return (
+    <>
+      <td className="above-link nowrap">
+        <Link href={href} aria-label={`Latest run: ${mark.label}`}>
+          <span className={`badge ${mark.tone}`}>{mark.label}</span>
+        </Link>
+      </td>
+      <td>
+        <span className="nowrap">{value}</span>{" "}
+        {notes.map((note) => (
+          <span key={note} className="muted small nowrap">
+            {note}{" "}
+          </span>
+        ))}
+      </td>
+      <td className="spare muted nowrap">{dateTime(run.created_at)}</td>
+    </>
   );
 }
 
