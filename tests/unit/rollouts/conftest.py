@@ -96,7 +96,7 @@ def given_out(setup: RolloutSetup) -> RolloutSetup:
     async def open_run(announced: str) -> OpenedRun:
         del announced
         there = replace(setup, on_begun=None, hold=None, prompts=Prompts(), live=LiveRollouts())
-        return OpenedRun(there, lambda version, adapter: None, lambda trace_id: (), nothing_to_close)
+        return OpenedRun(there, lambda version, adapter: None, lambda trace_id: (), nothing_to_close, nothing_to_close)
 
     inbox = MemoryInbox()
     sessions = [RunSession(name, inbox.of_worker(name), open_run) for name in ("worker-1", "worker-2")]

@@ -51,6 +51,8 @@ class Hall:
     notices: list[Notice] = field(default_factory=list[Notice])
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     began: list[RolloutBegan] = field(default_factory=list[RolloutBegan])
+    ends_take_s: float = 0.0
+    """How long it takes to tell customers' servers of ends."""
     problem: Exception | None = None
     """Why no worker can open the run."""
     ends: list[MemoryWorkerInbox] = field(init=False)
@@ -70,7 +72,11 @@ class Hall:
             raise self.problem
         there = replace(self.setup, prompts=Prompts(), live=LiveRollouts())
         return OpenedRun(
-            there, lambda version, adapter: None, lambda id_: (replace(ATTEMPT, trace_id=id_),), nothing_to_close
+            there,
+            name_version=lambda version, adapter: None,
+            take_attempts=lambda id_: (replace(ATTEMPT, trace_id=id_),),
+            aclose=nothing_to_close,
+            ends_told=lambda: asyncio.sleep(self.ends_take_s),
         )
 
     async def step(self, rows: Sequence[DatasetRow] = ROWS) -> StepRollouts:
@@ -218,6 +224,17 @@ def test_a_worker_that_leaves_in_good_order_is_not_waited_for(make_setup: MakeSe
         done = await step
         assert len(outcomes(done)) == 32
         assert asyncio.get_running_loop().time() < SHARD_LEASE_S
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_rollout_is_handed_over_once_its_end_was_told(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS), ends_take_s=3.0)
+        step = asyncio.create_task(hall.step(ROWS[:1]))
+        await asyncio.sleep(2.5)
+        assert not hall.inbox.handed_over, "its trainer would close the run, and with it what is open"
+        assert len(outcomes(await step)) == GROUP
 
     run_in_virtual_time(scenario())
 

@@ -23,6 +23,8 @@ from rft.rollouts.shards.worker import OpenedRun
 from rft.tool_gateway.remote import RemoteToolGateway
 
 _FOR_EVER_S = 1e9
+_ENDS_S = 5.0
+"""How long a rollout may wait to be handed over until the service knows its end."""
 
 
 class CannotRunHere(RftError):
@@ -67,7 +69,10 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
             await part.aclose()
         await engine.close()
 
-    return OpenedRun(setup, versions.name, attempts.take, aclose)
+    async def ends_told() -> None:
+        await tools.all_told(_ENDS_S)
+
+    return OpenedRun(setup, versions.name, attempts.take, aclose, ends_told)
 
 
 def _open_chat(run: RunForWorkers) -> OpenedChat:

@@ -35,6 +35,8 @@ class OpenedRun:
     take_attempts: Callable[[str], tuple[Attempt, ...]]
     """The calls that were tried for a rollout, once."""
     aclose: Callable[[], Awaitable[None]]
+    ends_told: Callable[[], Awaitable[None]]
+    """Returns once the ends of rollouts so far are told to customers' servers, or could not be told in time."""
 
 
 @dataclass(slots=True)
@@ -170,11 +172,18 @@ class RunSession:
         try:
             while self._outbox:
                 batch, self._outbox = self._outbox, []
+                await self._ends_told()
                 gone = await self._patience.until_done(lambda batch=batch: self.inbox.deliver(batch))
                 for shard_id in gone:
                     self._drop(shard_id)
         except StaleLaunch as stale:
             self._give_up(str(stale))
+
+    async def _ends_told(self) -> None:
+        """A trainer that has read its last rollout closes the run, and whatever is open then has been cancelled."""
+        opening = self._opening
+        if opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None:
+            await opening.result().ends_told()
 
     async def _beat(self) -> None:
         while self._shards:
