@@ -59,9 +59,11 @@ _TOOL_RESPONSE = 5
 class TalkingVllm(ScriptedVllm):
     """Calls `search` so many times, then answers. Log-probabilities follow from model, seed and turn."""
 
-    def __init__(self, model: Path, *, calls: int = 2, latency_s: float = 0.0) -> None:
+    def __init__(
+        self, model: Path, *, calls: int = 2, latency_s: float = 0.0, max_model_len: int = CONTEXT_TOKENS
+    ) -> None:
         super().__init__(
-            version=VERSION, root=str(model), max_model_len=CONTEXT_TOKENS, api_key=VLLM_KEY, latency_s=latency_s
+            version=VERSION, root=str(model), max_model_len=max_model_len, api_key=VLLM_KEY, latency_s=latency_s
         )
         self._calls = calls
         tokenizer = chat_of(model).chat_format.tokenizer
