@@ -1,0 +1,52 @@
+"""`rft worker --queue rollouts`: processes that are started again when one dies, and all gone with it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.shared.waiting import is_gone, until
+
+COMMAND = (sys.executable, "-m", "rft.platform.cli", "worker", "--queue", "rollouts")
+pytestmark = pytest.mark.timeout(300)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RFT_", "BROKER_"))}
+    return {**kept, "RFT_HOME": str(home), "RFT_GATEWAY_TOKEN": "gate-secret-7", "PYTHONUNBUFFERED": "1", **more}
+
+
+def start(env: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("w") as output:
+        return subprocess.Popen(
+            [*COMMAND, "--processes", "2"], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+
+
+async def test_a_process_that_dies_is_started_again_and_sigterm_ends_all(broker_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    parent = start(environment(tmp_path, BROKER_URL=broker_url), log)
+    try:
+        await until(lambda: log.read_text().count(" ready.") == 2, "two rollout workers")
+        first, other = psutil.Process(parent.pid).children()
+        first.kill()
+        await until(lambda: log.read_text().count(" ready.") == 3, "another in its place")
+        family = [other.pid, *(child.pid for child in psutil.Process(parent.pid).children())]
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait(120) == 0
+        assert all(map(is_gone, family))
+        assert "was killed by SIGKILL" in log.read_text()
+        assert "gate-secret-7" not in log.read_text()
+    finally:
+        if parent.poll() is None:
+            parent.kill()
+
+
+def test_without_a_queue_it_says_what_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(COMMAND, env=environment(tmp_path), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "BROKER_URL is not set, and no platform runs in" in done.stderr
