@@ -99,7 +99,9 @@ def group_size(compute_multiplier: float) -> int:
     return max(2, int(ROLLOUTS_PER_ROW * compute_multiplier + 0.5))
 
 
-def resolve(wanted: Hyperparameters, *, train_rows: int, parameters: int | None = None) -> ResolvedHyperparameters:
+def resolve(
+    wanted: Hyperparameters, *, train_rows: int, parameters: int | None = None, loss_type: LossType = "dapo"
+) -> ResolvedHyperparameters:
     """Replace every `auto`; pure, so that what is reported at creation is what runs. Needs train_rows >= 1.
 
     `parameters`: of the base model; None where nobody knows.
@@ -109,6 +111,10 @@ def resolve(wanted: Hyperparameters, *, train_rows: int, parameters: int | None 
     n_epochs = max(1, min(50, ceil(30 / steps_per_epoch))) if wanted.n_epochs == "auto" else wanted.n_epochs
     steps = ceil(train_rows * n_epochs / batch_size)
     compute_multiplier = 1.0 if wanted.compute_multiplier == "auto" else wanted.compute_multiplier
+    max_staleness = _AUTO_STALENESS if wanted.max_staleness == "auto" else wanted.max_staleness
+    update = resolve_update(
+        wanted, steps=steps, parameters=parameters, is_stale=max_staleness > 0, is_capped=loss_type == "cispo"
+    )
     return ResolvedHyperparameters(
         n_epochs=n_epochs,
         batch_size=batch_size,
@@ -116,10 +122,10 @@ def resolve(wanted: Hyperparameters, *, train_rows: int, parameters: int | None 
         compute_multiplier=compute_multiplier,
         eval_interval=max(1, steps // 6) if wanted.eval_interval == "auto" else wanted.eval_interval,
         eval_samples=1 if wanted.eval_samples == "auto" else wanted.eval_samples,
-        max_staleness=_AUTO_STALENESS if wanted.max_staleness == "auto" else wanted.max_staleness,
+        max_staleness=max_staleness,
         group_size=group_size(compute_multiplier),
         steps=steps,
-        **resolve_update(wanted, steps=steps, parameters=parameters).model_dump(),
+        **update.model_dump(),
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rft.core.update_spec import Update, UpdateWanted, resolve_update
+from rft.core.update_spec import STALE_EPSILON, Update, UpdateWanted, resolve_update
 
 
 def test_what_nobody_ordered_is_as_plain_as_can_be() -> None:
@@ -30,3 +30,26 @@ def test_the_clip_range_is_as_wide_above_as_below_unless_ordered_otherwise(
 ) -> None:
     update = resolve_update(wanted, steps=10, parameters=None)
     assert (update.epsilon, update.epsilon_high) == clip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "clip"),
+    [
+        (UpdateWanted(), (STALE_EPSILON, STALE_EPSILON)),
+        (UpdateWanted(epsilon=0.1), (0.1, 0.1)),
+        (UpdateWanted(epsilon_high=0.28), (STALE_EPSILON, 0.28)),
+    ],
+)
+def test_where_older_policies_sample_there_is_a_clip_range(
+    wanted: UpdateWanted, clip: tuple[float | None, float | None]
+) -> None:
+    update = resolve_update(wanted, steps=10, parameters=None, is_stale=True)
+    assert (update.epsilon, update.epsilon_high) == clip
+
+
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_a_loss_that_caps_weights_gets_no_range_for_a_cap(is_stale: bool) -> None:
+    """An `epsilon` alone would be taken for the largest weight."""
+    for wanted in (UpdateWanted(), UpdateWanted(epsilon=0.2)):
+        update = resolve_update(wanted, steps=10, parameters=None, is_stale=is_stale, is_capped=True)
+        assert update.epsilon_high is None

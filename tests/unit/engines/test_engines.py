@@ -1,6 +1,7 @@
 """The engines in this process: the contract, and what is theirs alone."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,3 +95,18 @@ def test_the_adapter_reads_back_as_peft(tokenizer: PreTrainedTokenizerBase, tmp_
     again = PeftModel.from_pretrained(tiny_model(tokenizer), str(tmp_path / "a")).eval()
     prompt = random_prompt(1, 6)
     torch.testing.assert_close(plain_logprobs(adapted, prompt, (9, 8)), plain_logprobs(again, prompt, (9, 8)))
+
+
+async def test_what_was_given_up_is_not_answered_when_the_engine_closes(tokenizer: PreTrainedTokenizerBase) -> None:
+    unheard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: unheard.append(context["message"]))
+    engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=256)
+    given_up = [asyncio.create_task(engine.sample(ask([30, 31], seed=i, max_tokens=200, stop=()))) for i in range(4)]
+    await asyncio.sleep(0)
+    assert all([task.cancel() for task in given_up])
+    await engine.close()
+    await asyncio.gather(*given_up, return_exceptions=True)
+    del given_up
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unheard == []

@@ -102,6 +102,7 @@ class SlotEngine:
             return await running.answer
         except asyncio.CancelledError:
             running.is_cancelled = True
+            running.answer.cancel()  # Nobody waits for what the engine may still have to say.
             request.progress.sampled_tokens = running.sampled
             raise
         finally:

@@ -111,7 +111,8 @@ def resolved(order: Reinforcement, *, train_rows: int, parameters: int | None = 
     `parameters`: of the base model; None where nobody knows.
     """
     written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
-    return resolve(Hyperparameters.model_validate(written), train_rows=train_rows, parameters=parameters)
+    wanted = Hyperparameters.model_validate(written)
+    return resolve(wanted, train_rows=train_rows, parameters=parameters, loss_type=order.loss_type or "dapo")
 
 
 def context_limit(order: Reinforcement, chat: ChatSpec) -> int | None:
