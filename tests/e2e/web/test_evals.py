@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 from playwright.async_api import Page, expect
 
 from tests.e2e.web.seeded_evals import ROWS, SeededEval
@@ -100,3 +101,29 @@ async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_names_its_fi
     await form.get_by_label("Name").fill("given")
     await form.get_by_role("button", name="Start the run").click()
     await expect(page.get_by_role("row", name=re.compile("given.*queued"))).to_be_visible()
+
+
+async def test_an_eval_is_defined_with_the_fields_of_a_file_and_a_mistake_is_told_at_its_field(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("400")
+    line = json.dumps({"item": {"question": "1 + 1?", "total": 2}}).encode()
+    headers = {"authorization": f"Bearer {platform.key}"}
+    async with httpx.AsyncClient(base_url=platform.url, headers=headers) as client:
+        files = {"file": ("sums.jsonl", line)}
+        assert (await client.post("/v1/files", data={"purpose": "evals"}, files=files)).is_success
+    await sign_in(page, platform.url, platform.key, "/evals")
+    await page.get_by_role("link", name="New eval").click()
+    form = page.get_by_role("form", name="New eval")
+    await form.get_by_label("Name", exact=True).fill("Sums")
+    await form.get_by_label("Fields from a dataset").select_option("sums.jsonl")
+    await expect(form.get_by_label("Fields of an item")).to_have_value(re.compile("total"))
+    await form.get_by_role("button", name="Create the eval").click()
+    await expect(form.get_by_label("Reference")).to_have_attribute("aria-invalid", "true")
+    await form.get_by_label("Reference").fill("{{item.total}}")
+    await form.get_by_label("Name of the criterion").fill("exact")
+    await form.get_by_role("button", name="Create the eval").click()
+    await expect(page.get_by_role("heading", name="Sums")).to_be_visible()
+    criteria = page.get_by_role("region", name="What is measured")
+    await expect(criteria).to_contain_text("total, question")
+    await expect(criteria.get_by_role("row", name="exact")).to_contain_text("{{item.total}}")

@@ -194,6 +194,12 @@ async def evals_list(platform: Platform, page: Page) -> None:
     await expect(page.locator("tbody tr")).to_have_count(3)
 
 
+async def new_eval(platform: Platform, page: Page) -> None:
+    await sign_in(page, platform.url, platform.key, "/evals/new")
+    await page.get_by_label("Kind").select_option("Score by a model")
+    await expect(page.get_by_label("Judge")).to_be_visible()
+
+
 async def eval_definition(platform: Platform, page: Page) -> None:
     made = await SeededEval.make(platform.database)
     await made.run("before", skill=0.2)
@@ -255,7 +261,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
     each.__name__: each
     for each in (
         job_variance, endpoints, datasets, dropped_dataset, settings_page, models_list, chat,
-        evals_list, eval_definition, eval_run, eval_comparison,
+        evals_list, new_eval, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
         running_job, failed_job, trace, trace_tokens, policy_change, no_such_page, question, palette,

@@ -38,6 +38,7 @@ export const evalsApi = {
   /** Newest first. */
   list: (after: string | undefined, limit: number) =>
     get<Page<ListedEval>>(EVALS_PATH, { after, limit, order: "desc" }),
+  create: (order: object) => call<Eval>("POST", EVALS_PATH, order),
   get: (id: string) => get<Eval>(EVALS_PATH + at(id)),
   remove: (id: string) => call<{ deleted: boolean }>("DELETE", EVALS_PATH + at(id)),
   /** Newest first. */

@@ -30,6 +30,19 @@ export function useEval(id: string) {
   return useQuery({ queryKey: [...EVALS, id], queryFn: () => evalsApi.get(id) });
 }
 
+export function useCreateEval() {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: evalsApi.create,
+    // The order may hold secrets.
+    gcTime: 0,
+    onSuccess: (made) => {
+      cache.setQueryData([...EVALS, made.id], made);
+      void cache.invalidateQueries({ queryKey: [...EVALS, "list"] });
+    },
+  });
+}
+
 /** An eval's runs, newest first; looked at again sooner while one of them goes. */
 export function useEvalRuns(evalId: string) {
   return useInfiniteQuery({

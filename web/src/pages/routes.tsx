@@ -23,6 +23,7 @@ const DatasetPage = page(async () => (await import("./datasets/DatasetPage")).Da
 const EndpointsPage = page(async () => (await import("./endpoints/EndpointsPage")).EndpointsPage);
 const SettingsPage = page(async () => (await import("./settings/SettingsPage")).SettingsPage);
 const EvalsPage = page(async () => (await import("./evals/EvalsPage")).EvalsPage);
+const NewEvalPage = page(async () => (await import("./evals/NewEvalPage")).NewEvalPage);
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
 const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
 const EvalComparePage = page(async () => (await import("./evals/EvalComparePage")).EvalComparePage);
@@ -53,6 +54,7 @@ export function Routes() {
           <Route path="/endpoints" component={EndpointsPage} />
           <Route path="/settings" component={SettingsPage} />
           <Route path="/evals" component={EvalsPage} />
+          <Route path="/evals/new" component={NewEvalPage} />
           <Route path="/evals/:evalId">{({ evalId }) => <EvalPage key={evalId} evalId={evalId} />}</Route>
           <Route path="/evals/:evalId/compare">{({ evalId }) => <EvalComparePage evalId={evalId} />}</Route>
           <Route path="/evals/:evalId/runs/:runId">

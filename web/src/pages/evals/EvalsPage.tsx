@@ -16,7 +16,13 @@ export function EvalsPage() {
   return (
     <>
       <title>Evals · Agent RFT</title>
-      <h1>Evals</h1>
+      <div className="title-row">
+        <h1>Evals</h1>
+        <span className="spacer" />
+        <Link href="/evals/new" className="button primary">
+          New eval
+        </Link>
+      </div>
       {evals.error && <Problem error={evals.error} onRetry={() => void evals.refetch()} />}
       {evals.isPending && <Skeleton height={220} />}
       {evals.data && (
@@ -110,7 +116,8 @@ function NoEvals() {
   return (
     <Empty title="No evals yet">
       <span>
-        Define one with the official SDK, or bring those of the hosted service: <code>rft evals import DIR</code>
+        Define one here or with the official SDK, or bring those of the hosted service:{" "}
+        <code>rft evals import DIR</code>
       </span>
       <Preformatted label="Example">{EXAMPLE}</Preformatted>
     </Empty>

@@ -1,14 +1,13 @@
 import { useContext } from "react";
 import type { GraderReply, RegisteredGrader } from "../../api/types";
 import { useGraderRun } from "../../data/new_job";
-import { type Draft, type GraderDraft, newLeaf } from "../../lib/draft";
+import type { Draft, GraderDraft } from "../../lib/draft";
 import { toGrader } from "../../lib/draft_order";
 import { milliseconds, reward } from "../../lib/format";
-import { type GraderKind, LEAF_FORMS, LEAF_TYPES } from "../../lib/grader_forms";
+import { LEAF_TYPES } from "../../lib/grader_forms";
 import { DryRun, withoutSecrets } from "./DryRun";
-import { ChoiceField, PartProblem, REINFORCEMENT } from "./fields";
-import { GraderParts } from "./GraderParts";
-import { LeafForm } from "./LeafForm";
+import { REINFORCEMENT } from "./fields";
+import { GraderForm } from "./GraderForm";
 import { PreviewedRowContext } from "./previewed_row";
 
 interface Props {
@@ -17,22 +16,8 @@ interface Props {
   onChange(change: Partial<Draft>): void;
 }
 
-const PATH = `${REINFORCEMENT}.grader`;
-
 /** Who judges what the model answers. */
 export function GraderSection({ grader, registered, onChange }: Props) {
-  const change = (next: Partial<GraderDraft>) => onChange({ grader: { ...grader, ...next } });
-  const kinds: { value: GraderKind; label: string }[] = [
-    ...LEAF_TYPES.map((type) => ({ value: type, label: LEAF_FORMS[type].label })),
-    { value: "multi", label: "Several, by a formula" },
-  ];
-  const first = registered[0];
-  if (first) kinds.push({ value: "registered", label: "A registered one" });
-  const choose = (kind: GraderKind) => {
-    if (kind === "registered") change({ kind, registered: first?.id ?? "" });
-    else if (kind === "multi") change({ kind });
-    else change({ kind, leaf: grader.leaf.type === kind ? grader.leaf : newLeaf(kind) });
-  };
   return (
     <section className="panel" aria-labelledby="new-grader">
       <header>
@@ -40,37 +25,13 @@ export function GraderSection({ grader, registered, onChange }: Props) {
         <span className="muted small">Its score is the reward that is learned from</span>
       </header>
       <div className="form">
-        <ChoiceField
-          label="Kind"
-          path={`${PATH}.type`}
-          hint={grader.kind in LEAF_FORMS ? LEAF_FORMS[grader.leaf.type].about : undefined}
-          value={grader.kind}
-          options={kinds}
-          onChange={(kind) => choose(kind as GraderKind)}
+        <GraderForm
+          grader={grader}
+          path={`${REINFORCEMENT}.grader`}
+          types={LEAF_TYPES}
+          registered={registered}
+          onChange={(next) => onChange({ grader: next })}
         />
-        {grader.kind === "registered" && (
-          <ChoiceField
-            label="Registered grader"
-            path={`${PATH}.id`}
-            value={grader.registered}
-            options={registered.map((one) => ({ value: one.id, label: `${one.name} (${one.type})` }))}
-            onChange={(id) => change({ registered: id })}
-          />
-        )}
-        <div className="wide">
-          <PartProblem path={PATH} />
-        </div>
-        {grader.kind === "multi" ? (
-          <GraderParts grader={grader} path={PATH} onChange={change} />
-        ) : (
-          grader.kind !== "registered" && (
-            <LeafForm
-              leaf={grader.leaf}
-              path={PATH}
-              onChange={(leaf) => change({ leaf: { ...grader.leaf, ...leaf } })}
-            />
-          )
-        )}
         <GraderDryRun grader={grader} />
       </div>
     </section>
