@@ -15,7 +15,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from rft.core.spec import group_size
+from rft.core.hyperparameters import group_size
 from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
 from tests.bench.multiplier_report import curve_picture, markdown_table
 

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from rft.core.base import JsonObject
-from rft.core.events import Optimization
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
+from rft.core.step_record import Optimization
 from rft.starter.tokenizer import build_tokenizer
 from rft.trainer import grpo
 from rft.trainer.grpo import PolicyTrainer

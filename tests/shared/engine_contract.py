@@ -11,7 +11,7 @@ from peft import get_peft_model
 from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
 from rft.engines.base import BaseModelEngine, Engine
 from rft.rollouts.sampler import FinishReason, SampleRequest
 from rft.trainer.policy import lora_config

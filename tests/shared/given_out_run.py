@@ -21,18 +21,11 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.egress_settings import EgressSettings
 from rft.core.events import Notice, RolloutBegan
 from rft.core.graders import EndpointGrader
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.ids import public_id
 from rft.core.messages import ToolSchema
 from rft.core.rollout import Rollout
-from rft.core.spec import (
-    Engine,
-    ResolvedHyperparameters,
-    RolloutWorkersSpec,
-    RunSecrets,
-    RunSpec,
-    ToolServer,
-    VllmSpec,
-)
+from rft.core.spec import Engine, RolloutWorkersSpec, RunSecrets, RunSpec, ToolServer, VllmSpec
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.platform.lifecycle.job_lease import take

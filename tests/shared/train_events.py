@@ -6,29 +6,24 @@ from rft.core.attempt import Attempt
 from rft.core.estimates import RewardEstimate
 from rft.core.events import (
     AttemptsMade,
-    CheckpointInfo,
     EventLine,
-    GraderStats,
     HoldBegan,
     HoldEnded,
     Notice,
-    Optimization,
     PolicyMeasured,
     RolloutBegan,
     RolloutDone,
     RolloutsBegan,
-    RolloutStats,
     RunEnded,
     RunStarted,
     StepDone,
-    Timing,
-    ToolStats,
     TrainEvent,
 )
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import Message, Role
 from rft.core.rollout import RolloutKey, Split, StopReason
+from rft.core.step_record import CheckpointInfo, GraderStats, Optimization, RolloutStats, Timing, ToolStats
 from rft.platform.worker.log_line import LogLine, read_line
 from rft.testing.trace_ids import trace_id_at
 

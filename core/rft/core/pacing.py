@@ -11,7 +11,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from rft.core.events import StepDone
-from rft.core.spec import MAX_STALENESS
+from rft.core.hyperparameters import MAX_STALENESS
 
 RECENT_STEPS = 10
 WORTH_IT = 0.95

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import comb, fsum, sqrt
 
 from rft.core.base import Record
-from rft.core.spec import group_size
+from rft.core.hyperparameters import group_size
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Candidates for `compute_multiplier`."""

@@ -12,8 +12,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rft.core.events import RolloutDone, StepDone
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import Split
-from rft.core.spec import ResolvedHyperparameters, RunSecrets, VllmSpec
+from rft.core.spec import RunSecrets, VllmSpec
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.reply import Reply

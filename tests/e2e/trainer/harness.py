@@ -18,7 +18,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from rft.core.events import EventLine
 from rft.core.graders import EndpointGrader
-from rft.core.spec import Budgets, LoraSpec, ResolvedHyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer
+from rft.core.hyperparameters import LoraSpec, ResolvedHyperparameters
+from rft.core.spec import Budgets, RetryBudget, RunSecrets, RunSpec, ToolServer
 from rft.run_directory import layout
 from tests.e2e.trainer.trainer_process import ForkedProcess, TrainerProcess, start_process
 

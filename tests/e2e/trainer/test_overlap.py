@@ -20,8 +20,9 @@ from rft.core.events import (
     StepDone,
 )
 from rft.core.grade import Grade
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import RolloutKey, Split
-from rft.core.spec import HoldRule, ResolvedHyperparameters, RetryBudget, RunSecrets
+from rft.core.spec import HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run

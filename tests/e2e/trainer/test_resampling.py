@@ -4,8 +4,9 @@ import signal
 from pathlib import Path
 
 from rft.core.events import RolloutDone, StepDone
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import Split
-from rft.core.spec import ResolvedHyperparameters, RunSecrets
+from rft.core.spec import RunSecrets
 from rft.run_directory.files import read_spec
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run

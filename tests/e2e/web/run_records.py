@@ -8,25 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from rft.core.estimates import estimate_reward
-from rft.core.events import (
-    CheckpointInfo,
-    EventLine,
-    Notice,
-    Optimization,
-    PolicyMeasured,
-    RolloutDone,
-    RolloutStats,
-    RunEnded,
-    RunStarted,
-    StepDone,
-    Timing,
-    ToolStats,
-    TrainEvent,
-)
+from rft.core.events import EventLine, Notice, PolicyMeasured, RolloutDone, RunEnded, RunStarted, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
+from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing, ToolStats
 from rft.testing.trace_ids import trace_id_at
 from tests.e2e.web.attempt_records import attempts_made
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from rft.core.base import JsonObject
 from rft.core.events import TrainEvent
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.ids import public_id
 from rft.core.job import JobStatus
 from rft.core.progress import RunProgress
-from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.ending import add_paused_event
 from rft.platform.lifecycle.job_lease import release, take
 from rft.platform.lifecycle.lease import Lease

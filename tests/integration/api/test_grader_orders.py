@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from rft.core.graders import MultiGrader, RulerGrader, ScoreModelGrader
-from rft.core.spec import Hyperparameters, resolve
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.platform.api.key_repository import create_key
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import to_run_spec

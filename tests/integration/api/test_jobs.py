@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from psycopg.types.json import Jsonb
 
-from rft.core.spec import Hyperparameters, resolve
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.update_spec import UpdateWanted
 from rft.platform.queue.messages import VALIDATE_JOB, TaskMessage
 from rft.platform.store.secret_box import SecretBox

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.fine_tuning import FineTuningJob
 
-from rft.core.spec import Hyperparameters, resolve
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.update_spec import UpdateWanted
 from rft.platform.api.key_repository import create_key
 from rft.platform.jobs.repository import JobRepository

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.secret_urls import REDACTED
-from rft.core.spec import Hyperparameters, resolve
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.run_spec import to_run_spec
 from rft.platform.store.key_rotation import rotate_key

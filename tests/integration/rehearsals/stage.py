@@ -9,8 +9,9 @@ import httpx
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.graders import EndpointGrader, GraderSpec
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.response_format import ResponseFormat
-from rft.core.spec import Hyperparameters, RetryBudget, RunSecrets, RunSpec, ToolServer, resolve
+from rft.core.spec import RetryBudget, RunSecrets, RunSpec, ToolServer
 from rft.platform.store.database import Database
 from rft.platform.worker.context import WorkerContext
 from rft.rollouts.rehearsal import rehearse

@@ -2,7 +2,7 @@
 
 import json
 
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.worker.validate_job import validate_job
 from tests.integration.worker.workbench import ROW, Workbench, jsonl

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rft.core.egress_settings import EgressSettings
-from rft.core.spec import Hyperparameters, RunSpec, group_size, resolve
+from rft.core.hyperparameters import Hyperparameters, group_size, resolve
+from rft.core.spec import RunSpec
 
 hyperparameters = st.builds(
     Hyperparameters,

@@ -54,7 +54,7 @@ def test_models_that_cannot_be_used_say_why(model_dir: Path, tmp_path: Path) -> 
 
 
 def test_the_adapter_covers_attention_and_mlp(model_dir: Path) -> None:
-    from rft.core.spec import LoraSpec
+    from rft.core.hyperparameters import LoraSpec
 
     model = load_base_model(str(model_dir))
     assert max_context_tokens(model.config) == 512

@@ -8,7 +8,8 @@ from transformers import PreTrainedTokenizerBase
 from rft.chat.hermes import HermesChatFormat
 from rft.core.errors import RunFailed
 from rft.core.graders import EndpointGrader
-from rft.core.spec import Hyperparameters, RunSecrets, RunSpec, resolve
+from rft.core.hyperparameters import Hyperparameters, resolve
+from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.choose import open_engine
 from rft.engines.paged_engine import PagedEngine
 from rft.engines.slot_engine import SlotEngine

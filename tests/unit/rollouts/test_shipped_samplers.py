@@ -14,9 +14,10 @@ from rft.core.errors import RftError, SamplerError
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import EndpointGrader
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
-from rft.core.spec import Hyperparameters, RunSpec, ToolServer, resolve
+from rft.core.spec import RunSpec, ToolServer
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.loop import run_rollout

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.events import EventLine, RolloutStats
+from rft.core.events import EventLine
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade, PartOutcome, TokenUsage
 from rft.core.group import Group
 from rft.core.messages import ToolCall, ToolResult
 from rft.core.rollout import Rollout, RolloutKey, Split, StopReason
+from rft.core.step_record import RolloutStats
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.stats import mean, percentile, rollout_stats, std, to_rollout_done, wall_shares
 

@@ -18,7 +18,8 @@ from rft.core.graders import (
     RulerGrader,
     StringCheckGrader,
 )
-from rft.core.spec import HoldRule, ResolvedHyperparameters, RunSecrets, RunSpec, ToolServer
+from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.spec import HoldRule, RunSecrets, RunSpec, ToolServer
 from rft.egress.breaker import BreakerState
 from rft.egress.endpoint import Endpoint, endpoint_key
 from rft.egress.limits import BreakerChange

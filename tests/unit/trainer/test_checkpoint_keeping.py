@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from rft.core.checkpoint import Checkpoint
-from rft.core.events import CheckpointInfo, EventLine, StepDone, Timing
+from rft.core.events import EventLine, StepDone
+from rft.core.step_record import CheckpointInfo, Timing
 from rft.rollouts.stats import rollout_stats
 from rft.run_directory import layout
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.events import CheckpointInfo, EventLine, Notice, StepDone, Timing
+from rft.core.events import EventLine, Notice, StepDone
+from rft.core.step_record import CheckpointInfo, Timing
 from rft.run_directory.event_log import CorruptLog
 from rft.trainer.events import EventWriter
 

@@ -15,9 +15,9 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rft.core.errors import RunFailed
-from rft.core.events import Optimization
 from rft.core.group import advantages_G
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
+from rft.core.step_record import Optimization
 from rft.core.token_record import unpack_float16
 from rft.core.turns import Trace
 from rft.trainer.grpo import PolicyTrainer

@@ -4,7 +4,7 @@ from math import inf, nan
 
 import pytest
 
-from rft.core.events import Optimization
+from rft.core.step_record import Optimization
 from rft.trainer.importance_gap import SampledBy, gap_notice, judge_gap
 
 

@@ -18,8 +18,8 @@ from transformers import (
     TrainerCallback,
 )
 
-from rft.core.events import Optimization
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
+from rft.core.step_record import Optimization
 from rft.core.turns import Trace
 from rft.engines.base import Engine
 from rft.engines.paged_engine import PagedEngine

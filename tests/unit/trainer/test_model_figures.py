@@ -10,8 +10,8 @@ import torch
 from peft import get_peft_model
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
+from rft.core.hyperparameters import LoraSpec
 from rft.core.model_check import ModelFigures
-from rft.core.spec import LoraSpec
 from rft.engines.architecture import attention_of
 from rft.engines.kv_slots import KvSlots
 from rft.trainer.model_figures import figures_of

@@ -6,17 +6,9 @@ import pytest
 
 from rft.core.egress_settings import EgressSettings
 from rft.core.graders import EndpointGrader, MultiGrader
+from rft.core.hyperparameters import LoraSpec, ResolvedHyperparameters
 from rft.core.messages import ToolSchema
-from rft.core.spec import (
-    HoldRule,
-    LoraSpec,
-    ResolvedHyperparameters,
-    RetryBudget,
-    RolloutWorkersSpec,
-    RunSpec,
-    ToolServer,
-    VllmSpec,
-)
+from rft.core.spec import HoldRule, RetryBudget, RolloutWorkersSpec, RunSpec, ToolServer, VllmSpec
 from rft.trainer.reward_terms import reward_terms
 
 Change = Callable[[RunSpec], RunSpec]

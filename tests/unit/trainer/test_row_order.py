@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.messages import ToolSchema
-from rft.core.spec import Hyperparameters, ToolServer, resolve
+from rft.core.spec import ToolServer
 from rft.rollouts.group import with_job_tools
 from rft.trainer.data import BadDataset, RowPlace, read_rows, row_order, spare_rows
 

@@ -9,8 +9,9 @@ from rft.chat.template import fingerprint
 from rft.core.chat_spec import JobChat
 from rft.core.errors import RunPaused
 from rft.core.graders import EndpointGrader
+from rft.core.hyperparameters import Hyperparameters, resolve
 from rft.core.messages import Message, Role, ToolResult
-from rft.core.spec import Budgets, Hyperparameters, RunSpec, resolve
+from rft.core.spec import Budgets, RunSpec
 from rft.engines.tokenizer import load_tokenizer
 from rft.trainer.run_chat import RunChat, open_run_chat
 

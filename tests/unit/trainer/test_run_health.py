@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rft.core.errors import RunFailed
-from rft.core.events import Optimization
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.group import Group
+from rft.core.step_record import Optimization
 from rft.rollouts.stats import rollout_stats
 from rft.trainer.run_health import (
     RunHealth,

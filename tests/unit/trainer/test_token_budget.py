@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from rft.core.errors import RunFailed
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
 from rft.core.turns import Trace
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.samples import TrainingRow, training_rows

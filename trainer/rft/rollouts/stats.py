@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from math import floor, fsum, sqrt
 
 from rft.core.estimates import estimate_reward
-from rft.core.events import GraderStats, RolloutDone, RolloutStats, ToolStats
+from rft.core.events import RolloutDone
 from rft.core.failure import Failure, Stage
 from rft.core.grade import Grade, PartOutcome, TokenUsage, total_usage
 from rft.core.group import Group
 from rft.core.messages import CallMistake, ToolCall, ToolResult
 from rft.core.rollout import Rollout
+from rft.core.step_record import GraderStats, RolloutStats, ToolStats
 
 
 def rollout_stats(groups: Sequence[Group], replaced: Sequence[Rollout] = ()) -> RolloutStats:

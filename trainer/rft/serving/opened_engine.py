@@ -5,7 +5,8 @@ from pathlib import Path
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.chat_spec import JobChat
 from rft.core.graders import EndpointGrader
-from rft.core.spec import Hyperparameters, LoraSpec, RunSecrets, RunSpec, resolve
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, resolve
+from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.base import Engine
 from rft.engines.choose import open_engine
 from rft.serving_wire.records import ServingSpec

@@ -10,7 +10,8 @@ from pydantic import AliasChoices, Field
 from rft.chat.saved_chat import SavedChat
 from rft.core.base import Record
 from rft.core.checkpoint import Checkpoint, best
-from rft.core.events import RolloutStats, StepDone
+from rft.core.events import StepDone
+from rft.core.step_record import RolloutStats
 from rft.run_directory import layout
 from rft.scratch.disk import require_room
 from rft.trainer.run_health import RunHealth

@@ -22,10 +22,10 @@ from rft.core.base import Record
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
 from rft.core.estimates import RewardEstimate
-from rft.core.events import RolloutStats
 from rft.core.ids import seed_63
 from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
+from rft.core.step_record import RolloutStats
 from rft.engines.base import Engine
 from rft.engines.choose import open_engine
 from rft.engines.tokenizer import load_tokenizer

@@ -34,7 +34,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from rft.core.events import Optimization
+from rft.core.step_record import Optimization
 from rft.engines.base_model import without_router_logits
 from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from rft.core.events import Notice, Optimization
+from rft.core.events import Notice
+from rft.core.step_record import Optimization
 
 IMPORTANCE_GAP_TOLD = 0.05
 """Mean absolute difference of log-probabilities beyond which the customer is told."""

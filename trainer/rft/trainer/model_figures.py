@@ -6,8 +6,8 @@ import torch
 from peft import get_peft_model
 from transformers import PretrainedConfig, PreTrainedModel
 
+from rft.core.hyperparameters import LoraSpec
 from rft.core.model_check import CacheFigures, ModelFigures
-from rft.core.spec import LoraSpec
 from rft.engines.architecture import auto_class_of, first_sentence
 from rft.engines.base_model import max_context_tokens as context_of
 from rft.engines.kv_slots import KvSlots

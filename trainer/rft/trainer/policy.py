@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from rft.core.errors import RunFailed
-from rft.core.spec import LoraSpec
+from rft.core.hyperparameters import LoraSpec
 
 _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _EXPERT_LAYERS = {"gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}

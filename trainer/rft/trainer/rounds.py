@@ -10,10 +10,11 @@ from typing import TypedDict
 
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunPaused
-from rft.core.events import Notice, PolicyMeasured, RolloutStats
+from rft.core.events import Notice, PolicyMeasured
 from rft.core.group import Group
 from rft.core.rollout import Rollout, Split
 from rft.core.spec import RunSpec
+from rft.core.step_record import RolloutStats
 from rft.engines.base import Engine
 from rft.rollouts.executor import StepRollouts, run_evaluation, run_step
 from rft.rollouts.group import StepRow

@@ -10,10 +10,11 @@ from pydantic import ConfigDict
 
 from rft.core.base import Record
 from rft.core.errors import RunFailed
-from rft.core.events import Notice, Optimization, RolloutStats
+from rft.core.events import Notice
 from rft.core.failure import Failure, Stage
 from rft.core.group import Group
 from rft.core.rollout import Rollout
+from rft.core.step_record import Optimization, RolloutStats
 from rft.rollouts.hold import HoldExpired, UnrecoverableRound
 from rft.rollouts.lost_rounds import lost
 from rft.trainer.code_errors import code_errors

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rft.core.events import Optimization
+from rft.core.step_record import Optimization
 from rft.trainer.samples import TrainingRow
 from rft.trainer.token_ratios import RowRatios
 

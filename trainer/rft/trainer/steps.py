@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rft.core.errors import RunFailed, RunPaused
-from rft.core.events import CheckpointInfo, Notice, Optimization, RolloutStats, StepDone, Timing
+from rft.core.events import Notice, StepDone
+from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
 from rft.rollouts.stats import WallShares, wall_shares
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order

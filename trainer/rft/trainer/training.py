@@ -9,8 +9,9 @@ import torch
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RunFailed
-from rft.core.events import Optimization, RoundRedone
+from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
+from rft.core.step_record import Optimization
 from rft.engines.base import Engine
 from rft.engines.base_model import load_base_model
 from rft.engines.choose import open_engine

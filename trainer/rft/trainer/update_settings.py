@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
-from rft.core.spec import IMPORTANCE_CAP, Budgets, LoraSpec
+from rft.core.hyperparameters import LoraSpec
+from rft.core.spec import IMPORTANCE_CAP, Budgets
 from rft.core.update_spec import Schedule
 from rft.trainer.losses import UNCLIPPED, ClipRange, ratio_level, trl_loss
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from rft.core.spec import ResolvedHyperparameters
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.dry_runs.estimate_objects import (

@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rft.core.failure import Stage
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.job import JobStatus
 from rft.core.progress import Activity, RoundProgress, RunProgress
-from rft.core.spec import ResolvedHyperparameters
 from rft.core.update_spec import Schedule
 from rft.platform.api.pagination import Listed
 from rft.platform.jobs.repository import JobRow

@@ -8,9 +8,9 @@ from typing import LiteralString
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.job import JobStatus
 from rft.core.progress import RunProgress
-from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.records import (
     BaselineFigures,
     FinalFigures,

@@ -4,21 +4,10 @@ from typing import Protocol
 
 from rft.core.base import JsonObject
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS, ChatSpec, JobChat
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, ResolvedHyperparameters, resolve
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
-from rft.core.spec import (
-    Budgets,
-    EarlyStop,
-    HoldRule,
-    Hyperparameters,
-    LoraSpec,
-    ResolvedHyperparameters,
-    RetryBudget,
-    RunSpec,
-    ToolServer,
-    VllmSpec,
-    resolve,
-)
+from rft.core.spec import Budgets, EarlyStop, HoldRule, RetryBudget, RunSpec, ToolServer, VllmSpec
 from rft.platform.jobs.repository import JobRow
 from rft.platform.orders.base_models import STARTER, chat_of_job
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge

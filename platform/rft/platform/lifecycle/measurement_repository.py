@@ -5,8 +5,9 @@ from collections import defaultdict
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rft.core.events import PolicyMeasured, RolloutStats
+from rft.core.events import PolicyMeasured
 from rft.core.rollout import Split
+from rft.core.step_record import RolloutStats
 from rft.platform.store.storable import storable_json
 
 RewardsOfRow = dict[int, list[float]]

@@ -10,9 +10,9 @@ from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
 from rft.core.errors import IllegalTransition
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.job import TERMINAL, JobStatus
 from rft.core.progress import RunProgress
-from rft.core.spec import ResolvedHyperparameters
 from rft.platform.lifecycle.lease import GIVE_BACK, Lease, lock_row
 from rft.platform.lifecycle.machine import Transition, transition, transition_to
 from rft.platform.lifecycle.records import BaselineFigures, ChosenCheckpoint, FinalFigures, JobError, JobHold

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject, Record
-from rft.core.events import RolloutStats
+from rft.core.step_record import RolloutStats
 
 
 class JudgeTokens(Record):

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.spec import MAX_STALENESS, LossType
+from rft.core.hyperparameters import MAX_STALENESS, LossType
 from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.lifecycle.records import FILE_PARAMS

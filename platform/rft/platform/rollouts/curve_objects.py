@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from rft.core.events import Timing
+from rft.core.step_record import Timing
 
 
 class ToolCurve(BaseModel):

@@ -5,7 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from rft.core.events import Optimization, RolloutStats, StepDone
+from rft.core.events import StepDone
+from rft.core.step_record import Optimization, RolloutStats
 from rft.platform.rollouts.pace import PaceObject, pace_of
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel
 
 from rft.core.estimates import RewardDifference, estimate_difference
-from rft.core.events import RolloutStats
 from rft.core.rollout import Split
+from rft.core.step_record import RolloutStats
 
 
 class RowFigures(BaseModel):

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Sequence
 from pydantic_core import to_json
 
 from rft.core.base import JsonObject
-from rft.core.events import RolloutStats, StepDone
+from rft.core.events import StepDone
 from rft.core.rollout import Split
+from rft.core.step_record import RolloutStats
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.repository import JobRepository

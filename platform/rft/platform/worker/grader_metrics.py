@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.events import GraderStats, RolloutStats, StepDone
+from rft.core.events import StepDone
 from rft.core.failure import FailureCode
 from rft.core.grade import FORMULA_ERROR, RUNTIME_ERROR, SAMPLE_PARSE_ERROR, TokenUsage
 from rft.core.graders import GraderSpec, LabelModelGrader, LeafGrader, MultiGrader, RulerGrader, ScoreModelGrader
+from rft.core.step_record import GraderStats, RolloutStats
 
 COMBINED = "multi"
 _JUDGES = ("score_model", "label_model", "ruler")

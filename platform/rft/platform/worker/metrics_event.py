@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
-from rft.core.events import RolloutStats, StepDone, ToolStats
+from rft.core.events import StepDone
 from rft.core.rollout import StopReason
+from rft.core.step_record import RolloutStats, ToolStats
 from rft.platform.worker.grader_metrics import (
     COMBINED,
     GraderLabel,

@@ -13,8 +13,8 @@ from psycopg.rows import TupleRow
 from rft.core.base import JsonObject
 from rft.core.dataset import MAX_TRAIN_ROWS, MAX_VALID_ROWS
 from rft.core.dataset_report import DatasetCheck, DatasetReport, EqualRows, shared_rows
+from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.job import JobStatus
-from rft.core.spec import ResolvedHyperparameters
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.run_spec import context_limit, resolved, to_lora

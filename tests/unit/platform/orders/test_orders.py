@@ -13,9 +13,10 @@ from pydantic import ValidationError
 
 from rft.core.chat_spec import JobChat
 from rft.core.graders import EndpointGrader
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, resolve
 from rft.core.job import JobStatus
 from rft.core.secret_urls import REDACTED
-from rft.core.spec import Budgets, EarlyStop, Hyperparameters, LoraSpec, RunSecrets, ToolServer, resolve
+from rft.core.spec import Budgets, EarlyStop, RunSecrets, ToolServer
 from rft.platform.jobs.model_names import checkpoint_model_name, final_model_name, parse
 from rft.platform.jobs.repository import JobRow
 from rft.platform.jobs.run_spec import STARTER_LEARNING_RATE, resolved, to_run_spec

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rft.core.events import RolloutStats
 from rft.core.rollout import Split
+from rft.core.step_record import RolloutStats
 from rft.platform.rollouts.policy_change import GradedRollout, policy_change
 from tests.shared.train_events import step_done
 

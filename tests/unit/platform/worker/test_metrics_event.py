@@ -4,9 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from rft.core.events import GraderStats, StepDone
+from rft.core.events import StepDone
 from rft.core.grade import TokenUsage
 from rft.core.graders import EndpointGrader, MultiGrader, RulerGrader, StringCheckGrader, TextSimilarityGrader
+from rft.core.step_record import GraderStats
 from rft.platform.worker.grader_metrics import GraderLabel, grader_labels
 from rft.platform.worker.metrics_event import flat_metrics, metrics_event
 from tests.shared.train_events import stats, step_done
