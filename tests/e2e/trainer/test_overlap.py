@@ -1,8 +1,10 @@
 """Rollouts of later steps are under way while a step is trained: bounded in age, in order, none twice and none lost."""
 
+import json
 import random
 import signal
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from rft.core.events import (
     EventLine,
     HoldBegan,
     HoldEnded,
+    PolicyMeasured,
     RolloutDone,
     RolloutsBegan,
     RolloutsVoided,
@@ -22,7 +25,7 @@ from rft.core.events import (
 from rft.core.grade import Grade
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import RolloutKey, Split
-from rft.core.spec import HoldRule, RetryBudget, RunSecrets
+from rft.core.spec import EarlyStop, HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
@@ -38,10 +41,11 @@ def overlapped_run(
     *,
     max_staleness: int,
     engine: str = "transformers",
+    eval_interval: int = 2,
     **changes: Any,
 ) -> Path:
     wanted = ResolvedHyperparameters(
-        n_epochs=1, batch_size=BATCH, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=2,
+        n_epochs=1, batch_size=BATCH, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=eval_interval,
         eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness,
     )  # fmt: skip
     return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted, **changes)
@@ -198,6 +202,34 @@ def test_an_outage_holds_all_steps_under_way_and_costs_none_of_them_a_rollout(
     for record in steps_of(lines)[1:]:
         assert record.train is not None
         assert (record.train.rollouts - record.train.replaced, record.train.graded) == (BATCH * GROUP,) * 2
+
+
+def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_policy(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = overlapped_run(
+        tmp_path / "run", base_model, customer, max_staleness=2, early_stop=EarlyStop(plateau_evaluations=1),
+        measures_best=True, eval_interval=1,
+    )  # fmt: skip
+    answer, numbers = customer.reply, count()
+
+    def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The first evaluation after an update is the best, the one after it ends the run."""
+        if path == "/grade" and "Question 10" in json.dumps(body):
+            return {"score": (0.1, 0.9, 0.2, 0.5)[next(numbers) // 3]}
+        return answer(path, body)
+
+    customer.reply = reply
+    ended = run(run_dir, RunSecrets())
+    assert ended.outcome == "succeeded", ended.error_message
+    lines = events(run_dir)
+    assert [record.step for record in steps_of(lines)] == [0, 1, 2]
+    [measured] = [line.event for line in lines if isinstance(line.event, PolicyMeasured) and line.event.step]
+    assert (measured.step, ended.best_step) == (1, 1)
+    assert {one.policy_version for one in done(lines, Split.TEST) if one.key.step} == {1}
+    last_step = next(line.seq for line in lines if isinstance(line.event, StepDone) and line.event.step == 2)
+    late = [line.event for line in lines if line.seq > last_step and isinstance(line.event, RolloutDone)]
+    assert {one.key.split for one in late} <= {Split.TEST}, "nothing that ran ahead went on"
 
 
 def test_an_engine_of_one_version_is_refused_in_words(customer: Customer, base_model: Path, tmp_path: Path) -> None:

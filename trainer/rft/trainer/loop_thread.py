@@ -49,6 +49,10 @@ class LoopThread:
         finally:
             self._current = None
 
+    def give_up(self) -> None:
+        """Cancel whatever was started, and wait until it has ended. Raises RunAborted after `stop`."""
+        self.call(self._give_up())
+
     def check(self) -> None:
         """Raises RunAborted after `stop`: called wherever stopping is cheap."""
         if self.is_stopped:
@@ -84,6 +88,9 @@ class LoopThread:
             return await work
         finally:
             self._works.discard(task)
+
+    async def _give_up(self) -> None:
+        await _cancelled(self._works - {asyncio.current_task()})
 
     async def _finish(self, last: tuple[Coroutine[Any, Any, None], ...]) -> None:
         await _cancelled(self._works)

@@ -109,9 +109,9 @@ class Rounds:
 
     def give_up(self) -> None:
         """What was begun and not taken: no step follows that would be trained on it."""
-        under_way, self._under_way = self._under_way, {}
-        for future in under_way.values():
-            future.cancel()
+        if self._under_way:
+            self._under_way.clear()
+            self._context.loop_thread.give_up()
 
     def train(self, step: int, places: Sequence[RowPlace]) -> TrainedRound:
         """Of the step's batch. Raises RunFailed and RunPaused."""

@@ -131,9 +131,9 @@ class VllmEngine:
         All servers that are up know it then, or none does. Raises SamplerError, and RunPaused where the servers are
         at fault.
         """
-        if self._versions.is_known(version):
-            raise SamplerError(f"policy version {version} was published already")
         pool = await self._pool()
+        if await self._versions.choose_again(version):
+            return await self._versions.retire(pool)
         adapter = await self._versions.add(version, adapter_dir)
         is_published = False
         try:

@@ -44,6 +44,14 @@ class ServedVersions:
         """What this server calls the version."""
         return self.adapter_name(version) or server.base
 
+    async def choose_again(self, version: int) -> bool:
+        """Whether it is served still, by an adapter: then new rollouts sample from it, as before newer ones came."""
+        async with self._changing:
+            if version not in self._adapters:
+                return False
+            self.use.publish(version)
+            return True
+
     async def add(self, version: int, adapter_dir: Path) -> Adapter:
         """The adapter in an immutable directory of its own, which no server knows yet."""
         return await asyncio.to_thread(self._folder.add, version, adapter_dir)
