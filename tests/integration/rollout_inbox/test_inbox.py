@@ -11,18 +11,22 @@ from rft.core.errors import RftError
 from rft.core.job import JobStatus
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
-from rft.egress.reply import Reply
+from rft.egress.guard import AddressPolicy
+from rft.egress.reply import Reply, SizeCaps
 from rft.platform.lifecycle.job_lease import release, take
 from rft.platform.lifecycle.lease import Lease
-from rft.platform.rollout_inbox import endpoints
+from rft.platform.rollout_inbox import endpoints, repository
 from rft.platform.rollout_inbox.repository import close_inbox, open_inbox
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
 from rft.rollouts.shards.http_inbox import HttpTrainerInbox, HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
 from rft.rollouts.shards.inbox_wire import SealedShard, SettledRollout
+from rft.rollouts.shards.wire import Shard
+from rft.trainer.rollout_worker import RolloutWorker, WorkerConfig
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.waiting import until
 
 SHARDS = [SealedShard(id=name, body=f'{{"rows": "{name} \\u0000 é"}}') for name in ("one", "two")]
 
@@ -150,6 +154,58 @@ async def test_more_than_fits_one_answer_is_read_before_anything_is_lost(stage: 
     rest = await stage.trainer.read(seen=[one.position for one in first.rollouts], over=(), wait_s=0)
     assert [one.trace_id for one in (*first.rollouts, *rest.rollouts)] == [f"t{number:03}" for number in range(300)]
     assert [lost.id for lost in rest.lost] == ["one"]
+
+
+async def test_large_rollouts_are_read_in_several_answers(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "_NEWS_BYTES", 1000)
+    await stage.trainer.give_out(SHARDS[:1])
+    worker = stage.worker("a")
+    await worker.take()
+    sizes = [5000, 400, 600, 400, 20]
+    large = [SettledRollout(shard_id="one", trace_id=f"t{n}", body="é" * (size // 2)) for n, size in enumerate(sizes)]
+    await worker.deliver(large)
+    await stage.expire()
+    read, seen = list[list[str]](), list[int]()
+    while not (news := await stage.trainer.read(seen=seen, over=(), wait_s=0)).lost:
+        read.append([one.trace_id for one in news.rollouts])
+        seen = [one.position for one in news.rollouts]
+    read.append([one.trace_id for one in news.rollouts])
+    assert read == [["t0"], ["t1", "t2"], ["t3", "t4"]]
+
+
+async def test_what_is_too_large_is_no_outage(stage: Stage) -> None:
+    await stage.trainer.announce("x" * 5000)
+    async with HttpClient(AddressPolicy(allow_loopback=True), caps=SizeCaps(4000, 4000)) as http:
+        worker = HttpWorkerInbox(stage.address, http, "a")
+        with pytest.raises(RftError, match=r"the call has [\d,]+ bytes, more than 4,000") as request:
+            await worker.deliver([SettledRollout(shard_id="one", trace_id="t", body="x" * 5000)])
+        with pytest.raises(RftError, match="answered with more than 4,000 bytes") as reply:
+            await worker.run()
+    assert not isinstance(request.value, InboxDown)
+    assert not isinstance(reply.value, InboxDown)
+
+
+async def test_a_late_message_of_an_earlier_launch_closes_nothing(stage: Stage) -> None:
+    async with stage.database.transaction() as connection:
+        token = await open_inbox(connection, stage.lease)
+    late, stage.address = stage.address, replace(stage.address, token=str(token))
+    shard = Shard(rows=(), rollouts=(), is_grading=True, adapter=None)
+    await stage.trainer.give_out([SealedShard(id="one", body=shard.model_dump_json())])
+    worker = RolloutWorker(WorkerConfig(broker_url=""))
+    try:
+        # Its trainer has announced nothing yet: the worker keeps the shard, and waits.
+        working = asyncio.create_task(asyncio.to_thread(worker.work, stage.address))
+
+        async def is_taken() -> bool:
+            return not (await stage.trainer.read(seen=(), over=(), wait_s=0)).untaken
+
+        await until(is_taken, "the shard to be taken")
+        await asyncio.to_thread(worker.work, late)
+        assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).lost == ()
+    finally:
+        await asyncio.to_thread(worker.close)
+    await working
+    assert [lost.id for lost in (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost] == ["one"]
 
 
 async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fenced(stage: Stage) -> None:

@@ -10,26 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.attempt import Attempt
+from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RunAborted
+from rft.core.errors import RftError, RunAborted, SamplerError
 from rft.core.events import Notice, RolloutBegan
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import Grade
 from rft.core.messages import ToolCall
+from rft.core.rollout import RolloutKey, Split
+from rft.engines.vllm.named_versions import NamedVersions
 from rft.rollouts.executor import StepRollouts, run_step
 from rft.rollouts.group import StepRow
 from rft.rollouts.hold import UnrecoverableRound
 from rft.rollouts.live import LiveRollouts
 from rft.rollouts.lost_rounds import RoundLost
+from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import Prompts, RolloutSetup
+from rft.rollouts.shards import handing_over
 from rft.rollouts.shards.executor import ShardedExecutor
-from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, Delivery, SealedShard, SettledRollout
 from rft.rollouts.shards.told import NO_WORKER_S, ShardNotices
-from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
+from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, Shard, ShardRollout, shard_sizes
 from rft.rollouts.shards.worker import OpenedRun, RunSession
 from rft.testing.memory_inbox import CalledWorkers, MemoryInbox, MemoryWorkerInbox
-from rft.testing.samplers import tool_call_text
+from rft.testing.samplers import ScriptedSampler, tool_call_text
 from rft.testing.samplers_gateways import FunctionTools
+from rft.testing.samplers_slots import DelegatingEngine
 from rft.testing.samplers_time import run_in_virtual_time
 from tests.unit.rollouts.conftest import make_row, nothing_to_close
 from tests.unit.rollouts.test_host import Host
@@ -39,6 +45,25 @@ TURNS = [tool_call_text("search", '{"q": 1}'), "The answer is 4."]
 ROWS = [make_row(index) for index in range(12)]
 GROUP = 8
 ATTEMPT = Attempt(1.5, "", Stage.TOOL, "search", "call_1", 1, None, 200, 0.25, 0.0, 10, 20)
+
+
+class SmallInbox(MemoryWorkerInbox):
+    """Refuses what is too large, as the platform does and any proxy before it may do."""
+
+    def __init__(self, inbox: MemoryInbox, worker: str, most_bytes: int) -> None:
+        super().__init__(inbox, worker)
+        self.most_bytes = most_bytes
+        self.deliveries: list[Sequence[SettledRollout]] = []
+        self.refused: list[int] = []
+        """Bytes of each."""
+
+    async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:
+        size = len(Delivery(worker=self.worker, rollouts=tuple(rollouts)).model_dump_json().encode())
+        if size > self.most_bytes:
+            self.refused.append(size)
+            raise RftError(f"the platform answered 413 to {size} bytes")
+        self.deliveries.append(rollouts)
+        return await super().deliver(rollouts)
 
 
 @dataclass(slots=True)
@@ -55,17 +80,25 @@ class Hall:
     """How long it takes to tell customers' servers of ends."""
     problem: Exception | None = None
     """Why no worker can open the run."""
+    most_bytes: int | None = None
+    """What a delivery may have."""
+    name_version: Callable[[int, str | None], None] = lambda version, adapter: None
     ends: list[MemoryWorkerInbox] = field(init=False)
     sessions: list[RunSession] = field(init=False)
     hints: CalledWorkers = field(init=False)
     executor: ShardedExecutor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ends = [self.inbox.of_worker(f"worker-{number}") for number in range(self.workers)]
+        self.ends = [self._end(f"worker-{number}") for number in range(self.workers)]
         self.sessions = [RunSession(end.worker, end, self.open_run) for end in self.ends]
         self.hints = CalledWorkers([session.work for session in self.sessions])
         told = ShardNotices(self.notices.append)
         self.executor = ShardedExecutor(self.inbox, self.hints, told, self.attempts.append)
+
+    def _end(self, worker: str) -> MemoryWorkerInbox:
+        return (
+            self.inbox.of_worker(worker) if self.most_bytes is None else SmallInbox(self.inbox, worker, self.most_bytes)
+        )
 
     async def open_run(self, announced: str) -> OpenedRun:
         if self.problem is not None:
@@ -73,7 +106,7 @@ class Hall:
         there = replace(self.setup, prompts=Prompts(), live=LiveRollouts())
         return OpenedRun(
             there,
-            name_version=lambda version, adapter: None,
+            name_version=self.name_version,
             take_attempts=lambda id_: (replace(ATTEMPT, trace_id=id_),),
             aclose=nothing_to_close,
             ends_told=lambda: asyncio.sleep(self.ends_take_s),
@@ -322,6 +355,169 @@ def test_workers_that_cannot_run_the_job_say_why(make_setup: MakeSetup) -> None:
         hall = Hall(make_setup(TURNS), problem=FileNotFoundError("no folder /models/tiny here"))
         with pytest.raises((RoundLost, UnrecoverableRound), match="cannot run this job: no folder /models/tiny here"):
             await hall.step(ROWS[:1])
+
+    run_in_virtual_time(scenario())
+
+
+def test_many_large_rollouts_are_handed_over_in_several_deliveries(
+    make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handing_over, "DELIVERY_BYTES", 300_000)
+
+    async def scenario() -> None:
+        hall = Hall(make_setup([tool_call_text("search", '{"q": 1}'), "a" * 2000]), workers=1, most_bytes=301_000)
+        assert len(outcomes(await hall.step())) == 96
+        (end,) = hall.ends
+        assert isinstance(end, SmallInbox)
+        assert max(map(len, end.deliveries)) > 1
+        assert not end.refused
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_rollout_that_no_delivery_can_carry_is_the_platforms_failure(
+    make_setup: MakeSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handing_over, "LARGEST_ROLLOUT_BYTES", 20_000)
+    monkeypatch.setattr(handing_over, "DELIVERY_BYTES", 20_000)
+
+    async def scenario() -> None:
+        hall = Hall(make_setup([tool_call_text("search", '{"q": 1}'), "a" * 8000]), workers=1, most_bytes=20_200)
+        with pytest.raises((RoundLost, UnrecoverableRound), match=r"could not hand it over: it has [\d,]+ bytes, more"):
+            await hall.step(ROWS[:1])
+        (end,) = hall.ends
+        assert isinstance(end, SmallInbox)
+        assert not end.refused
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_refused_delivery_costs_only_the_rollouts_that_are_refused_alone(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        setup = make_setup([tool_call_text("search", '{"q": 1}'), "a" * 500])
+        hall = Hall(setup, workers=1, most_bytes=40_000)  # As a proxy between worker and platform may have it.
+        assert len(outcomes(await hall.step())) == 96
+        (end,) = hall.ends
+        assert isinstance(end, SmallInbox)
+        assert end.refused
+        assert len(hall.began) == 96, "nothing began anew"
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_worker_that_can_hand_nothing_over_gives_its_shard_back(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS), workers=2)
+        hall.ends[0] = hall.sessions[0].inbox = SmallInbox(hall.inbox, "worker-0", most_bytes=10)
+        done = await hall.step(ROWS[:4])
+        assert len(outcomes(done)) == 32
+        assert all(isinstance(rollout.outcome, Grade) for group in done.groups for rollout in group.rollouts)
+        assert {notice.code for notice in hall.notices} == {"rollout_worker_lost"}
+        assert hall.sessions[0].shards_run == 1, "it takes no more for a minute"
+
+    run_in_virtual_time(scenario())
+
+
+def test_only_a_launch_that_counts_is_accepted(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall, accepted = Hall(make_setup(TURNS), workers=2), list[str]()
+        for session in hall.sessions:
+            session.on_accepted = lambda session=session: accepted.append(session.worker)
+        await hall.sessions[0].work()
+        await hall.sessions[0].work()
+        hall.inbox.is_stale = True
+        await hall.sessions[1].work()
+        assert accepted == ["worker-0"]
+
+    run_in_virtual_time(scenario())
+
+
+class Holder(DelegatingEngine):
+    """Keeps versions as a worker's engine does: nobody's are forgotten at once."""
+
+    def __init__(self, setup: RolloutSetup) -> None:
+        assert isinstance(setup.sampler, ScriptedSampler)
+        super().__init__(setup.sampler)
+        self.versions = NamedVersions()
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        assert request.policy_version is not None
+        self.rollout_began(request.rollout_id, request.policy_version)
+        return await super().sample(request)
+
+    def rollout_began(self, rollout_id: str, version: int) -> None:
+        if not self.versions.use.hold(rollout_id, version):
+            raise SamplerError(f"policy version {version} is not served any more")
+
+    def rollout_ended(self, rollout_id: str) -> None:
+        self.versions.use.release(rollout_id)
+        for version in self.versions.use.unused:
+            self.versions.use.forget(version)
+
+
+class SlowStart(Host):
+    """One rollout's beginning takes long to tell."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self.slow = slow
+
+    async def started(self, *, item: JsonObject, trace_id: str) -> Failure | None:
+        self.takes_s = 10.0 if trace_id == self.slow else 0.0
+        return await super().started(item=item, trace_id=trace_id)
+
+
+def sealed(*trace_ids: str, version: int) -> SealedShard:
+    """A shard of one row's rollouts."""
+    rollouts = [
+        ShardRollout(0, RolloutBegan(make_key(index), trace_id, version)) for index, trace_id in enumerate(trace_ids)
+    ]
+    shard = Shard(rows=(ROWS[0],), rollouts=tuple(rollouts), is_grading=True, adapter=f"v{version}")
+    return SealedShard(id=f"shard-{version}", body=shard.model_dump_json())
+
+
+def make_key(index: int) -> RolloutKey:
+    return RolloutKey(job_id="ftjob-1", job_seed=5, split=Split.TRAIN, step=2, epoch=0, row_index=0, index=index)
+
+
+def test_a_worker_keeps_a_version_from_when_its_rollouts_were_given_to_it(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS), workers=1)
+        holder = Holder(hall.setup)
+        hall.setup = replace(hall.setup, sampler=holder, host=SlowStart("old"))
+        hall.name_version = holder.versions.name
+        (session,) = hall.sessions
+        await hall.inbox.give_out([sealed("old", version=1)])
+        first = asyncio.create_task(session.work())
+        await asyncio.sleep(1.0)
+        await hall.inbox.give_out([sealed("new", version=2)])
+        await asyncio.sleep(5.0)
+        assert set(hall.inbox.handed_over) == {"new"}
+        assert holder.versions.use.live == {1, 2}
+        await first
+        settled = [Settled.model_validate_json(one.body).rollout for one in hall.inbox.rollouts.values()]
+        assert [isinstance(one.outcome, Grade) for one in settled if one is not None] == [True, True], settled
+        assert holder.versions.use.held == frozenset()
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_rollout_whose_task_never_began_holds_no_version(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        hall = Hall(make_setup(TURNS), workers=1)
+        holder = Holder(hall.setup)
+        hall.setup = replace(hall.setup, sampler=holder)
+        (session,) = hall.sessions
+
+        def name(version: int, adapter: str | None) -> None:
+            holder.versions.name(version, adapter)
+            asyncio.get_running_loop().call_soon(session._drop, f"shard-{version}")  # pyright: ignore[reportPrivateUsage]
+
+        hall.name_version = name
+        await hall.inbox.give_out([sealed("one", "two", version=1)])
+        await session.work()
+        assert not hall.inbox.handed_over
+        assert holder.versions.use.held == frozenset()
 
     run_in_virtual_time(scenario())
 

@@ -24,6 +24,11 @@ class VersionUse:
         return frozenset(self._live)
 
     @property
+    def held(self) -> frozenset[int]:
+        """What somebody samples from."""
+        return frozenset(self._held.values())
+
+    @property
     def unused(self) -> frozenset[int]:
         """Live versions that nobody needs any more."""
         return frozenset(version for version in self._live if version != self._newest and not self._holders[version])
@@ -31,6 +36,10 @@ class VersionUse:
     def publish(self, version: int) -> None:
         """New rollouts sample from this version from now on."""
         self._newest = version
+        self._live.add(version)
+
+    def serve_too(self, version: int) -> None:
+        """The version can be sampled from; new rollouts go on with the newest."""
         self._live.add(version)
 
     def replace(self, version: int) -> None:

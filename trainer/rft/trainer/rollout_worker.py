@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 
@@ -53,6 +54,7 @@ class RolloutWorker:
         self._thread.start()
         self._http = open_inbox_http()
         self._sessions: dict[RunAddress, RunSession] = {}
+        self._closing: set[asyncio.Future[None]] = set()
         self._stopping: Future[None] | None = None
 
     def work(self, address: RunAddress) -> None:
@@ -73,18 +75,20 @@ class RolloutWorker:
         self._stopping.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     async def _work(self, address: RunAddress) -> None:
         session = self._sessions.get(address)
         if session is None:
-            session = self._sessions[address] = self._session(address)
-            for other in [other for other in self._sessions if other.job_id == address.job_id and other != address]:
-                await self._sessions.pop(other).aclose()  # Of an earlier launch.
+            earlier = [other for other in self._sessions if other.job_id == address.job_id]
+            session = self._sessions[address] = self._session(address, earlier)
         await session.work()
         if session.is_idle:
             asyncio.get_running_loop().call_later(_IDLE_S, self._close_if_idle, address, session, session.shards_run)
 
-    def _session(self, address: RunAddress) -> RunSession:
+    def _session(self, address: RunAddress, earlier: Sequence[RunAddress]) -> RunSession:
+        """`earlier`: of the job's other launches. They are over once this one counts; a late message's never does."""
+
         async def open_run(announced: str) -> OpenedRun:
             config = self._config
             return await open_worker_run(
@@ -92,18 +96,30 @@ class RolloutWorker:
             )
 
         most = self._config.threads * LARGEST
-        return RunSession(self.name, HttpWorkerInbox(address, self._http, self.name), open_run, most)
+        inbox = HttpWorkerInbox(address, self._http, self.name)
+        return RunSession(self.name, inbox, open_run, most, on_accepted=lambda: self._close_all(earlier))
+
+    def _close_all(self, addresses: Sequence[RunAddress]) -> None:
+        for address in addresses:
+            session = self._sessions.pop(address, None)
+            if session is not None:
+                self._close(session)
+
+    def _close(self, session: RunSession) -> None:
+        closing = asyncio.ensure_future(session.aclose())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def _close_if_idle(self, address: RunAddress, session: RunSession, shards_run: int) -> None:
         if session.is_idle and session.shards_run == shards_run and self._sessions.get(address) is session:
             del self._sessions[address]
-            self._closing = asyncio.ensure_future(session.aclose())
+            self._close(session)
 
     async def _stop(self) -> None:
         sessions, self._sessions = list(self._sessions.values()), {}
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(*(session.aclose() for session in sessions))
+                await asyncio.gather(*(session.aclose() for session in sessions), *self._closing)
         await self._http.aclose()
 
 

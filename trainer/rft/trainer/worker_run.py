@@ -32,7 +32,7 @@ class CannotRunHere(RftError):
 
 
 async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api_key: str | None) -> OpenedRun:
-    """Raises CannotRunHere, and whatever the model's folder does."""
+    """Raises CannotRunHere, RunPaused where no server can be used, and whatever the model's folder does."""
     run = RunForWorkers.model_validate_json(announced)
     spec = run.spec
     tool_url, grader_url = spec.tool_gateway_url, spec.grader_gateway_url
@@ -72,6 +72,11 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
     async def ends_told() -> None:
         await tools.all_told(_ENDS_S)
 
+    try:
+        await engine.open()
+    except BaseException:
+        await aclose()
+        raise
     return OpenedRun(setup, versions.name, attempts.take, aclose, ends_told)
 
 

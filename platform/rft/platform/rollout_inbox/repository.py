@@ -21,6 +21,8 @@ from rft.rollouts.shards.inbox_wire import (
 
 _AT_ONCE = 256
 """Rollouts read at once at most."""
+_NEWS_BYTES = 32 << 20
+"""Of their bodies, where there is more than one. JSON that is put into JSON has twice as much at most."""
 
 
 class NoSuchInbox(Exception):
@@ -141,13 +143,10 @@ class InboxRepository:
                 (self._job_id,),
             )
         # Read after the line above: what was taken in before a shard was lost is among it.
-        cursor = await self._connection.execute(
-            "select position, trace_id, body from inbox_rollouts where job_id = %s order by position limit %s",
-            (self._job_id, _AT_ONCE),
-        )
-        rows = await cursor.fetchall()
-        rollouts = tuple(InboxRollout(position=position, trace_id=id_, body=body) for position, id_, body in rows)
-        if len(rollouts) == _AT_ONCE:
+        values = {"job_id": self._job_id, "at_once": _AT_ONCE, "most_bytes": _NEWS_BYTES}
+        rows = await (await self._connection.execute(_NEWS, values)).fetchall()
+        rollouts = tuple(InboxRollout(position=position, trace_id=id_, body=body) for position, id_, body, _ in rows)
+        if rows and (len(rows) == _AT_ONCE or len(rows) < rows[0][3]):
             return InboxNews(rollouts=rollouts)
         cursor = await self._connection.execute(
             "select id, worker, is_lost from rollout_shards where job_id = %s and (is_lost or worker is null)"
@@ -181,6 +180,15 @@ _BEAT: LiteralString = (
     + " returning id"
 )
 _HELD: LiteralString = "select id from rollout_shards" + _OURS + " for share"
+_NEWS: LiteralString = (
+    "select position, trace_id, body, kept from ("
+    "select position, trace_id, body, count(*) over () as kept,"
+    " sum(octet_length(body)) over (order by position) as bytes, row_number() over (order by position) as place"
+    " from (select position, trace_id, body from inbox_rollouts where job_id = %(job_id)s"
+    " order by position limit %(at_once)s) as oldest"
+    ") as counted where bytes <= %(most_bytes)s or place = 1 order by position"
+)
+"""The oldest that fit one answer, and how many there were to choose from."""
 _TAKE: LiteralString = (
     "update rollout_shards set worker = %(worker)s,"
     " lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"

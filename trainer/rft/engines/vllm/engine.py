@@ -66,6 +66,10 @@ class VllmEngine:
         """Once one was up."""
         self._is_closed = False
 
+    async def open(self) -> None:
+        """Wait until a server is up, which the first call does otherwise. Raises RunPaused."""
+        await self._pool()
+
     @property
     def policy_version(self) -> int:
         """The step that produced the weights that new rollouts sample from."""

@@ -25,7 +25,10 @@ class NamedVersions(ServedVersions):
     def name(self, version: int, adapter: str | None) -> None:
         """What the servers call this version; None: it is the base model."""
         self._names[version] = adapter
-        self.use.publish(version)
+        if version > self.use.newest:
+            self.use.publish(version)
+        else:
+            self.use.serve_too(version)
 
     def is_known(self, version: int) -> bool:
         """Whether it was named and is not forgotten."""
@@ -39,9 +42,12 @@ class NamedVersions(ServedVersions):
         """There are no directories."""
 
     async def teach(self, server: Server, served: Sequence[ServedModel]) -> None:
-        """A server that came back takes requests once the trainer has taught it. Raises ServerLost before that."""
+        """A server that came back takes requests once the trainer has taught it what is sampled here.
+
+        Raises ServerLost before that. Of versions that nobody here samples from, the trainer may have none any more.
+        """
         known = {model.id for model in served}
-        missing = [name for version in self.use.live if (name := self._names.get(version)) and name not in known]
+        missing = [name for version in self.use.held if (name := self._names.get(version)) and name not in known]
         if missing:
             raise ServerLost(f"vLLM server {server.name} does not know {missing[0]} yet")
 

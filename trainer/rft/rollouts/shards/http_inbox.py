@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from rft.core.base import Record
 from rft.core.errors import RftError
+from rft.core.failure import FailureCode
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import AddressPolicy
@@ -29,6 +30,8 @@ R = TypeVar("R", bound=Record)
 _OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
 """The platform's address comes from the operator and not from a customer."""
 _CAPS = SizeCaps(request_bytes=64 << 20, reply_bytes=256 << 20)
+_TOO_LARGE = frozenset({FailureCode.OVERSIZE_REQUEST, FailureCode.OVERSIZE_REPLY})
+"""No outage: the same call ends so again."""
 _CALL_S = 30.0
 _NOT_NOW = frozenset({404, 408, 425, 429})
 """Statuses of a platform that starts, or of a run whose trainer has not told of it yet."""
@@ -60,6 +63,8 @@ class _Connection:
         """The reply's body. Raises StaleLaunch, InboxDown, and RftError for what no patience heals."""
         reply = await self._http.ask(method, self._url + path, body, headers=self._headers, timeout_s=timeout_s)
         where = f"the platform at {public_url(self._url)}"
+        if isinstance(reply, AttemptFailure) and reply.code in _TOO_LARGE:
+            raise RftError(f"{where}: {reply.message}")
         if isinstance(reply, AttemptFailure):
             raise InboxDown(f"{where} {reply.message}")
         if 200 <= reply.status <= 299:

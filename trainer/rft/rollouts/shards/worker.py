@@ -2,16 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rft.core.attempt import Attempt
-from rft.core.failure import Failure, FailureCode, Stage
-from rft.core.rollout import Rollout
-from rft.core.turns import Trace
+from rft.core.errors import RftError
+from rft.core.failure import Failure
 from rft.rollouts.loop import PendingGrade, run_begun
+from rft.rollouts.sampler import keep_policy, release_policy
 from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.shards.handing_over import (
+    failed_rollout,
+    first_delivery,
+    platform_failure,
+    settled_rollout,
+    undeliverable,
+)
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch, WorkerInbox
 from rft.rollouts.shards.inbox_wire import BEAT_S, SealedShard, SettledRollout
 from rft.rollouts.shards.trying_again import Patience
@@ -49,6 +56,9 @@ class RunSession:
     """From what the trainer announced. May raise anything: then the worker cannot run this job."""
     most_rollouts: int = 4 * LARGEST
     """So many at once at most, beyond the one shard of each message."""
+    on_accepted: Callable[[], None] = lambda: None
+    """Called once, when the inbox has taken this launch for the one that counts."""
+    is_accepted: bool = False
     is_over: bool = False
     """The launch is stale: nothing of it is run any more."""
     shards_run: int = 0
@@ -82,6 +92,9 @@ class RunSession:
         try:
             while not self.is_over and _now_s() >= self._refuses_until_s:
                 shard = await self._patience.until_done(self.inbox.take)
+                if not self.is_accepted:
+                    self.is_accepted = True
+                    self.on_accepted()
                 if shard is None:
                     return
                 await self._run_shard(shard)
@@ -137,16 +150,27 @@ class RunSession:
                 self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
             else:
                 run.setup.prompts.forget()
-                for one in shard.rollouts:
-                    run.name_version(one.began.policy_version, shard.adapter)
-                tasks |= {asyncio.create_task(self._run_one(run, sealed.id, shard, one)) for one in shard.rollouts}
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await self._run_rollouts(run, sealed.id, shard, tasks)
             if self._flusher is not None:
                 await asyncio.gather(self._flusher, return_exceptions=True)
         finally:
             await _cancelled(list(tasks))
             self._shards.pop(sealed.id, None)
             self._sizes.pop(sealed.id, None)
+
+    async def _run_rollouts(self, run: OpenedRun, shard_id: str, shard: Shard, tasks: set[asyncio.Task[None]]) -> None:
+        """Each keeps its policy version from here: another shard's rollouts may end before these sample."""
+        sampler = run.setup.sampler
+        try:
+            for one in shard.rollouts:
+                run.name_version(one.began.policy_version, shard.adapter)
+                keep_policy(sampler, one.began.trace_id, one.began.policy_version)
+            tasks |= {asyncio.create_task(self._run_one(run, shard_id, shard, one)) for one in shard.rollouts}
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            await _cancelled(list(tasks))
+            for one in shard.rollouts:
+                release_policy(sampler, one.began.trace_id)  # A task that was cancelled early has not done so.
 
     async def _run_one(self, run: OpenedRun, shard_id: str, shard: Shard, one: ShardRollout) -> None:
         row, trace_id = shard.rows[one.row], one.began.trace_id
@@ -161,29 +185,50 @@ class RunSession:
 
     def _hand_over(self, shard_id: str, *settled: tuple[str, Settled]) -> None:
         """All that ends while something is being handed over goes with the next delivery."""
-        self._outbox += [
-            SettledRollout(shard_id=shard_id, trace_id=trace_id, body=one.model_dump_json())
-            for trace_id, one in settled
-        ]
+        self._outbox += [settled_rollout(shard_id, trace_id, one) for trace_id, one in settled]
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush())
 
     async def _flush(self) -> None:
         try:
             while self._outbox:
-                batch, self._outbox = self._outbox, []
+                count = first_delivery(self._outbox)
+                batch, self._outbox = self._outbox[:count], self._outbox[count:]
                 await self._ends_told()
-                gone = await self._patience.until_done(lambda batch=batch: self.inbox.deliver(batch))
-                for shard_id in gone:
-                    self._drop(shard_id)
+                await self._deliver(batch)
         except StaleLaunch as stale:
             self._give_up(str(stale))
+
+    async def _deliver(self, batch: Sequence[SettledRollout], *, is_last_try: bool = False) -> None:
+        """A delivery that is refused is cut; a single rollout's becomes its failure. Raises StaleLaunch."""
+        try:
+            gone = await self._patience.until_done(lambda: self.inbox.deliver(batch))
+        except StaleLaunch:
+            raise
+        except Exception as problem:
+            _LOG.exception("%d rollouts cannot be handed over", len(batch))
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                await self._deliver(batch[:middle])
+                await self._deliver(batch[middle:])
+            elif not is_last_try:
+                await self._deliver([undeliverable(batch[0], str(problem))], is_last_try=True)
+            else:
+                # Nothing can be said of it: once the shard's lease has ended, others run what is left of it.
+                self._refuses_until_s = _now_s() + _REFUSAL_S
+                self._drop(batch[0].shard_id)
+        else:
+            for shard_id in gone:
+                self._drop(shard_id)
 
     async def _ends_told(self) -> None:
         """A trainer that has read its last rollout closes the run, and whatever is open then has been cancelled."""
         opening = self._opening
         if opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None:
-            await opening.result().ends_told()
+            try:
+                await opening.result().ends_told()
+            except Exception:
+                _LOG.exception("ends of rollouts may not have been told")
 
     async def _beat(self) -> None:
         while self._shards:
@@ -193,8 +238,8 @@ class RunSession:
             except StaleLaunch as stale:
                 self._give_up(str(stale))
                 return
-            except InboxDown as down:
-                _LOG.warning("the inbox cannot be reached: %s", down)
+            except RftError as problem:
+                _LOG.warning("the inbox did not hear that this worker lives: %s", problem)
                 continue
             for shard_id in gone:
                 self._drop(shard_id)
@@ -211,7 +256,7 @@ class RunSession:
             _LOG.exception("this worker cannot run the job")
             self._opening, self._refuses_until_s = None, _now_s() + _REFUSAL_S
             message = f"The rollout worker {self.worker} cannot run this job: {problem}"
-            return Failure(stage=Stage.PLATFORM, code=FailureCode.INTERNAL_ERROR, message=message)
+            return platform_failure(message)
 
     async def _open(self) -> OpenedRun:
         return await self.open_run(await self._patience.until_done(self.inbox.run))
@@ -230,21 +275,8 @@ class RunSession:
 
 
 def _refused(shard: Shard, one: ShardRollout, failure: Failure) -> tuple[str, Settled]:
-    began, row = one.began, shard.rows[one.row]
-    rollout = Rollout(
-        key=began.key,
-        trace_id=began.trace_id,
-        policy_version=began.policy_version,
-        trace=Trace(prompt_ids=()),
-        stop_reason=None,
-        outcome=failure,
-        messages=row.messages,
-        duration_s=0.0,
-        sampling_s=0.0,
-        tools_s=0.0,
-        grading_s=0.0,
-    )
-    return began.trace_id, Settled(rollout=rollout)
+    rollout = failed_rollout(one.began, shard.rows[one.row].messages, failure)
+    return one.began.trace_id, Settled(rollout=rollout)
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
