@@ -20,9 +20,9 @@ from rft.gateway_service.jobs import AttemptBook, Jobs, RegisteredJob, UnknownJo
 from rft.gateway_service.settings import ServiceSettings
 from rft.gateway_service.shared_egress import SharedEgress
 from rft.gateway_service.wire import (
+    AS_OWNER,
     CAPS,
     UNKNOWN_JOB,
-    WITH_FAILED_CALLS,
     Breakers,
     Forgotten,
     JobRegistration,
@@ -146,12 +146,12 @@ def _add_routes(app: FastAPI, service: ServiceDefinition[J, G], jobs: Jobs[J, G]
     async def breakers(request: Request) -> Response:
         job = await jobs.find(_job_id(request))
         not_up = tuple(OpenBreaker.of(change) for change in shared.not_up(job.limits.keys))
-        is_asked = request.url.query == WITH_FAILED_CALLS
+        is_owner = request.url.query == AS_OWNER
         told = Breakers(
             open=not_up,
             loads=job.limits.loads(),
-            failed_calls=tuple(job.failed_calls.take(time.monotonic())) if is_asked else (),
-            attempts=job.attempts.take_left_over(),
+            failed_calls=tuple(job.failed_calls.take(time.monotonic())) if is_owner else (),
+            attempts=job.attempts.take_left_over() if is_owner else (),
         )
         return _answer(told)
 

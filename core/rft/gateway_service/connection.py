@@ -27,9 +27,9 @@ from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure, Reply
 from rft.egress.retry import decide, drive
 from rft.gateway_service.wire import (
+    AS_OWNER,
     CAPS,
     UNKNOWN_JOB,
-    WITH_FAILED_CALLS,
     Breakers,
     Forgotten,
     JobRegistration,
@@ -230,7 +230,7 @@ class ServiceConnection:
             _log.exception("what the %s service says about its breakers could not be passed on", self._name)
 
     async def _watch_once(self) -> None:
-        more = "" if self._listener.failed_calls is None else f"?{WITH_FAILED_CALLS}"  # Whoever asks takes them.
+        more = "" if self._registration is None else f"?{AS_OWNER}"
         reply = await self._send("GET", f"{self._job_url}/breakers{more}", b"", CONTROL_S)
         if _is_unknown_job(reply):
             # A service that was restarted knows of nothing that is down.

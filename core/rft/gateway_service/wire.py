@@ -28,8 +28,9 @@ R = TypeVar("R", bound=Record)
 CAPS = SizeCaps(request_bytes=64_000_000, reply_bytes=64_000_000)
 """Between trainer and service: whole traces pass, cut to size only on their way to the customer."""
 UNKNOWN_JOB = "unknown_job"
-WITH_FAILED_CALLS = "with=failed_calls"
-"""Query of who wants to be told of calls that went wrong, beside breakers: the trainer, and none of its workers."""
+AS_OWNER = "as=owner"
+"""Query of the process that told the service of the job, and of none of its workers: whoever asks so takes the calls
+that went wrong, and the attempts that no answer carried."""
 
 
 class JobRegistration(Record):

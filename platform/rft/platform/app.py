@@ -49,6 +49,7 @@ from rft.platform.registry.stored_urls import seal_stored_urls
 from rft.platform.regrades.endpoints import router as regrades_router
 from rft.platform.rehearsals.endpoints import router as rehearsals_router
 from rft.platform.rollout_inbox.endpoints import router as rollout_inbox_router
+from rft.platform.rollout_inbox.guard import InboxGuard
 from rft.platform.rollout_inbox.news_signals import NewsSignals
 from rft.platform.rollouts.endpoints import jobs_curves_router
 from rft.platform.rollouts.endpoints import router as rollouts_router
@@ -117,6 +118,7 @@ def create_app(
     error_handlers.install(app)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(AuthenticationMiddleware)
+    app.add_middleware(InboxGuard)
     app.add_middleware(AzurePathMiddleware)
     if config.allowed_hosts:
         app.add_middleware(HostMiddleware, allowed=config.allowed_hosts)

@@ -47,6 +47,13 @@ async def test_two_jobs_are_compared_on_three_axes(platform: Platform, page: Pag
     await chart.focus()
     await page.keyboard.press("ArrowRight")
     await expect(page.get_by_text(f"{jobs[0].shape.valid_rows} rollouts", exact=True)).to_be_visible()
+    intervals = page.get_by_role("checkbox", name="Intervals")
+    await intervals.check()
+    await expect(chart).to_be_visible()
+    await page.get_by_role("button", name="Smoothed").click()
+    await expect(intervals).to_be_disabled()
+    await page.get_by_role("button", name="As measured").click()
+    await expect(intervals).to_be_checked()
     await page.get_by_role("button", name="Time").click()
     await expect(page.get_by_text("seconds since the start")).to_be_visible()
 

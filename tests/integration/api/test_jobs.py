@@ -63,6 +63,7 @@ async def test_the_method_comes_back_filled_and_redacted(
         "compute_multiplier": 0.5,
         "eval_interval": "auto",
         "eval_samples": "auto",
+        "max_staleness": 0,
         "reasoning_effort": "default",
         **dict.fromkeys(UpdateWanted.model_fields, "auto"),
         "future_knob": 3,

@@ -29,6 +29,7 @@ AUTO = {
     "compute_multiplier": "auto",
     "eval_interval": "auto",
     "eval_samples": "auto",
+    "max_staleness": 0,
     "reasoning_effort": "default",
     **dict.fromkeys(UpdateWanted.model_fields, "auto"),
 }

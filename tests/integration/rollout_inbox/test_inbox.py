@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -267,3 +268,24 @@ async def test_what_no_patience_heals_is_told_as_it_is(stage: Stage) -> None:
     with pytest.raises(RftError, match="answered 400") as caught:
         await stage.worker("a\0b").beat(["one"])
     assert not isinstance(caught.value, InboxDown | StaleLaunch)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["", "Bearer nonsense", "Bearer rftrun.0.0.guessed", f"Bearer rftrun.{'9' * 5000}.1.x"],
+    ids=["none", "nonsense", "older launch", "digits"],
+)
+async def test_nothing_of_a_body_is_read_before_its_sender_is_known(stage: Stage, shown: str) -> None:
+    address = urlsplit(stage.address.platform_url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = (
+        f"POST /internal/runs/{stage.address.job_id}/shards HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        f"Authorization: {shown}\r\nContent-Type: application/json\r\nContent-Length: {60 << 20}\r\n\r\n"
+    )
+    writer.write(head.encode())
+    try:
+        status = await asyncio.wait_for(reader.readline(), 60)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    assert status in (b"HTTP/1.1 401 Unauthorized\r\n", b"HTTP/1.1 409 Conflict\r\n")

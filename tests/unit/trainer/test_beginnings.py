@@ -11,6 +11,7 @@ from rft.core.events import EventLine, RolloutBegan, RolloutsBegan, TrainEvent
 from rft.core.rollout import RolloutKey, Split
 from rft.trainer.beginnings import Beginnings
 from rft.trainer.events import EventWriter
+from rft.trainer.ledger import Ledger
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def told(path: Path) -> list[tuple[RolloutBegan, ...]]:
 
 
 async def test_a_burst_is_one_line_that_is_written_before_any_of_it_goes_on(path: Path, events: EventWriter) -> None:
-    beginnings, seen = Beginnings(events), list[int]()
+    beginnings, seen = Beginnings(events, Ledger(events)), list[int]()
 
     async def converse(index: int) -> None:
         await beginnings.tell(began(index))
@@ -50,7 +51,7 @@ async def test_a_burst_is_one_line_that_is_written_before_any_of_it_goes_on(path
 
 
 async def test_one_that_is_cancelled_keeps_nobody_else_from_going_on(path: Path, events: EventWriter) -> None:
-    beginnings = Beginnings(events)
+    beginnings = Beginnings(events, Ledger(events))
     first, second = (asyncio.create_task(beginnings.tell(began(index))) for index in range(2))
     asyncio.get_running_loop().call_soon(first.cancel)
     await second
@@ -65,6 +66,6 @@ async def test_what_cannot_be_written_is_raised_to_all_who_wait(path: Path) -> N
             raise OSError(28, "No space left on device")
 
     with closing(Full(path)) as events:
-        beginnings = Beginnings(events)
+        beginnings = Beginnings(events, Ledger(events))
         outcomes = await asyncio.gather(*(beginnings.tell(began(index)) for index in range(3)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [OSError] * 3

@@ -1,16 +1,17 @@
 """Attempts reach the event log in batches, in order, none twice and none lost."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade, CallsFailed, EventLine
-from rft.core.failed_call import FailedCall
+from rft.core.events import AttemptsMade, EventLine, RolloutBegan
 from rft.core.failure import FailureCode, Stage
-from rft.testing.samplers_time import run_in_virtual_time, virtual_clock
+from rft.core.rollout import RolloutKey, Split
+from rft.testing.samplers_time import run_in_virtual_time
 from rft.trainer.events import EventWriter
 from rft.trainer.ledger import BATCH, PATIENCE_S, Ledger
 
@@ -70,20 +71,26 @@ def test_every_attempt_is_told_once_under_its_step(tmp_path: Path, rounds: list[
     assert per_step == rounds
 
 
-def test_attempts_of_steps_under_way_at_once_are_told_each_under_its_own(tmp_path: Path) -> None:
+def began(step: int, number: int) -> RolloutBegan:
+    key = RolloutKey(
+        job_id="ftjob-1", job_seed=1, split=Split.TRAIN, step=step, epoch=0, row_index=number, index=0
+    )  # fmt: skip
+    return RolloutBegan(key=key, trace_id=f"trace_{step}_{number}", policy_version=0)
+
+
+def test_attempts_of_steps_under_way_at_once_are_told_each_under_its_own_whoever_tells_them(tmp_path: Path) -> None:
     async def main() -> None:
         ledger = Ledger(events)
-
-        async def round_of(step: int) -> None:
-            async def call(number: int) -> None:
-                await asyncio.sleep(0.1 * number)
-                ledger.add(attempt(number))
-
-            with ledger.step(step):
-                await asyncio.gather(*(asyncio.create_task(call(number)) for number in range(step, step + 4)))
-
-        await asyncio.gather(round_of(1), round_of(2), round_of(3))
-        ledger.add(attempt(99))
+        with ledger.step(1), ledger.step(2):
+            for step in (1, 2):
+                for number in range(3):
+                    ledger.began(began(step, number))
+            for number in range(3):
+                for step in (2, 1):
+                    ledger.add(replace(attempt(10 * step + number), trace_id=f"trace_{step}_{number}"))
+        with ledger.step(3):  # An end that is told after its step, and something for no rollout that is known.
+            ledger.add(replace(attempt(19), trace_id="trace_1_0"))
+            ledger.add(attempt(39))
         await ledger.aclose()
 
     path = tmp_path / "events.jsonl"
@@ -93,38 +100,23 @@ def test_attempts_of_steps_under_way_at_once_are_told_each_under_its_own(tmp_pat
     by_step: dict[int, list[float]] = {}
     for event in told(path):
         by_step.setdefault(event.step, []).extend(one.at for one in event.attempts)
-    assert by_step == {0: [99.0], **{step: [float(number) for number in range(step, step + 4)] for step in (1, 2, 3)}}
+    assert by_step == {1: [10.0, 11.0, 12.0, 19.0], 2: [20.0, 21.0, 22.0], 3: [39.0]}
 
 
-def test_what_went_wrong_is_told_beside_the_attempts_and_the_last_of_it_at_the_end(tmp_path: Path) -> None:
+def test_rollouts_of_steps_long_past_are_forgotten(tmp_path: Path) -> None:
+    """A run of a million rollouts must not remember them all."""
+
     async def main() -> None:
-        ledger = Ledger(events, clock=virtual_clock)
-        for number in (1, 2):
-            ledger.failed_calls.add(failed(number))
-            ledger.add(attempt(number))
-            await asyncio.sleep(2 * PATIENCE_S)
+        ledger = Ledger(events)
+        for step in range(40):
+            with ledger.step(step):
+                ledger.began(began(step, 0))
+        ledger.add(replace(attempt(1), trace_id="trace_0_0"))
+        ledger.add(replace(attempt(2), trace_id="trace_38_0"))
         await ledger.aclose()
 
     path = tmp_path / "events.jsonl"
     events = EventWriter(path)
     run_in_virtual_time(main())
     events.close()
-    lines = [EventLine.model_validate_json(line).event for line in path.read_bytes().splitlines()]
-    assert [type(line) for line in lines] == [AttemptsMade, CallsFailed, AttemptsMade, CallsFailed]
-    assert [line.calls for line in lines if isinstance(line, CallsFailed)] == [(failed(1),), (failed(2),)]
-
-
-def failed(number: int) -> FailedCall:
-    return FailedCall(
-        float(number),
-        "trace_1",
-        Stage.TOOL,
-        "search",
-        f"call_{number}",
-        1,
-        FailureCode.TIMEOUT,
-        None,
-        "slow",
-        "{}",
-        None,
-    )
+    assert {event.step: len(event.attempts) for event in told(path)} == {39: 1, 38: 1}

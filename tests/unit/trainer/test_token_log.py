@@ -7,8 +7,8 @@ import pytest
 from rft.core.events import EventLine, RatiosMeasured, TokensSampled, TrainEvent
 from rft.core.token_record import pack_float16, unpack_tokens
 from rft.core.turns import Trace
+from rft.trainer.samples import RowRatios
 from rft.trainer.token_log import TokenLog
-from rft.trainer.token_ratios import RowRatios
 from tests.shared.by_hand import rollout_of, trace_of
 
 

@@ -4,18 +4,20 @@ import asyncio
 
 from rft.core.events import RolloutBegan, RolloutsBegan
 from rft.trainer.events import EventWriter
+from rft.trainer.ledger import Ledger
 
 
 class Beginnings:
     """Lives in the rollouts' event loop. A step's whole burst begins in one pass of it, and is one event."""
 
-    def __init__(self, events: EventWriter) -> None:
-        self._events = events
+    def __init__(self, events: EventWriter, ledger: Ledger) -> None:
+        self._events, self._ledger = events, ledger
         self._pending: list[RolloutBegan] = []
         self._written: asyncio.Future[None] | None = None
 
     async def tell(self, began: RolloutBegan) -> None:
         """Return once the line is written. Raises what writing raises."""
+        self._ledger.began(began)
         self._pending.append(began)
         if self._written is None:
             loop = asyncio.get_running_loop()

@@ -123,7 +123,8 @@ class PolicyTrainer(GRPOTrainer):
             set_checkpointing(self._base_model(model), is_on=bool(batch) and batch[0].tokens > budget)
             try:
                 total += super().training_step(model, self._inputs(batch), num_items_in_batch)
-                self.figures.ratios += row_ratios(batch, self._last[0])
+                if self._settings.keeps_ratios:
+                    self.figures.ratios += row_ratios(batch, self._last[0])
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise

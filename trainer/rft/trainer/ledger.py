@@ -4,10 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade, CallsFailed
+from rft.core.events import AttemptsMade, CallsFailed, RolloutBegan
 from rft.egress.failed_calls import FailedCalls
 from rft.trainer.events import EventWriter
 
@@ -17,8 +16,8 @@ PATIENCE_S = 1.0
 """How long an attempt waits at most before it is told."""
 
 
-_STEP: ContextVar[int] = ContextVar("step", default=0)
-"""For which attempts are made. Rounds of several steps run at once, each in a task of its own."""
+_KEPT_STEPS = 16
+"""Attempts for a rollout may come after its step: its end is told when the others have ended, too."""
 
 
 class Ledger:
@@ -31,20 +30,27 @@ class Ledger:
         self._pending: dict[int, list[Attempt]] = {}
         """By step."""
         self._timer: asyncio.TimerHandle | None = None
+        self._step = 0
+        self._step_of: dict[str, int] = {}
+        """By trace id. Whoever tells of an attempt may do so for rollouts of several steps."""
 
     @contextmanager
     def step(self, step: int) -> Generator[None]:
-        """What is attempted inside, and in tasks that begin inside, is attempted for this step."""
-        token = _STEP.set(step)
+        """A round of this step; rounds of several may be under way. Attempts for no known rollout are its."""
+        self._step = step
         try:
             yield
         finally:
             self.flush()
-            _STEP.reset(token)
+            self._step_of = {name: of for name, of in self._step_of.items() if of > step - _KEPT_STEPS}
+
+    def began(self, rollout: RolloutBegan) -> None:
+        """What is attempted for it is attempted for its step."""
+        self._step_of[rollout.trace_id] = rollout.key.step
 
     def add(self, attempt: Attempt) -> None:
         """One more line. Costs next to nothing: what it takes to tell of it is paid once per batch."""
-        step = _STEP.get()
+        step = self._step_of.get(attempt.trace_id, self._step)
         pending = self._pending.setdefault(step, [])
         pending.append(attempt)
         if len(pending) >= BATCH:

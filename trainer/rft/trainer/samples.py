@@ -41,6 +41,16 @@ class TrainingRow:
         return sum(self.mask_T)
 
 
+@dataclass(frozen=True, slots=True)
+class RowRatios:
+    """How much likelier the trainer found the sampled tokens of one row than the sampler did."""
+
+    trace_id: str
+    advantage: float
+    log_ratios: bytes
+    """By sampled token, in float16: the trainer's log-probability minus the sampler's."""
+
+
 def training_rows(groups: Sequence[Group], *, is_scaled: bool = True) -> list[TrainingRow]:
     """One row per rollout with an advantage: failed ones and groups without signal leave no trace in the batch.
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rft.core.step_record import Optimization
-from rft.trainer.samples import TrainingRow
-from rft.trainer.token_ratios import RowRatios
+from rft.trainer.samples import RowRatios, TrainingRow
 
 
 @dataclass(slots=True)

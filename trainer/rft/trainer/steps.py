@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rft.core.errors import RunFailed, RunPaused
+from rft.core.errors import RunFailed, RunPaused, SamplerError
 from rft.core.events import Notice, StepDone
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
 from rft.rollouts.stats import WallShares, wall_shares
@@ -98,11 +98,11 @@ class Steps:
         context, best = self._context, self._context.checkpoints.best_step
         if not context.spec.measures_best or not best:
             return  # The untrained policy was measured before the first step.
-        if best != context.engine.policy_version:
-            context.loop_thread.call(context.engine.publish(best, context.checkpoints.path_of(best)))
         try:
+            if best != context.engine.policy_version:
+                context.loop_thread.call(context.engine.publish(best, context.checkpoints.path_of(best)))
             self._rounds.measure(best, context.test or context.valid)
-        except (RunFailed, RunPaused) as error:
+        except (RunFailed, RunPaused, SamplerError) as error:
             message = f"The best checkpoint, of step {best}, could not be measured once more: {error}"
             context.events.append(Notice(level="warn", message=message, code="not_measured", data={"step": best}))
         context.finished.forget(best)

@@ -6,7 +6,7 @@ from rft.core.events import RatiosMeasured, TokensSampled, TrainEvent
 from rft.core.rollout import Rollout
 from rft.core.token_record import pack_tokens, prompt_name
 from rft.core.turns import TokenSpan, Trace
-from rft.trainer.token_ratios import RowRatios
+from rft.trainer.samples import RowRatios
 
 
 class TokenLog:

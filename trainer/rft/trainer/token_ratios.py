@@ -1,22 +1,11 @@
 """How much likelier the trainer found the sampled tokens of each row than the sampler did."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
 from rft.core.token_record import pack_float16
-from rft.trainer.samples import TrainingRow
-
-
-@dataclass(frozen=True, slots=True)
-class RowRatios:
-    """Those of one row."""
-
-    trace_id: str
-    advantage: float
-    log_ratios: bytes
-    """By sampled token, in float16: the trainer's log-probability minus the sampler's."""
+from rft.trainer.samples import RowRatios, TrainingRow
 
 
 def row_ratios(rows: Sequence[TrainingRow], logprobs_B_T: Tensor) -> list[RowRatios]:

@@ -98,7 +98,7 @@ def _train(context: RunContext) -> None:
             chat_format,
             hold=hold,
             deadlines=deadlines,
-            on_begun=Beginnings(events).tell,
+            on_begun=Beginnings(events, ledger).tell,
             on_redo=tell_redo,
             live=live,
         )
@@ -178,4 +178,5 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         warmup_steps=wanted.warmup_steps,
         schedule=wanted.lr_scheduler_type,
         is_weighted=spec.is_weighted,
+        keeps_ratios=spec.keeps_tokens,
     )

@@ -37,6 +37,8 @@ class UpdateSettings:
     is_weighted: bool = False
     """Whether each token's loss is weighted by how much likelier it is to the trainer than it was to the sampler, up to
     `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
+    keeps_ratios: bool = True
+    """Whether somebody wants to know that of every token."""
 
 
 def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:

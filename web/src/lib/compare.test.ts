@@ -51,6 +51,19 @@ test("under the cursor is the last value before it, without a cursor the last of
   expect([null, 0, 1, 5, -1].map((cursor) => valueAt(of!, chart.steps, cursor))).toEqual([0.3, 0.1, 0.1, 0.3, null]);
 });
 
+test("intervals lie where a job measured them, and smoothed lines have none", () => {
+  const sure = step(0, null, stats({ reward_mean: 0.2, reward_low: 0.1, reward_high: 0.4 }), 1);
+  const later = step(2, null, stats({ reward_mean: 0.6, reward_low: 0.5, reward_high: 0.7 }), 2);
+  const both = [compared("sure", 0, [sure, later], [1, 2]), large];
+  const { series } = comparison(both, "valid", "step", { isSmooth: false, hasIntervals: true }).chart;
+  expect(series[0]?.interval).toEqual({ low: [0.1, null, 0.5], high: [0.4, null, 0.7] });
+  expect(series[1]).not.toHaveProperty("interval");
+  const smooth = comparison(both, "valid", "step", { isSmooth: true, hasIntervals: true }).chart.series[0];
+  expect(smooth).not.toHaveProperty("interval");
+  // Over three values: a half of the new one, unbiased at the beginning.
+  expect(smooth?.values).toEqual([0.2, null, expect.closeTo((0.2 + 2 * 0.6) / 3)]);
+});
+
 test("nothing is drawn of jobs that have not begun", () => {
   expect(comparison([compared("new", null, [], [])], "train", "time").chart.steps).toEqual([]);
 });

@@ -11,15 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.security.utils import get_authorization_scheme_param
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
 from rft.platform.api.dependencies import AppDatabase
-from rft.platform.api.errors import ApiError, NotFound, Unauthorized
+from rft.platform.api.errors import NotFound
 from rft.platform.api.hang_up import while_connected
+from rft.platform.rollout_inbox.guard import opened, unauthorized
 from rft.platform.rollout_inbox.news_signals import NewsSignals, set_within
-from rft.platform.rollout_inbox.repository import InboxRepository, NoSuchInbox, StaleToken
+from rft.platform.rollout_inbox.repository import InboxRepository
 from rft.platform.rollout_inbox.run_token import RunToken
 from rft.platform.store.database import Database
 from rft.rollouts.shards.inbox_wire import (
@@ -42,19 +40,11 @@ _PATIENCE_S = SHARD_LEASE_S
 _STARTED = time.monotonic()
 
 
-class Stale(ApiError):
-    """The launch that the token was for counts no more."""
-
-    status = 409
-    type = "invalid_request_error"
-
-
 def shown_token(request: Request) -> RunToken:
     """What the caller shows. Raises Unauthorized."""
-    scheme, shown = get_authorization_scheme_param(request.headers.get("authorization"))
-    token = RunToken.read(shown) if scheme.lower() == "bearer" else None
+    token = RunToken.of(request.headers.get("authorization"))
     if token is None:
-        raise _unauthorized()
+        raise unauthorized()
     return token
 
 
@@ -64,22 +54,7 @@ ShownToken = Annotated[RunToken, Depends(shown_token)]
 @asynccontextmanager
 async def _inbox(database: Database, job_id: str, token: RunToken) -> AsyncGenerator[InboxRepository]:
     async with database.transaction() as connection:
-        yield await _opened(connection, job_id, token)
-
-
-async def _opened(connection: AsyncConnection[TupleRow], job_id: str, token: RunToken) -> InboxRepository:
-    inbox = InboxRepository(connection, job_id)
-    try:
-        await inbox.check(token)
-    except NoSuchInbox:
-        raise _unauthorized() from None
-    except StaleToken:
-        raise Stale("Another launch has taken this run over, or it has ended.", code="stale_launch") from None
-    return inbox
-
-
-def _unauthorized() -> Unauthorized:
-    return Unauthorized("This is not the token of a run.", code="invalid_run_token")
+        yield await opened(connection, job_id, token)
 
 
 def _signals(request: Request) -> NewsSignals:

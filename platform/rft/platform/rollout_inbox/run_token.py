@@ -1,11 +1,15 @@
 """What the trainer of one launch, and the workers it gives rollouts to, show the inbox."""
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass, field
 
+from fastapi.security.utils import get_authorization_scheme_param
+
 _PREFIX = "rftrun"
 _RANDOM_BYTES = 32
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +29,16 @@ class RunToken:
         return hashlib.sha256(self.secret.encode()).digest()
 
     @classmethod
+    def of(cls, authorization: str | None) -> "RunToken | None":
+        """Of the header; None where it shows no such token."""
+        scheme, shown = get_authorization_scheme_param(authorization)
+        return cls.read(shown) if scheme.lower() == "bearer" else None
+
+    @classmethod
     def read(cls, shown: str) -> "RunToken | None":
         """None for what is no such token."""
         parts = shown.split(".")
-        if len(parts) != 4 or parts[0] != _PREFIX or not all(part.isascii() and part.isdigit() for part in parts[1:3]):
+        if len(parts) != 4 or parts[0] != _PREFIX or not all(_NUMBER.fullmatch(part) for part in parts[1:3]):
             return None
         return cls(int(parts[1]), int(parts[2]), parts[3])
 

@@ -127,13 +127,21 @@ class ShardedExecutor:
         shard_id, body = uuid4().hex, _shard(orders, adapter).model_dump_json()
         out = _GivenOut({_trace_id(order): order for order in orders}, _now_s())
         sealed = SealedShard(id=shard_id, body=body)
-        await self.notices.platform.until_done(lambda: self.inbox.give_out([sealed]))
+        # Known before it is out: a worker may have run it by the time that we hear that it is.
         self._shards[shard_id] = out
         for order in orders:
             order.ended.add_done_callback(lambda _, order=order: self._forget_cancelled(shard_id, order))
-        self._hint(1)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read())
+        try:
+            await self.notices.platform.until_done(lambda: self.inbox.give_out([sealed]))
+        except BaseException:
+            self._shards.pop(shard_id, None)
+            raise
+        if shard_id in self._shards:
+            self._hint(1)
+        else:  # It ended before we heard that it was given out: it may have been given out again since.
+            self._over.append(shard_id)
 
     def _hint(self, hints: int) -> None:
         self._unhinted += hints

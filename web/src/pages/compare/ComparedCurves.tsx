@@ -4,9 +4,10 @@ import { Plot } from "../../components/Plot";
 import { Segmented } from "../../components/Segmented";
 import { useScheme } from "../../components/Chart";
 import { AXES, type Axis, axisNote, placeText } from "../../lib/axes";
-import { comparison, METRICS, valueAt } from "../../lib/compare";
+import { comparison, type Drawing, METRICS, valueAt } from "../../lib/compare";
 import { plotShape, type Zoom } from "../../lib/plot";
 import { fittedRange } from "../../lib/series";
+import "../../components/form.css";
 
 export interface Compared {
   job: Job;
@@ -17,11 +18,16 @@ export interface Compared {
 }
 
 const HEIGHT = 320;
+const SMOOTHINGS = [
+  { value: "plain", label: "As measured" },
+  { value: "smooth", label: "Smoothed" },
+] as const;
 
 /** One metric of all jobs over steps, over the rollouts that it cost, or over time. */
 export function ComparedCurves({ compared }: { compared: readonly Compared[] }) {
   const [metricName, setMetric] = useState("valid");
   const [axis, setAxis] = useState<Axis>("step");
+  const [drawing, setDrawing] = useState<Drawing>({ isSmooth: false, hasIntervals: false });
   const [cursor, setCursor] = useState<number | null>(null);
   const [zoom, setZoom] = useState<Zoom | null>(null);
   const onCursor = useCallback((at: number | null) => setCursor(at), []);
@@ -32,8 +38,9 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
         compared.map(({ job, name, curves }) => ({ id: job.id, name, startedAt: job.started_at, curves })),
         metricName,
         axis,
+        drawing,
       ),
-    [compared, metricName, axis],
+    [compared, metricName, axis, drawing],
   );
   const metric = METRICS.find((one) => one.value === metricName) ?? METRICS[0]!;
   const isEmpty = chart.series.every((one) => one.values.every((value) => value === null));
@@ -54,6 +61,23 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
             </option>
           ))}
         </select>
+        {metric.split && (
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={drawing.hasIntervals && !drawing.isSmooth}
+              disabled={drawing.isSmooth}
+              onChange={(event) => setDrawing({ ...drawing, hasIntervals: event.target.checked })}
+            />
+            Intervals
+          </label>
+        )}
+        <Segmented
+          label="Smoothing"
+          options={SMOOTHINGS}
+          value={drawing.isSmooth ? "smooth" : "plain"}
+          onChange={(next) => setDrawing({ ...drawing, isSmooth: next === "smooth" })}
+        />
         <Segmented label="Axis" options={AXES} value={axis} onChange={(next) => (setAxis(next), setZoom(null))} />
       </header>
       <figure className="compared-chart">
@@ -84,7 +108,7 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
             step={cursor}
             height={HEIGHT}
             axis={metricName === "excluded" ? "percent" : undefined}
-            range={metric.isReward ? fittedRange : undefined}
+            range={metric.split ? fittedRange : undefined}
             zoom={zoom}
             onCursor={onCursor}
             onZoom={setZoom}
