@@ -33,12 +33,14 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
   useEffect(() => {
     if (isAtEnd && hasMore && !isLoadingMore) onMore();
   }, [isAtEnd, hasMore, isLoadingMore, onMore]);
-  const isKeyPending = useRef(false);
+  // A token that a key chose stays in sight, however what is above it turns out to measure, until the reader scrolls.
+  const isKept = useRef(false);
+  const letGo = () => {
+    isKept.current = false;
+  };
   useEffect(() => {
-    const drawn = isKeyPending.current && scroll.current?.querySelector(`[data-place="${current}"]`);
-    if (!drawn) return;
-    drawn.scrollIntoView({ block: "nearest" });
-    isKeyPending.current = false;
+    if (isKept.current)
+      scroll.current?.querySelector(`[data-place="${current}"]`)?.scrollIntoView({ block: "nearest" });
   });
   const here = current === null ? null : chunkOf(chunks, current);
   const onKey = (event: KeyboardEvent) => {
@@ -47,10 +49,10 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
       event.key === "n" || event.key === "p"
         ? nextStriking(figure, tokens, current, by[event.key], rollout)
         : moved(event.key, current, tokens.length);
-    if (next === null || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (next === null || event.altKey || event.ctrlKey || event.metaKey) return letGo();
     event.preventDefault();
     setCurrent(next);
-    isKeyPending.current = true;
+    isKept.current = true;
     const chunk = chunkOf(chunks, next);
     if (!seen.some(({ index }) => index === chunk)) parts.scrollToIndex(chunk);
   };
@@ -84,6 +86,9 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
         tabIndex={0}
         onKeyDown={onKey}
         onPointerOver={onPoint}
+        onPointerDown={letGo}
+        onWheel={letGo}
+        onTouchMove={letGo}
       >
         <div style={{ paddingTop: seen[0]?.start ?? 0, paddingBottom: parts.getTotalSize() - (seen.at(-1)?.end ?? 0) }}>
           {seen.map(({ index, key }) => {
