@@ -12,8 +12,8 @@ LossType = Literal["dapo", "grpo", "bnpo", "dr_grpo", "gspo", "cispo"]
 ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
 MAX_STALENESS = 8
-_AUTO_STALENESS = 1
-"""Rollouts and updates of about the same length never wait for each other then."""
+AUTO_STALENESS = 1
+"""Rollouts and updates of about the same length never wait for each other then; what nothing else is known for."""
 
 
 class Hyperparameters(UpdateWanted):
@@ -83,18 +83,23 @@ def group_size(compute_multiplier: float) -> int:
 
 
 def resolve(
-    wanted: Hyperparameters, *, train_rows: int, parameters: int | None = None, loss_type: LossType = "dapo"
+    wanted: Hyperparameters,
+    *,
+    train_rows: int,
+    parameters: int | None = None,
+    loss_type: LossType = "dapo",
+    auto_staleness: int = AUTO_STALENESS,
 ) -> ResolvedHyperparameters:
     """Replace every `auto`; pure, so that what is reported at creation is what runs. Needs train_rows >= 1.
 
-    `parameters`: of the base model; None where nobody knows.
+    `parameters`: of the base model; None where nobody knows. `auto_staleness`: what suits the job's endpoints.
     """
     batch_size = min(16, train_rows) if wanted.batch_size == "auto" else min(wanted.batch_size, train_rows)
     steps_per_epoch = ceil(train_rows / batch_size)
     n_epochs = max(1, min(50, ceil(30 / steps_per_epoch))) if wanted.n_epochs == "auto" else wanted.n_epochs
     steps = ceil(train_rows * n_epochs / batch_size)
     compute_multiplier = 1.0 if wanted.compute_multiplier == "auto" else wanted.compute_multiplier
-    max_staleness = _AUTO_STALENESS if wanted.max_staleness == "auto" else wanted.max_staleness
+    max_staleness = auto_staleness if wanted.max_staleness == "auto" else wanted.max_staleness
     update = resolve_update(
         wanted, steps=steps, parameters=parameters, is_stale=max_staleness > 0, is_capped=loss_type == "cispo"
     )

@@ -5,11 +5,12 @@ A step waits for the update, for what its samples cost to compute, for the lengt
 one over the largest of these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
+from rft.core.endpoint_load import EndpointLoad, LimitReason
 from rft.core.events import StepDone
 from rft.core.hyperparameters import MAX_STALENESS
 
@@ -47,6 +48,41 @@ class StepWork:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointCalls:
+    """The calls of a step to one endpoint, and what it bears."""
+
+    endpoint: str
+    """As it is called in words."""
+    calls: float
+    """Of the training rollouts of a step."""
+    latency_s: float
+    """Mean, from sending a call to its answer: waiting on our side is not in it."""
+    queued_s: float = 0.0
+    """Mean wait on our side before a call was sent."""
+    limit: int | None = None
+    """Calls in flight at most, where that is settled."""
+    why: str = ""
+    """Why no more, in words."""
+    rate_limit: float | None = None
+    """Calls started per second at most."""
+
+    @property
+    def seconds(self) -> float:
+        """That the endpoint takes for a step's calls however many wait for it; 0 where nothing limits them."""
+        by_limit = self.calls * self.latency_s / self.limit if self.limit else 0.0
+        return max(by_limit, self.calls / self.rate_limit if self.rate_limit else 0.0)
+
+
+_SETTLED = frozenset({LimitReason.SET, LimitReason.ORDERED, LimitReason.SLOWER, LimitReason.REFUSED})
+"""Reasons of limits that are ordered, or were found by going beyond them; the others are on their way to one."""
+
+
+def settled_limit(load: EndpointLoad) -> int | None:
+    """Calls that an endpoint bears at once; None while that is only being found out."""
+    return load.limit if load.reason in _SETTLED else None
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """How fast steps follow each other."""
 
@@ -76,20 +112,19 @@ def pace(work: StepWork, max_staleness: int) -> Pace:
     return Pace(step_s, Bound.ROLLOUTS)
 
 
-def advised_staleness(work: StepWork) -> int:
-    """The smallest staleness that no larger one improves much on."""
-    best_s = pace(work, MAX_STALENESS).step_s
-    return next(n for n in range(MAX_STALENESS + 1) if pace(work, n).step_s * WORTH_IT <= best_s)
+def advised_staleness(work: StepWork, *, most: int = MAX_STALENESS) -> int:
+    """The smallest staleness that no larger one, up to `most`, improves much on."""
+    best_s = pace(work, most).step_s
+    return next(n for n in range(most + 1) if pace(work, n).step_s * WORTH_IT <= best_s)
 
 
-def work_of(records: Sequence[StepDone]) -> StepWork | None:
+def work_of(records: Sequence[StepDone], calls: Iterable[EndpointCalls] = ()) -> StepWork | None:
     """As the last steps show it; None where too little is known.
 
     Rollouts beside updates hide how long they took: then it is that of the slower ones, and of what samples cost
-    nothing is known.
+    nothing is known. `calls`: to each endpoint; what rollouts waited for their turn there is no part of their length.
     """
-    recent = [record for record in records if record.train is not None and record.optimization is not None]
-    recent = recent[-RECENT_STEPS:]
+    recent = recent_updates(records)
     if not recent:
         return None
     is_hidden = any(record.optimization is not None and record.optimization.staleness_max for record in recent)
@@ -100,8 +135,16 @@ def work_of(records: Sequence[StepDone]) -> StepWork | None:
         rounds_s = [seconds for seconds in slow if seconds is not None]
     if not rounds_s:
         return None
+    rollouts, called = fmean(record.train.rollouts for record in recent if record.train is not None), list(calls)
+    queued_s = sum(one.calls * one.queued_s for one in called) / max(1.0, rollouts)
     return StepWork(
         update_s=fmean(one.training_s + one.eval_s for one in timings),
         sampling_s=0.0 if is_hidden else fmean(one.sampling_s for one in timings),
-        rollouts_s=fmean(rounds_s),
+        rollouts_s=max(0.0, fmean(rounds_s) - queued_s),
+        endpoints_s={one.endpoint: one.seconds for one in called if one.seconds},
     )
+
+
+def recent_updates(records: Sequence[StepDone]) -> Sequence[StepDone]:
+    """The last steps that were trained on."""
+    return [one for one in records if one.train is not None and one.optimization is not None][-RECENT_STEPS:]

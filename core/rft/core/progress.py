@@ -71,7 +71,7 @@ class RunProgress(Record):
     baseline: BaselineProgress | None = None
     """While it measures one."""
     endpoints: tuple[NamedLoad, ...] = ()
-    """What its tools and graders are given to bear, while it rolls out."""
+    """What its tools and graders are given to bear, those that were called."""
 
     @property
     def message(self) -> str:

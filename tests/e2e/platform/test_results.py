@@ -49,6 +49,21 @@ def test_the_result_file_tells_what_the_steps_told(client: OpenAI, server: Custo
     assert {"code": "shared_rows", "param": "validation_file", "count": 2} in warnings
 
 
+def test_an_endpoint_that_bears_less_than_a_step_asks_of_it_is_named_as_what_limits_the_job(
+    client: OpenAI, server: CustomerServer
+) -> None:
+    wanted = order(client, server, hyperparameters={"compute_multiplier": 0.5})
+    wanted["method"]["reinforcement"]["grader"]["max_concurrency"] = 1
+    server.delay_s = 0.5
+    job_id = client.fine_tuning.jobs.create(**wanted).id
+    assert wait_for(client, job_id).status == "succeeded"
+    told: Any = client.get(f"/fine_tuning/jobs/{job_id}/diagnostics", cast_to=object)
+    assert told["pace"]["bound"] == "endpoint", told
+    bears = "Your grader `letters` bears 1 call at once (max_concurrency of the tool or grader): a step's 8 calls take"
+    assert told["pace"]["message"].startswith(bears)
+    assert "A second GPU would change nothing" in told["pace"]["message"]
+
+
 def test_a_tool_that_no_row_describes_is_refused_at_creation(client: OpenAI, server: CustomerServer) -> None:
     tools = [{"name": name, "server_url": f"{server.url}/tool"} for name in ("search", "browse")]
     with pytest.raises(BadRequestError, match="'browse'") as raised:

@@ -2,10 +2,16 @@
 
 import json
 
+import pytest
+
 from rft.core.hyperparameters import LoraSpec
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.rehearsals.repository import NewRehearsal, RehearsalRepository
 from rft.platform.worker.validate_job import validate_job
+from rft.rollouts.rehearsal_report import RehearsalPlan
 from tests.integration.worker.workbench import ROW, Workbench, jsonl
+from tests.shared.rehearsal_reports import endpoint, report
+from tests.shared.train_events import step_done
 
 
 async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> None:
@@ -33,6 +39,58 @@ async def test_the_rollouts_of_steps_under_way_at_once_are_told_beforehand(bench
         "each step starts 8 rollouts at once (2 rows x 4 rollouts), up to 24 with those of 3 steps under way" in message
         for message in await bench.messages(job_id)
     )
+
+
+async def rehearsed(bench: Workbench, job_id: str, *, tool_s: float, grader_url: str | None = None) -> None:
+    """A rehearsal of this job's endpoints, or with another grader, whose tool took so long."""
+    job = await bench.job(job_id)
+    if grader_url is not None:
+        job["method"]["reinforcement"]["grader"]["url"] = grader_url
+    plan = RehearsalPlan(rows_per_step=2, group_size=4, rollouts=8, calls_per_rollout=2)
+    new = NewRehearsal(
+        id=f"rehearsal-{tool_s}", model="tiny", training_file=job["training_file"], method=job["method"],
+        secrets=None, seed=1, plan=plan,
+    )  # fmt: skip
+    slow = endpoint(p50_ms=tool_s * 1e3, p95_ms=tool_s * 1e3)
+    async with bench.database.transaction() as connection:
+        await RehearsalRepository(connection).insert(new)
+    told = report(slow, rollouts=8).model_dump_json()
+    await bench.do("update rehearsals set status = 'completed', report = %s where id = %s", told, new.id)
+
+
+@pytest.mark.parametrize(
+    ("tool_s", "grader_url", "expected", "why"),
+    [
+        (15.0, None, 3, "tools and grader took 30.0 s of a rollout in rehearsal-15.0, and an update of this model is"),
+        (15.0, "http://127.0.0.1:9/another", 1, "no rehearsal of these endpoints tells how long its rollouts take"),
+        (0.1, None, 1, "tools and grader took 0.2 s of a rollout in rehearsal-0.1"),
+    ],
+)
+async def test_auto_staleness_follows_the_rehearsal_of_the_job_s_endpoints(
+    bench: Workbench, tool_s: float, grader_url: str | None, expected: int, why: str
+) -> None:
+    job_id = await bench.new_job(hyperparameters={"max_staleness": "auto"})
+    await rehearsed(bench, job_id, tool_s=tool_s, grader_url=grader_url)
+    assert await validate_job(job_id, bench.context()) == "queued"
+    assert (await bench.job(job_id))["resolved"]["max_staleness"] == expected
+    [told] = [message for message in await bench.messages(job_id) if message.startswith("max_staleness auto")]
+    assert told.startswith(f"max_staleness auto is {expected}: {why}")
+
+
+async def test_auto_staleness_counts_on_the_updates_of_the_model_s_newest_job(bench: Workbench) -> None:
+    """Eight rollouts a step as here took 25 s of update: rollouts of 30 s are hardly longer."""
+    before = await bench.queued_job()
+    record = step_done(1, 3)
+    assert record.train is not None
+    timing = record.timing.model_copy(update={"training_s": 25.0 / 8 * record.train.rollouts})
+    slow = record.model_copy(update={"timing": timing}).model_dump_json()
+    await bench.do("insert into steps (job_id, step, record) values (%s, 1, %s)", before, slow)
+    await bench.do("update jobs set current_step = 1 where id = %s", before)
+    job_id = await bench.new_job(hyperparameters={"max_staleness": "auto"})
+    await rehearsed(bench, job_id, tool_s=15.0)
+    assert await validate_job(job_id, bench.context()) == "queued"
+    assert (await bench.job(job_id))["resolved"]["max_staleness"] == 2
+    assert any(f"an update of this model took in {before} 25.0 s" in told for told in await bench.messages(job_id))
 
 
 async def test_what_further_rows_may_cost_is_told_beforehand(bench: Workbench) -> None:

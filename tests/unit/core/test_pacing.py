@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rft.core.events import StepDone
-from rft.core.pacing import MAX_STALENESS, WORTH_IT, Bound, Pace, StepWork, advised_staleness, pace, work_of
+from rft.core.pacing import (
+    MAX_STALENESS,
+    WORTH_IT,
+    Bound,
+    EndpointCalls,
+    Pace,
+    StepWork,
+    advised_staleness,
+    pace,
+    work_of,
+)
 from tests.shared.train_events import step_done
 
 seconds = st.floats(0.01, 1e4)
@@ -75,3 +85,25 @@ def test_the_work_of_steps_is_read_from_their_records() -> None:
     assert (beside.update_s, beside.sampling_s) == pytest.approx((2.25, 0.0))
     assert beside.rollouts_s == pytest.approx(train.rollout_latency_p95_s)
     assert work_of(records[:1]) is None, "the baseline trains nothing"
+
+
+@given(seconds, seconds, st.integers(1, 512), st.integers(1, 512))
+def test_an_endpoint_that_bears_more_takes_less_for_a_step(
+    calls: float, latency_s: float, limit: int, more: int
+) -> None:
+    one, other = (EndpointCalls("search", calls, latency_s, limit=limit + extra) for extra in (0, more))
+    assert other.seconds < one.seconds
+    assert one.seconds * limit == pytest.approx(calls * latency_s)
+    assert EndpointCalls("search", calls, latency_s).seconds == 0.0, "nothing limits it"
+
+
+def test_what_waited_for_an_endpoint_is_no_part_of_a_rollout_s_length() -> None:
+    record = step_done(3, 9)
+    assert record.train is not None
+    calls = 2.0 * record.train.rollouts
+    found = work_of(
+        [record], [EndpointCalls("search", calls, 1.0, queued_s=0.25, limit=2), EndpointCalls("cat", 3.0, 1.0)]
+    )
+    assert found is not None
+    assert found.rollouts_s == pytest.approx(1.75 - 2 * 0.25)
+    assert found.endpoints_s == {"search": pytest.approx(calls / 2)}

@@ -7,33 +7,9 @@ import pytest
 from rft.core.failure import FailureCode, Stage
 from rft.rollouts.rehearsal_advice import advise
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalPlan, RehearsalReport
+from tests.shared.rehearsal_reports import endpoint
 
 PLAN = RehearsalPlan(rows_per_step=16, group_size=8, rollouts=128, calls_per_rollout=3)
-
-
-def endpoint(**changes: Any) -> EndpointReport:
-    healthy = EndpointReport(
-        stage=Stage.TOOL,
-        name="search",
-        url="https://example.com/search",
-        calls=384,
-        attempts=400,
-        retries=16,
-        failed_calls=0,
-        errors_by_code={},
-        error_share=0.0,
-        rejections_by_status={},
-        p50_ms=20.0,
-        p95_ms=40.0,
-        p99_ms=50.0,
-        queued_p95_ms=0.0,
-        answers_per_s=44.7,
-        peak_in_flight=128,
-        safe_concurrency=128,
-        is_limit_found=False,
-        example_of_failure=None,
-    )
-    return healthy.model_copy(update=changes)
 
 
 def told(*endpoints: EndpointReport, plan: RehearsalPlan = PLAN, **changes: Any) -> tuple[str, ...]:

@@ -64,10 +64,11 @@ def test_what_cannot_be_read_is_no_progress(tmp_path: Path) -> None:
     assert not (tmp_path / layout.PROGRESS).exists()
 
 
-def test_what_endpoints_bear_is_told_while_it_rolls_out(tmp_path: Path) -> None:
+def test_what_endpoints_bear_is_told_from_their_first_call_on_and_between_rounds(tmp_path: Path) -> None:
     load = EndpointLoad(limit=8, reason=LimitReason.SET, changed_at=1.0, in_flight=1, queued=0, calls_per_s=0.1)
     named = NamedLoad(stage=Stage.TOOL, endpoint="search", is_shared=False, load=load)
-    reporter = ProgressReporter(tmp_path, LiveRollouts(), loads=lambda: (named,))
+    called: list[NamedLoad] = []
+    reporter = ProgressReporter(tmp_path, LiveRollouts(), loads=lambda: tuple(called))
 
     def told() -> tuple[NamedLoad, ...]:
         reporter.tell()
@@ -77,5 +78,6 @@ def test_what_endpoints_bear_is_told_while_it_rolls_out(tmp_path: Path) -> None:
 
     assert told() == ()
     with reporter.live.round(slots(1)):
+        called.append(named)
         assert told() == (named,)
-    assert told() == ()
+    assert told() == (named,), "an update between two rounds changes nothing of what endpoints bear"

@@ -87,3 +87,5 @@ class RehearsalReport(Record):
     endpoints: tuple[EndpointReport, ...]
     advice: tuple[str, ...] = ()
     """What to do, most urgent first."""
+    limits: tuple[str, ...] = ()
+    """What the steps of a job with these endpoints will wait for; empty where too little was answered to tell."""

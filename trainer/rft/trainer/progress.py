@@ -60,7 +60,7 @@ class ProgressReporter:
             activity = Activity.LOADING if told is None or told.activity is Activity.LOADING else Activity.TRAINING
         is_same = told is not None and told.activity is activity and _round_of(told.round) == _round_of(now)
         since = told.since if told is not None and is_same else self.clock()
-        return RunProgress(activity=activity, since=since, round=now, endpoints=() if now is None else self.loads())
+        return RunProgress(activity=activity, since=since, round=now, endpoints=self.loads())
 
     async def _report(self) -> None:
         while True:

@@ -2546,6 +2546,8 @@ export interface components {
             excluded_share: number;
             expected_step_s: number | null;
             /** @default [] */
+            limits: string[];
+            /** @default [] */
             missing_tools: string[];
             own_delay_p95_ms: number;
             rollouts: number;

@@ -95,7 +95,8 @@ def show_report(report: Answer, console: Console) -> None:
     )
     if (step_s := report.get("expected_step_s", float)) is not None:
         console.print(f"A training step spends about {step_s:.1f} s on tools and grader.")
-    for title, path in (("What to do", "advice"), ("What this rests on", "assumptions")):
+    told = (("What to do", "advice"), ("What will limit a job", "limits"), ("What this rests on", "assumptions"))
+    for title, path in told:
         console.print(f"\n[bold]{title}[/bold]")
         for sentence in report.listed(path, str):
             console.print(f"  - {printable(sentence)}", markup=False)

@@ -3,16 +3,16 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rft.core.failure import FailureCode, Stage
 from rft.core.progress import RunProgress
 from rft.platform.api.dependencies import Reading
-from rft.platform.dashboard.endpoint_view import CallingJob, EndpointOfJobs, addresses_of, by_address
+from rft.platform.dashboard.endpoint_view import CallingJob, EndpointOfJobs, by_address
 from rft.platform.dashboard.failed_call_repository import failed_calls
 from rft.platform.dashboard.recent_job_repository import recently_active
 from rft.platform.jobs.repository import JobRepository, JobRow
-from rft.platform.orders.schemas import Method
+from rft.platform.orders.addresses import addresses_in
 from rft.platform.rollouts.service import list_endpoints
 from rft.platform.store.unit_of_work import UnitOfWork
 
@@ -82,16 +82,11 @@ async def list_failed_calls(uow: Reading, job: Name, stage: Stage, endpoint: Nam
 
 
 async def _calling(uow: UnitOfWork, job: JobRow, progress: RunProgress | None) -> CallingJob:
-    try:
-        addresses = addresses_of(Method.model_validate(job.method).reinforcement)
-    except ValidationError:
-        # An order of an earlier release; its endpoints go by their names.
-        addresses = {}
     return CallingJob(
         id=job.id,
         name=job.suffix,
         status=str(job.status),
-        addresses=addresses,
+        addresses=addresses_in(job.method),
         round=None if progress is None else progress.round,
         loads=() if progress is None else progress.endpoints,
         hold=job.hold,

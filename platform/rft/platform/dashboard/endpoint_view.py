@@ -1,6 +1,6 @@
 """Customers' endpoints over all jobs: from what each job counted to one entry per address. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel
@@ -10,8 +10,6 @@ from rft.core.endpoint_load import LimitReason, NamedLoad
 from rft.core.failure import FailureCode, Stage
 from rft.core.progress import RoundProgress
 from rft.platform.lifecycle.records import JobHold
-from rft.platform.orders.grader_schemas import EndpointGrader, Grader, MultiGrader
-from rft.platform.orders.schemas import Reinforcement
 from rft.platform.rollouts.ledger_objects import EndpointHealth
 
 
@@ -56,7 +54,7 @@ class JobCalls(BaseModel):
     is_held: bool
     """The job waits until the endpoint answers again."""
     load: Load | None
-    """Null where no round is under way, and nothing was called in it yet."""
+    """Null while the job does not run, and before the run called it."""
 
 
 class EndpointOfJobs(BaseModel):
@@ -90,12 +88,6 @@ class CallingJob(Record):
     loads: tuple[NamedLoad, ...] = ()
     hold: JobHold | None
     health: tuple[EndpointHealth, ...]
-
-
-def addresses_of(order: Reinforcement) -> dict[tuple[Stage, str], str]:
-    """The addresses in an order, by stage and name; graders within a multi grader too."""
-    tools = {(Stage.TOOL, tool.name): tool.server_url for tool in order.tools or ()}
-    return tools | {(Stage.GRADER, name): url for name, url in _graders(order.grader)}
 
 
 def by_address(jobs: Sequence[CallingJob]) -> list[EndpointOfJobs]:
@@ -159,16 +151,3 @@ def _trouble(entry: EndpointOfJobs) -> float:
 def _is_of(hold: JobHold, health: EndpointHealth) -> bool:
     """A hold names its endpoint in words."""
     return hold.stage is health.stage and f"'{health.endpoint}'" in hold.endpoint
-
-
-def _graders(grader: Grader) -> Iterable[tuple[str, str]]:
-    match grader:
-        case EndpointGrader():
-            yield grader.name or grader.type, grader.url
-        case MultiGrader():
-            for name, part in grader.graders.items():
-                if isinstance(part, EndpointGrader):
-                    yield name, part.url
-                    yield part.name or name, part.url
-        case _:
-            return

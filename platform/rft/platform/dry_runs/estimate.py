@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.hyperparameters import AUTO_STALENESS, ResolvedHyperparameters
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest
 from rft.platform.dry_runs.estimate_objects import (
@@ -28,8 +28,10 @@ from rft.platform.orders.grader_schemas import (
     ScoreModelGrader,
 )
 from rft.platform.orders.grader_specification import leaves, refuse_without_judge
+from rft.platform.orders.redaction import redacted_method
 from rft.platform.orders.schemas import JobCreate, JobOrder
 from rft.platform.registry.resolution import resolve_order
+from rft.platform.rehearsals.auto_staleness import auto_staleness
 from rft.platform.rehearsals.schemas import DEFAULT_CALLS
 from rft.platform.store.unit_of_work import reading
 
@@ -45,11 +47,14 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
         await check_baselines(uow, services, order)
         tools = order.method.reinforcement.tools or []
         measured = {tool.name: await measured_calls(uow.connection, tool, model=order.model) for tool in tools}
+        rows = {param: _rows(file, param) for param, file in files.items()}
+        first = resolved(order.method.reinforcement, train_rows=rows["training_file"])
+        method, rollouts = redacted_method(order.method), first.rollouts_per_step
+        suiting = await auto_staleness(uow.connection, method=method, model=order.model, rollouts=rollouts)
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(tools, files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
-    rows = {param: _rows(file, param) for param, file in files.items()}
-    return to_estimate(order, rows, measured)
+    return to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
 
 
 def _rows(file: FileRow, param: str) -> int:
@@ -60,12 +65,16 @@ def _rows(file: FileRow, param: str) -> int:
 
 
 def to_estimate(
-    order: JobCreate, rows: Mapping[str, int], measured: Mapping[str, MeasuredCalls | None]
+    order: JobCreate,
+    rows: Mapping[str, int],
+    measured: Mapping[str, MeasuredCalls | None],
+    *,
+    auto_staleness: int = AUTO_STALENESS,
 ) -> EstimateObject:
     """Pure. `rows`: of each file, by the field that names it; `measured`: by tool, None where nobody knows."""
     reinforcement = order.method.reinforcement
     train, valid, test = (rows.get(param, 0) for param in ("training_file", "validation_file", "test_file"))
-    used = resolved(reinforcement, train_rows=train)
+    used = resolved(reinforcement, train_rows=train, auto_staleness=auto_staleness)
     evaluations = sum(map(used.is_evaluated, range(used.steps + 1))) if valid else 0
     of_baselines = len(reinforcement.baselines or []) * valid * used.eval_samples
     validation = evaluations * valid * used.eval_samples

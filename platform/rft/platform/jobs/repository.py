@@ -118,6 +118,12 @@ class JobRepository:
         cursor = await self._connection.execute("select id from jobs where id = any(%s)", (list(job_ids),))
         return {row[0] for row in await cursor.fetchall()}
 
+    async def last_progress(self, job_id: str) -> RunProgress | None:
+        """What its run told last, also of one that is over."""
+        cursor = await self._connection.execute("select progress from jobs where id = %s", (job_id,))
+        row = await cursor.fetchone()
+        return None if row is None or row[0] is None else RunProgress.model_validate(row[0])
+
     async def lock(self, job_id: str) -> JobRow | None:
         """One job, which nobody else changes until the caller's transaction ends."""
         rows = await self._fetch("select " + _COLUMNS + " from jobs where id = %(id)s for update", {"id": job_id})

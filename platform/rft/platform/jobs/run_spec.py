@@ -4,7 +4,7 @@ from typing import Protocol
 
 from rft.core.base import JsonObject
 from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS, ChatSpec, JobChat
-from rft.core.hyperparameters import Hyperparameters, LoraSpec, ResolvedHyperparameters, resolve
+from rft.core.hyperparameters import AUTO_STALENESS, Hyperparameters, LoraSpec, ResolvedHyperparameters, resolve
 from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, EarlyStop, HoldRule, RetryBudget, RunSpec, ToolServer, VllmSpec
@@ -94,14 +94,26 @@ def to_run_spec(
     )
 
 
-def resolved(order: Reinforcement, *, train_rows: int, parameters: int | None = None) -> ResolvedHyperparameters:
+def resolved(
+    order: Reinforcement,
+    *,
+    train_rows: int,
+    parameters: int | None = None,
+    auto_staleness: int = AUTO_STALENESS,
+) -> ResolvedHyperparameters:
     """The order's hyperparameters with every `auto` filled in. Needs train_rows >= 1.
 
-    `parameters`: of the base model; None where nobody knows.
+    `parameters`: of the base model; None where nobody knows. `auto_staleness`: what suits the job's endpoints.
     """
     written = order.hyperparameters.model_dump(include=set(Hyperparameters.model_fields))
     wanted = Hyperparameters.model_validate(written)
-    return resolve(wanted, train_rows=train_rows, parameters=parameters, loss_type=order.loss_type or "dapo")
+    return resolve(
+        wanted,
+        train_rows=train_rows,
+        parameters=parameters,
+        loss_type=order.loss_type or "dapo",
+        auto_staleness=auto_staleness,
+    )
 
 
 def context_limit(order: Reinforcement, chat: ChatSpec) -> int | None:

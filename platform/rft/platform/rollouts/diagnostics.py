@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from rft.core.events import StepDone
+from rft.core.pacing import EndpointCalls
 from rft.core.step_record import Optimization, RolloutStats
 from rft.platform.rollouts.pace import PaceObject, pace_of
 
@@ -47,9 +48,11 @@ class DiagnosticsObject(BaseModel):
     """As the last of them show it; null before the first update."""
 
 
-def diagnostics_of(records: Sequence[StepDone], max_staleness: int = 0) -> DiagnosticsObject:
-    """From the records of the steps. Pure."""
-    return DiagnosticsObject(data=[_point(record) for record in records], pace=pace_of(records, max_staleness))
+def diagnostics_of(
+    records: Sequence[StepDone], max_staleness: int = 0, calls: Sequence[EndpointCalls] = ()
+) -> DiagnosticsObject:
+    """From the records of the steps. Pure. `calls`: of a step, to each endpoint."""
+    return DiagnosticsObject(data=[_point(record) for record in records], pace=pace_of(records, max_staleness, calls))
 
 
 def _point(record: StepDone) -> DiagnosticPoint:

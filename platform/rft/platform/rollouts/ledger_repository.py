@@ -45,6 +45,17 @@ class HealthRow(Record):
     last_client_error: AttemptRow | None
 
 
+class CalledRow(Record):
+    """What the attempts at one endpoint took, in the mean."""
+
+    stage: Stage
+    endpoint: str
+    attempts: int
+    latency_s: float
+    queued_s: float
+    """Waited on our side before they were sent."""
+
+
 class LedgerRepository:
     """Reads `attempts` inside the caller's transaction."""
 
@@ -74,6 +85,12 @@ class LedgerRepository:
             await cursor.execute(_HEALTH, values)
             return await cursor.fetchall()
 
+    async def called(self, job_id: str, *, from_step: int, to_step: int) -> list[CalledRow]:
+        """One row per endpoint that was called in these steps."""
+        async with self._connection.cursor(row_factory=class_row(CalledRow)) as cursor:
+            await cursor.execute(_CALLED, (job_id, from_step, to_step))
+            return await cursor.fetchall()
+
 
 _COLUMNS: LiteralString = (
     "id, step, trace_id, stage, endpoint, call_id, attempt, code, status, latency_ms, queued_ms, sent_bytes,"
@@ -85,6 +102,11 @@ _OF_ROLLOUT: LiteralString = (
 _NEAR_ITS_STEP: LiteralString = " and step between %(step)s and %(step)s + 20"
 """Attempts of callbacks may be recorded some steps later: a slow host is told of ends for minutes."""
 _IN_ORDER: LiteralString = " order by id limit %(limit)s"
+_CALLED: LiteralString = (
+    "select stage, endpoint, count(*) as attempts, avg(latency_ms) / 1000 as latency_s,"
+    " avg(queued_ms) / 1000 as queued_s from attempts where job_id = %s and step between %s and %s"
+    " group by stage, endpoint order by stage, endpoint"
+)
 _HEALTH: LiteralString = (
     "with made as (select " + _COLUMNS + " from attempts"
     " where job_id = %(job_id)s and step between %(from_step)s and %(to_step)s),"

@@ -13,6 +13,7 @@ from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.pagination import ListPage, page_document, to_page, unknown_cursor
 from rft.platform.jobs.repository import JobRepository
 from rft.platform.jobs.service import expect_job
+from rft.platform.orders.addresses import addresses_in
 from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.call_change import CallChangeObject, CallsOfRollout, call_change
 from rft.platform.rollouts.call_repository import calls_of_graded
@@ -34,6 +35,7 @@ from rft.platform.rollouts.objects import (
     to_rollout_detail,
     to_step_object,
 )
+from rft.platform.rollouts.pace import calls_of, window_of
 from rft.platform.rollouts.policy_change import GradedRollout, PolicyChangeObject, policy_change
 from rft.platform.rollouts.repository import RolloutRepository, StepRepository, TooWide
 from rft.platform.rollouts.row_reward_repository import graded_rollouts
@@ -89,9 +91,14 @@ async def job_diagnostics(
     """Of the steps that the curves over this window show, and no other."""
     series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
     rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
-    job = await JobRepository(uow.connection).get(job_id)
-    max_staleness = job.resolved.max_staleness if job is not None and job.resolved is not None else 0
-    return diagnostics_of([row.record for row in rows], max_staleness)
+    records, jobs = [row.record for row in rows], JobRepository(uow.connection)
+    job, window = await jobs.get(job_id), window_of(records)
+    if job is None or window is None:
+        return diagnostics_of(records)
+    made = await LedgerRepository(uow.connection).called(job_id, from_step=window[0], to_step=window[-1])
+    told = await jobs.last_progress(job_id)
+    calls = calls_of(made, records, window, () if told is None else told.endpoints, addresses_in(job.method))
+    return diagnostics_of(records, 0 if job.resolved is None else job.resolved.max_staleness, calls)
 
 
 async def job_policy_change(

@@ -31,6 +31,7 @@ from rft.platform.orders.schemas import Method, Reinforcement
 from rft.platform.orders.tool_schemas import Tool
 from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.queue.publishing import enqueue_all
+from rft.platform.rehearsals.auto_staleness import auto_staleness
 from rft.platform.store.file_store import BytesMissing
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.context_length import context_tokens
@@ -155,7 +156,14 @@ class Validation:
         reports = {file.param: file.report for file in files if file.report is not None}
         train_rows = reports["training_file"].rows
         adapter = {"lora": to_lora(order, job.model, self.context.settings), "max_context_tokens": context}
-        plan = resolved(order, train_rows=train_rows, parameters=parameters).model_copy(update=adapter)
+        chosen = resolved(order, train_rows=train_rows, parameters=parameters)
+        if order.hyperparameters.max_staleness == "auto":
+            suiting = await auto_staleness(
+                connection, method=job.method, model=job.model, rollouts=chosen.rollouts_per_step
+            )
+            chosen = resolved(order, train_rows=train_rows, parameters=parameters, auto_staleness=suiting.max_staleness)
+            await add_event(connection, job_id, suiting.message, data={"code": "auto_staleness"}, key="plan:staleness")
+        plan = chosen.model_copy(update=adapter)
         await record.set_plan(plan)
         for warning in [*dataset_warnings(files, context), *_unused_tools(order.tools or [], reports.values())]:
             await add_event(

@@ -6,14 +6,12 @@ from rft.core.endpoint_load import EndpointLoad, LimitReason, NamedLoad
 from rft.core.failure import FailureCode, Stage
 from rft.core.progress import RoundProgress
 from rft.core.rollout import Split
-from rft.platform.dashboard.endpoint_view import CallingJob, addresses_of, by_address
+from rft.platform.dashboard.endpoint_view import CallingJob, by_address
 from rft.platform.lifecycle.records import JobHold
-from rft.platform.orders.schemas import Reinforcement
 from rft.platform.rollouts.ledger_objects import CodeShare, EndpointHealth
 
 SEARCH = (Stage.TOOL, "search")
 URL = "http://127.0.0.1:9/search"
-EXACT: Any = {"type": "string_check", "name": "exact", "input": "a", "reference": "b", "operation": "eq"}
 
 
 def health(
@@ -96,16 +94,3 @@ def test_a_job_tells_what_its_own_tool_is_given_to_bear() -> None:
 def test_an_endpoint_without_a_known_address_goes_by_its_name() -> None:
     [entry] = by_address([job("a", health(), addresses={})])
     assert (entry.url, entry.names) == (None, ["search"])
-
-
-def test_addresses_are_those_of_tools_and_of_graders_within_graders() -> None:
-    endpoint = {"type": "endpoint", "name": "credit", "url": "http://127.0.0.1:9/grade"}
-    multi = {"type": "multi", "name": "all", "graders": {"a": endpoint, "b": EXACT}, "calculate_output": "a + b"}
-    tools = [{"name": "search", "server_url": URL}]
-    order = Reinforcement.model_validate({"grader": multi, "tools": tools})
-    assert addresses_of(order) == {
-        SEARCH: URL,
-        (Stage.GRADER, "a"): endpoint["url"],
-        (Stage.GRADER, "credit"): endpoint["url"],
-    }
-    assert addresses_of(Reinforcement.model_validate({"grader": EXACT})) == {}

@@ -1,0 +1,57 @@
+"""What a rehearsal says will limit a job, and what `max_staleness: "auto"` makes of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rft.core.failure import Stage
+from rft.rollouts.rehearsal_pace import MOST_AUTO_STALENESS, limits, rehearsed_pace
+from rft.rollouts.rehearsal_report import RehearsalPlan
+from tests.shared.rehearsal_reports import endpoint, report
+
+PLAN = RehearsalPlan(rows_per_step=16, group_size=8, rollouts=128, calls_per_rollout=3)
+GRADER = endpoint(stage=Stage.GRADER, name="judge", url="https://example.com/grade", calls=128, p95_ms=500.0)
+CROWDED = endpoint(calls=192, p50_ms=2_000.0, p95_ms=2_500.0, safe_concurrency=16, is_limit_found=True)
+
+
+def auto(tool_s: float, update_s: float) -> int:
+    tool = endpoint(p50_ms=tool_s * 1e3, p95_ms=tool_s * 1e3)
+    found = rehearsed_pace(report(tool, GRADER), PLAN, rollouts=128)
+    assert found is not None
+    assert found.rollout_s == pytest.approx(3 * tool_s + 0.5)
+    return found.auto_staleness(update_s)
+
+
+@pytest.mark.parametrize(("tool_s", "expected"), [(0.05, 1), (1.0, 1), (5.0, 2), (9.0, 3), (60.0, 4)])
+def test_auto_follows_the_length_of_rollouts_in_updates(tool_s: float, expected: int) -> None:
+    assert auto(tool_s, update_s=10.0) == expected
+
+
+@given(st.floats(0.01, 600), st.floats(0.1, 600), st.floats(1.01, 10))
+def test_auto_is_bounded_and_longer_rollouts_never_make_it_smaller(tool_s: float, update_s: float, more: float) -> None:
+    shorter, longer = auto(tool_s, update_s), auto(tool_s * more, update_s)
+    assert 1 <= shorter <= longer <= MOST_AUTO_STALENESS
+
+
+def test_older_policies_are_no_help_where_an_endpoint_bears_no_more() -> None:
+    found = rehearsed_pace(report(CROWDED, CROWDED.model_copy(update={"name": "cat"}), GRADER), PLAN, rollouts=256)
+    assert found is not None
+    [one] = found.endpoints
+    assert (one.calls, one.limit, one.seconds) == (768, 16, pytest.approx(96.0))
+    assert found.auto_staleness(10.0) == 1
+    assert limits(report(CROWDED, GRADER), PLAN)[0] == (
+        "A step takes at least 24.0 s for its 192 calls of tool 'search', 16 at once:"
+        " neither a second GPU nor a larger max_staleness changes that."
+    )
+
+
+def test_fast_endpoints_limit_nothing() -> None:
+    [sentence] = limits(report(endpoint(), GRADER), PLAN)
+    assert sentence.startswith("Tools and grader take about 0.6 s of a rollout")
+    assert sentence.endswith('max_staleness "auto" is 1 where an update takes 10 s.')
+
+
+def test_nothing_is_said_of_what_did_not_answer_or_end() -> None:
+    silent = endpoint(p50_ms=None, p95_ms=None)
+    assert limits(report(silent), PLAN) == ()
+    assert limits(report(endpoint(), unfinished_rollouts=1), PLAN) == ()
