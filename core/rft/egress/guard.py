@@ -85,6 +85,10 @@ class AddressPolicy:
         return _networks(*self.allow_cidrs) + (_LOOPBACK if self.allow_loopback else ())
 
 
+OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
+"""For addresses that come from the operator and not from a customer."""
+
+
 def address_problem(address: Address, policy: AddressPolicy, *, is_https: bool) -> str | None:
     """Why this address is refused, or None when it is fine."""
     if isinstance(address, ipaddress.IPv6Address):

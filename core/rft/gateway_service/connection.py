@@ -22,7 +22,7 @@ from rft.egress.client import HttpClient
 from rft.egress.drain_pending import drain_pending
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.failed_calls import FailedCalls
-from rft.egress.guard import AddressPolicy
+from rft.egress.guard import OPERATORS_OWN
 from rft.egress.limits import BreakerChange
 from rft.egress.reply import AttemptFailure, Reply
 from rft.egress.retry import decide, drive
@@ -48,8 +48,6 @@ CONTROL_S = 30.0
 QUEUE_S = 3600.0
 """How long a call may wait in the service's queues, beyond its retry budget. The rollout's own deadline is shorter."""
 OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
-_OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
-"""The service's address comes from the operator and not from a customer."""
 
 
 _NOT_TOLD = AttemptFailure(FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet")
@@ -91,7 +89,7 @@ class ServiceConnection:
         budget = retry or (RetryBudget() if registration is None else registration.retry)
         self._deadline_s = budget.total_s + QUEUE_S
         self._headers: HeaderList = to_header_list({} if token is None else {"Authorization": f"Bearer {token}"})
-        self._http = HttpClient(_OPERATORS_OWN, caps=CAPS)
+        self._http = HttpClient(OPERATORS_OWN, caps=CAPS)
         self._listener, self._retries, self._poll_s, self._sleep = listener, retries, poll_s, sleep
         self._jitter = Random()
         self._registrations = 0

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import public_url, to_header_list
-from rft.egress.guard import AddressPolicy
+from rft.egress.guard import OPERATORS_OWN
 from rft.egress.reply import Reply
 from rft.vllm_server.release import VERSION
 
 _PATIENCE_S = 10.0
-_OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Inspected:
 async def inspect(url: str, api_key: str | None) -> Inspected:
     """Whether it is up, of the right release, and lets us in; and what it serves."""
     server, headers = public_url(url.rstrip("/")), to_header_list({"Authorization": f"Bearer {api_key or ''}"})
-    async with HttpClient(_OPERATORS_OWN) as http:
+    async with HttpClient(OPERATORS_OWN) as http:
 
         async def ask(path: str) -> Reply | str:
             reply = await http.ask("GET", url.rstrip("/") + path, b"", headers=headers, timeout_s=_PATIENCE_S)

@@ -83,30 +83,6 @@ class RemoteGraderGateway:
         """By endpoint key, as the service told last: of all jobs together."""
         return self._connection.loads
 
-    @classmethod
-    def attach(
-        cls,
-        url: str,
-        *,
-        name: str,
-        token: str | None,
-        job_id: str,
-        retry: RetryBudget,
-        on_attempt: Callable[[Attempt], None],
-        on_change: Callable[[BreakerChange], None] | None,
-    ) -> "RemoteGraderGateway":
-        """The same of a job that another process has told the service of: without its secrets."""
-        connection = ServiceConnection(
-            "grader gateway",
-            url,
-            token=token,
-            job_id=job_id,
-            registration=None,
-            listener=Listener(on_attempt, on_change),
-            retry=retry,
-        )
-        return cls(connection, name)
-
     async def keep_registered(self) -> Failure | None:
         """Let the service know the job, for grades that other processes ask for."""
         return await self._connection.keep_registered()

@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
+import psycopg
 import pytest
 from celery import Celery
 
+from rft.platform.api.key_repository import create_key
 from rft.platform.queue.messages import TaskMessage
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.store.database import Database
@@ -15,6 +18,7 @@ from rft.platform.worker.reconciler import reconcile_forever
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.workbench import Workbench
 from tests.integration.worker.worker_process import WorkerProcess
+from tests.shared.running_api import ReceivedMessages, Served
 
 
 @pytest.fixture
@@ -24,6 +28,17 @@ async def bench(migrated_url: str, tmp_path: Path) -> AsyncIterator[Workbench]:
         bench = Workbench(tmp_path, migrated_url, database)
         bench.plan(Plan())
         yield bench
+
+
+@pytest.fixture
+async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
+    """A caller with a key, of the API beside the worker: on the same database and data directory."""
+    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    with Served(bench.settings, ReceivedMessages()) as port:
+        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
+        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+            yield client
 
 
 @pytest.fixture

@@ -1,34 +1,16 @@
 """Rollouts and attempts as they are stored by the thousand, and read back without being looked at again."""
 
-from collections.abc import AsyncIterator
-
 import httpx
-import psycopg
-import pytest
 from pydantic import BaseModel
 
 from rft.core.events import RunStarted, TrainEvent
-from rft.platform.api.key_repository import create_key
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.test_rollout_tokens import measured, sampled
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import attempts_made, began, logged, one_step, rollout_done
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with a key."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        headers = {"Authorization": f"Bearer {key}"}
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
-            yield client
 
 
 async def test_pages_are_what_the_document_says_of_them(bench: Workbench, http: httpx.AsyncClient) -> None:

@@ -1,38 +1,23 @@
 """A held or paused job's tools and grader get new addresses and headers, and its next trainer is told of them."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from rft.core.spec import RunSecrets, RunSpec
-from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.queue.messages import RUN_JOB
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.test_hold import go_on, has_status, held_run
 from tests.integration.worker.test_pause import hanging_run
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.waiting import until
 
 NEW = {
     "tools": {"search": {"server_url": "http://127.0.0.1:9/search", "headers": {"Authorization": "Bearer new-token"}}}
 }
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """The API beside the worker, on the same database and data directory."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
-            yield client
 
 
 async def headered_job(bench: Workbench) -> str:

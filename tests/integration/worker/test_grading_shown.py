@@ -1,32 +1,14 @@
 """What the graders of a rollout were shown can be read again: the row and the sample, as long as the file is there."""
 
-from collections.abc import AsyncIterator
-
 import httpx
-import psycopg
-import pytest
 
 from rft.core.events import RunStarted
-from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.grader_metrics import GraderLabel
 from rft.platform.worker.ingest import Ingest
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import logged, rollout_done
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with a key."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        headers = {"Authorization": f"Bearer {key}"}
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
-            yield client
 
 
 async def rolled_out(bench: Workbench) -> tuple[str, str]:

@@ -1,23 +1,19 @@
 """The failure ledger: every attempt of every call, by rollout and summed up by endpoint."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.events import AttemptsMade, RunStarted, TrainEvent
 from rft.core.failure import FailureCode, Stage
-from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import (
     START,
     attempts_made,
@@ -28,18 +24,6 @@ from tests.shared.train_events import (
 )
 
 TIMEOUT, BUSY = FailureCode.TIMEOUT, FailureCode.SERVER_ERROR
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with a key."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        headers = {"Authorization": f"Bearer {key}"}
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
-            yield client
 
 
 async def stored(bench: Workbench, ingest: Ingest) -> list[tuple[int, str, str | None]]:

@@ -1,37 +1,22 @@
 """A rollout's tokens: told by the trainer, stored beside the rollout, read token by token."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from math import exp
 
 import httpx
-import psycopg
 import pytest
 
 from rft.core.events import RatiosMeasured, RolloutDone, RunStarted, TokensSampled, TrainEvent
 from rft.core.rollout import Split
 from rft.core.token_record import pack_float16, pack_tokens, prompt_name
 from rft.core.turns import TokenSpan
-from rft.platform.api.key_repository import create_key
 from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import began, logged, rollout_done
 
 PROMPT = pack_tokens(TokenSpan.context((10, 11, 12)))
 PIECES = {10: b"<|im_start|>", 11: b"How", 12: b" much\n", 20: b"4\x00", 21: b"\xf0\x9f", 22: b"\x98\x80", 30: b"<b>"}
 COMPLETION = TokenSpan((20, 21, 22, 30, 20), (True, True, True, False, True), (-0.5, -2.0, -0.25, 0.0, -4.0))
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with a key."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        headers = {"Authorization": f"Bearer {key}"}
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
-            yield client
 
 
 def sampled(done: RolloutDone, *, is_first: bool = True, completion: TokenSpan = COMPLETION) -> TokensSampled:

@@ -6,33 +6,18 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
-from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.worker.workbench import Workbench
-from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import logged, one_step, whole_run
 from tests.shared.waiting import PATIENCE_S
 
 STEPS = 3
-
-
-@pytest.fixture
-async def http(bench: Workbench) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller with a key."""
-    async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
-        key = await create_key(connection, "tests")
-    with Served(bench.settings, ReceivedMessages()) as port:
-        headers = {"Authorization": f"Bearer {key}"}
-        url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs"
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
-            yield client
 
 
 @pytest.fixture

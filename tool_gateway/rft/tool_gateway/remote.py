@@ -78,30 +78,6 @@ class RemoteToolGateway:
         """By endpoint key, as the service told last: of all jobs together."""
         return self._connection.loads
 
-    @classmethod
-    def attach(
-        cls,
-        url: str,
-        *,
-        tools: Sequence[ToolServer],
-        token: str | None,
-        job_id: str,
-        retry: RetryBudget,
-        on_attempt: Callable[[Attempt], None],
-        on_change: Callable[[BreakerChange], None] | None,
-    ) -> "RemoteToolGateway":
-        """The same of a job that another process has told the service of: without its secrets."""
-        connection = ServiceConnection(
-            "tool gateway",
-            url,
-            token=token,
-            job_id=job_id,
-            registration=None,
-            listener=Listener(on_attempt, on_change),
-            retry=retry,
-        )
-        return cls(connection, tools)
-
     async def keep_registered(self) -> Failure | None:
         """Let the service know the job, for calls that other processes make; a failure where it cannot be reached."""
         return await self._connection.keep_registered()

@@ -14,6 +14,7 @@ from rft.core.spec import HoldRule, RunSpec
 from rft.egress.limits import BreakerChange
 from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.engines.vllm.named_versions import NamedVersions
+from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines
 from rft.rollouts.hold import FailingEndpoint, Hold
@@ -41,14 +42,21 @@ async def open_worker_run(announced: str, *, gateway_token: str | None, vllm_api
     chat = await asyncio.to_thread(_open_chat, run)
     attempts, deadlines, versions = _AttemptsByRollout(), Deadlines(), NamedVersions()
     stand_still = _StandStill(spec, deadlines)
-    tools = RemoteToolGateway.attach(
-        tool_url, tools=spec.tools, token=gateway_token, job_id=spec.job_id, retry=spec.retry,
-        on_attempt=attempts.note, on_change=stand_still.on_change,
-    )  # fmt: skip
-    grader = RemoteGraderGateway.attach(
-        grader_url, name=spec.grader.name, token=gateway_token, job_id=spec.job_id, retry=spec.retry,
-        on_attempt=attempts.note, on_change=stand_still.on_change,
-    )  # fmt: skip
+
+    def connection(service: str, url: str) -> ServiceConnection:
+        """Of a job that the trainer has told the service of, with its secrets."""
+        return ServiceConnection(
+            service,
+            url,
+            token=gateway_token,
+            job_id=spec.job_id,
+            registration=None,
+            listener=Listener(attempts.note, stand_still.on_change),
+            retry=spec.retry,
+        )
+
+    tools = RemoteToolGateway(connection("tool gateway", tool_url), spec.tools)
+    grader = RemoteGraderGateway(connection("grader gateway", grader_url), spec.grader.name)
     engine = VllmEngine([ServerAddress(url) for url in spec.vllm.servers], versions, _engine_options(run, vllm_api_key))
     setup = RolloutSetup(
         sampler=engine,

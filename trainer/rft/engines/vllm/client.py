@@ -4,7 +4,7 @@ from rft.core.errors import RftError
 from rft.core.failure import FailureCode
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
-from rft.egress.guard import AddressPolicy
+from rft.egress.guard import OPERATORS_OWN
 from rft.egress.reply import AttemptFailure, SizeCaps
 from rft.engines.vllm.wire import (
     LoadAdapter,
@@ -18,8 +18,6 @@ from rft.engines.vllm.wire import (
 )
 from rft.rollouts.sampler import Sample, SampleRequest
 
-_OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
-"""The servers' addresses come from the operator and not from a customer."""
 _CAPS = SizeCaps(request_bytes=64 << 20, reply_bytes=256 << 20)
 _CONTROL_S = 10.0
 _LOAD_S = 300.0
@@ -42,7 +40,7 @@ class ServerRefused(RftError):
 
 def open_http() -> HttpClient:
     """The connections of one event loop."""
-    return HttpClient(_OPERATORS_OWN, caps=_CAPS)
+    return HttpClient(OPERATORS_OWN, caps=_CAPS)
 
 
 class ServerClient:

@@ -10,7 +10,7 @@ from rft.core.errors import RftError
 from rft.core.failure import FailureCode
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
-from rft.egress.guard import AddressPolicy
+from rft.egress.guard import OPERATORS_OWN
 from rft.egress.reply import AttemptFailure, SizeCaps
 from rft.rollouts.shards.inbox import InboxDown, StaleLaunch
 from rft.rollouts.shards.inbox_wire import (
@@ -27,8 +27,6 @@ from rft.rollouts.shards.inbox_wire import (
 )
 
 R = TypeVar("R", bound=Record)
-_OPERATORS_OWN = AddressPolicy(allow_loopback=True, allow_cidrs=("0.0.0.0/0", "::/0"))
-"""The platform's address comes from the operator and not from a customer."""
 _CAPS = SizeCaps(request_bytes=64 << 20, reply_bytes=256 << 20)
 _TOO_LARGE = frozenset({FailureCode.OVERSIZE_REQUEST, FailureCode.OVERSIZE_REPLY})
 """No outage: the same call ends so again."""
@@ -39,7 +37,7 @@ _NOT_NOW = frozenset({404, 408, 425, 429})
 
 def open_inbox_http() -> HttpClient:
     """The connections of one event loop."""
-    return HttpClient(_OPERATORS_OWN, caps=_CAPS)
+    return HttpClient(OPERATORS_OWN, caps=_CAPS)
 
 
 @dataclass(frozen=True, slots=True)

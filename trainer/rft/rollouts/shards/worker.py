@@ -176,12 +176,14 @@ class RunSession:
         row, trace_id = shard.rows[one.row], one.began.trace_id
         try:
             ended = await run_begun(row, one.began, run.setup, is_grading=shard.is_grading)
-        finally:
             attempts = run.take_attempts(trace_id)
-        if isinstance(ended, PendingGrade):
-            self._hand_over(shard_id, (trace_id, Settled(ungraded=ended.ended, attempts=attempts)))
-        else:
-            self._hand_over(shard_id, (trace_id, Settled(rollout=ended, attempts=attempts)))
+            is_pending = isinstance(ended, PendingGrade)
+            settled = Settled(ungraded=ended.ended) if is_pending else Settled(rollout=ended)
+            self._hand_over(shard_id, (trace_id, settled.model_copy(update={"attempts": attempts})))
+        except Exception as problem:  # Else it would be given out again for ever: nobody hears of a task's exception.
+            _LOG.exception("rollout %s broke on an exception of ours", trace_id)
+            failure = platform_failure(f"The rollout worker {self.worker} broke: {type(problem).__name__}: {problem}")
+            self._hand_over(shard_id, _refused(shard, one, failure))
 
     def _hand_over(self, shard_id: str, *settled: tuple[str, Settled]) -> None:
         """All that ends while something is being handed over goes with the next delivery."""
