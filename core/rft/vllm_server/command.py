@@ -23,9 +23,9 @@ class ServerOptions:
     max_context_tokens: int | None = None
     """None: what the model allows."""
     lora_rank: int = 16
+    """The largest rank of an adapter."""
     policy_versions: int = 2
     """Adapters that are sampled from at once at most."""
-    """The largest rank of an adapter."""
     requests_at_once: int = 256
     cpu_cache_gib: int = 1
     gpu_memory_share: float = 0.9

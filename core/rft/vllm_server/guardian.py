@@ -3,7 +3,7 @@
 It ends at the latest when whoever started us dies, however that comes about.
 
 vLLM's engine is a process of its own that outlives a killed server, with all its memory. It stays in the server's
-process group, though, which is ours: it ends with us.
+process group, though, which is ours: it ends with us. Its sockets go into a folder of ours: it removes none of them.
 """
 
 import os
@@ -12,15 +12,23 @@ import subprocess
 import sys
 import threading
 
+from rft.scratch.folder import ScratchFolder, sweep
+
 GRACE_S = 5.0
+SOCKETS = "rft-vllm-"
+"""How folders of sockets are called. Short: a socket's path may have about a hundred characters."""
 
 
 def main(command: list[str]) -> None:
     """Never returns: the whole process group is killed."""
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    sweep(SOCKETS)
+    sockets = ScratchFolder(SOCKETS)
+    environment = {**os.environ, "VLLM_RPC_BASE_PATH": str(sockets.path)}
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
     threading.Thread(target=_stop_at_end_of_input, args=(child,), daemon=True).start()
     status = child.wait()
     print(f"the server ended with status {status}", flush=True)  # noqa: T201
+    sockets.remove()
     os.killpg(0, signal.SIGKILL)
 
 

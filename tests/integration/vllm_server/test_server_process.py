@@ -17,6 +17,10 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]
 open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}\\n")
 time.sleep(3600)
 """
+SOCKET = """
+import os, pathlib
+(pathlib.Path(os.environ["VLLM_RPC_BASE_PATH"]) / "socket").touch()
+"""
 TRAINER = """
 import sys, time
 from pathlib import Path
@@ -76,3 +80,23 @@ async def test_it_is_stopped_and_stays_so(tmp_path: Path) -> None:
     process.ensure_running()
     assert process.pid is not None
     assert is_gone(process.pid)
+
+
+async def test_sockets_that_a_server_leaves_behind_are_removed_with_it_or_by_the_next_one(tmp_path: Path) -> None:
+    told, folder = tmp_path / "pids", tmp_path / "tmp"
+    folder.mkdir()
+    command = [sys.executable, "-c", SOCKET + SERVER, str(told)]
+    process = ServerProcess(command, {"TMPDIR": str(folder)}, tmp_path / "log")
+    process.ensure_running()
+    await processes(told)
+    assert process.pid is not None
+    os.killpg(process.pid, signal.SIGKILL)
+    (left,) = await asyncio.to_thread(lambda: list(folder.glob("*/socket")))
+    told.unlink()
+    await until(lambda: process.pid is not None and is_gone(process.pid), "the group is gone")
+    process.ensure_running()
+    await processes(told)
+    (new,) = await asyncio.to_thread(lambda: list(folder.glob("*/socket")))
+    assert new != left
+    process.stop()
+    assert not list(folder.iterdir())
