@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 from rft.core.errors import SamplerError
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base import BaseModelEngine, Engine
-from rft.rollouts.sampler import FinishReason, SampleRequest
+from rft.rollouts.sampler import FinishReason, RolloutHolder, SampleRequest, follow_policy, release_policy
 from rft.trainer.policy import lora_config
 
 STOP = 5
@@ -125,6 +126,22 @@ class EngineContract:
         again = await engine.sample(ask(prompt))
         assert (engine.policy_version, again.token_ids) == (3, base.token_ids)
         assert torch.tensor(again.logprobs).sub(torch.tensor(base.logprobs)).abs().max() <= self.largest_gap
+
+    async def test_a_rollout_that_goes_on_under_a_newer_version_has_nothing_of_the_older_one(
+        self, engine: Engine, make_model: MakeModel, tmp_path: Path
+    ) -> None:
+        tokens = random_prompt(5, 40)
+        for version in (1, 2):
+            adapted = adapter(tmp_path / f"v{version}", make_model, seed=version)
+            await engine.publish(version, tmp_path / f"v{version}")
+            if isinstance(engine, RolloutHolder) and version > 1:
+                assert follow_policy(engine, "rollout", version - 1) == version
+            request = replace(ask(tokens, seed=version), rollout_id="rollout", policy_version=version)
+            sample = await engine.sample(request)
+            expected = plain_logprobs(adapted, tokens, sample.token_ids)
+            assert torch.tensor(sample.logprobs).sub(expected).abs().max() <= self.largest_gap
+            tokens = [*tokens, *sample.token_ids, *random_prompt(version, 7)]
+        release_policy(engine, "rollout")
 
     async def test_a_version_that_is_gone_is_refused_instead_of_another_one_sampled(
         self, engine: Engine, make_model: MakeModel, tmp_path: Path

@@ -70,6 +70,8 @@ class RolloutDone(Record):
     grading_s: float
     reasoning_tokens: int = 0
     """Those of `completion_tokens` that were thoughts."""
+    turn_versions: tuple[int, ...] | None = None
+    """Which policy version sampled each turn; None: `policy_version` sampled them all."""
 
 
 class TokensSampled(Record):

@@ -11,6 +11,8 @@ from rft.core.update_spec import Auto, Update, UpdateWanted, resolve_update
 LossType = Literal["dapo", "grpo", "bnpo", "dr_grpo", "gspo", "cispo"]
 ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
+PolicyPin = Literal["rollout", "turn"]
+"""For how long a rollout keeps to the policy version that it samples from."""
 MAX_STALENESS = 8
 AUTO_STALENESS = 1
 """Rollouts and updates of about the same length never wait for each other then; what nothing else is known for."""
@@ -26,6 +28,7 @@ class Hyperparameters(UpdateWanted):
     eval_interval: Annotated[int, Field(ge=1)] | Auto = "auto"
     eval_samples: Annotated[int, Field(ge=1)] | Auto = "auto"
     max_staleness: Annotated[int, Field(ge=0, le=MAX_STALENESS)] | Auto = 0
+    policy_pin: PolicyPin = "rollout"
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
 
 
@@ -57,6 +60,8 @@ class ResolvedHyperparameters(Update):
     max_staleness: int = 0
     """Steps by which the policy that samples may be behind the one that is updated: rollouts of so many further steps
     are under way while a step is trained."""
+    policy_pin: PolicyPin = "rollout"
+    """Until its end, or until the end of its turn: then the next one is of the newest version."""
     lora: LoraSpec | None = None
     """The adapter; None in jobs of earlier releases, and where there is none."""
     max_context_tokens: int | None = None
@@ -111,6 +116,7 @@ def resolve(
         eval_interval=max(1, steps // 6) if wanted.eval_interval == "auto" else wanted.eval_interval,
         eval_samples=1 if wanted.eval_samples == "auto" else wanted.eval_samples,
         max_staleness=max_staleness,
+        policy_pin=wanted.policy_pin,
         group_size=group_size(compute_multiplier),
         steps=steps,
         **update.model_dump(),

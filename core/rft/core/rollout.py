@@ -72,6 +72,7 @@ class Rollout:
     trace_id: str
     """The public id, the same on every tool call and the grade."""
     policy_version: int
+    """The one that it began with."""
     trace: Trace
     stop_reason: StopReason | None
     """None exactly when the outcome is a failure that broke the conversation off."""
@@ -89,6 +90,12 @@ class Rollout:
     def turns(self) -> list[Turn]:
         """What the policy said, with the results of its calls."""
         return self.trace.turns
+
+    @property
+    def turn_versions(self) -> tuple[int, ...]:
+        """Which policy version sampled each turn."""
+        own = self.policy_version
+        return tuple(own if turn.policy_version is None else turn.policy_version for turn in self.turns)
 
     @property
     def sampled_tokens(self) -> int:

@@ -46,6 +46,8 @@ class Turn:
     tools_s: float
     reasoning_tokens: int = 0
     """Those of `completion_tokens` that were thoughts; the marks around them do not count."""
+    policy_version: int | None = None
+    """Which one sampled it; None: the one that the rollout began with."""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 import json
 import random
 import signal
+import time
 from collections import Counter
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from rft.core.events import (
     StepDone,
 )
 from rft.core.grade import Grade
-from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.hyperparameters import PolicyPin, ResolvedHyperparameters
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import EarlyStop, HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
@@ -42,11 +43,12 @@ def overlapped_run(
     max_staleness: int,
     engine: str = "transformers",
     eval_interval: int = 2,
+    policy_pin: PolicyPin = "rollout",
     **changes: Any,
 ) -> Path:
     wanted = ResolvedHyperparameters(
         n_epochs=1, batch_size=BATCH, learning_rate_multiplier=1.0, compute_multiplier=1.0, eval_interval=eval_interval,
-        eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness,
+        eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness, policy_pin=policy_pin,
     )  # fmt: skip
     return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted, **changes)
 
@@ -230,6 +232,45 @@ def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_po
     last_step = next(line.seq for line in lines if isinstance(line.event, StepDone) and line.event.step == 2)
     late = [line.event for line in lines if line.seq > last_step and isinstance(line.event, RolloutDone)]
     assert {one.key.split for one in late} <= {Split.TEST}, "nothing that ran ahead went on"
+
+
+def test_turns_may_follow_the_policy_within_a_rollout(customer: Customer, base_model: Path, tmp_path: Path) -> None:
+    """Tools of steps that run ahead answer once there is a newer policy."""
+    run_dir = overlapped_run(
+        tmp_path / "run", base_model, customer, max_staleness=1, policy_pin="turn",
+        engine="tests.e2e.trainer.holding_engine:holding_engine",
+    )  # fmt: skip
+    answer = customer.reply
+
+    def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        step = next(
+            (
+                one.key.step
+                for line in events(run_dir)
+                if isinstance(line.event, RolloutsBegan)
+                for one in line.event.rollouts
+                if path == "/tool" and one.trace_id == body["trace_id"] and one.key.split is Split.TRAIN
+            ),
+            0,
+        )
+        while step > 1 and all(record.step < step - 1 for record in steps_of(events(run_dir))):
+            time.sleep(0.02)
+        return answer(path, body)
+
+    customer.reply = reply
+    ended = run(run_dir, RunSecrets())
+    assert ended.outcome == "succeeded", ended.error_message
+    lines = events(run_dir)
+    followed = [one for one in done(lines) if one.turn_versions is not None]
+    assert followed
+    for one in followed:
+        assert one.turn_versions is not None
+        assert one.key.step - 2 == one.policy_version == one.turn_versions[0]
+        assert set(one.turn_versions[1:]) == {one.key.step - 1}
+    assert all(one.turn_versions is None for one in done(lines) if one.key.step == 1 or one.turns == 1)
+    assert all(one.turn_versions is None for one in done(lines, Split.VALID))
+    stale = [one.optimization for one in steps_of(lines) if one.optimization and one.optimization.staleness_max]
+    assert any(0 < (update.staleness_mean or 0) < 1 == update.staleness_max for update in stale)
 
 
 def test_an_engine_of_one_version_is_refused_in_words(customer: Customer, base_model: Path, tmp_path: Path) -> None:

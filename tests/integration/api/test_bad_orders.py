@@ -135,6 +135,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_H, "warmup_steps"), -1), (*_H, "warmup_steps"), INVALID, "from 0"),
     (put((*_H, "lr_scheduler_type"), "sometimes"), (*_H, "lr_scheduler_type"), INVALID, "cosine"),
     (put((*_H, "resample_zero_variance"), 9), (*_H, "resample_zero_variance"), INVALID, "0 to 8"),
+    (put((*_H, "policy_pin"), "token"), (*_H, "policy_pin"), INVALID, "turn"),
     (put((*_H, "max_staleness"), 9), (*_H, "max_staleness"), INVALID, "0 to 8"),
     (put((*_H, "max_staleness"), True), (*_H, "max_staleness"), INVALID, "0 to 8"),
     (_cispo_that_shrinks, (*_H, "epsilon_high"), INVALID, "1 or more"),

@@ -64,6 +64,7 @@ async def test_the_method_comes_back_filled_and_redacted(
         "eval_interval": "auto",
         "eval_samples": "auto",
         "max_staleness": 0,
+        "policy_pin": "rollout",
         "reasoning_effort": "default",
         **dict.fromkeys(UpdateWanted.model_fields, "auto"),
         "future_knob": 3,

@@ -100,7 +100,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
         "calculate_output": "judge + code",
         "pass_threshold": 1,
     }
-    reinforcement["hyperparameters"] |= {"reasoning_effort": "high", "epsilon": 0.2}
+    reinforcement["hyperparameters"] |= {"reasoning_effort": "high", "epsilon": 0.2, "policy_pin": "turn"}
     reinforcement["tools"][1]["id"] = "mine"
     reinforcement["early_stop"] = {"target_reward": 0.9}
     job = await client.fine_tuning.jobs.create(**order)
@@ -114,6 +114,7 @@ async def test_fields_that_have_no_effect_here_are_named_in_an_event(
             f"{within}grader.graders.judge.pass_threshold",
             f"{within}grader.pass_threshold",
             f"{within}hyperparameters.epsilon",
+            f"{within}hyperparameters.policy_pin",
             f"{within}hyperparameters.reasoning_effort",
         ],
         "unknown_fields": [f"{within}grader.id", f"{within}tools[1].id"],

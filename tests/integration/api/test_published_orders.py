@@ -30,6 +30,7 @@ AUTO = {
     "eval_interval": "auto",
     "eval_samples": "auto",
     "max_staleness": 0,
+    "policy_pin": "rollout",
     "reasoning_effort": "default",
     **dict.fromkeys(UpdateWanted.model_fields, "auto"),
 }

@@ -25,7 +25,7 @@ def settings(home: Path, **changed: object) -> Settings:
 def test_a_whole_installation_and_one_without_workers_lack_nothing(tmp_path: Path) -> None:
     assert rollout_workers_problem(settings(tmp_path)) is None
     assert rollout_workers_problem(Settings.model_validate({"home": tmp_path})) is None
-    refuse_unusable_workers(settings(tmp_path))
+    refuse_unusable_workers(settings(tmp_path), "rollout")
     assert to_rollout_workers(Settings.model_validate({"home": tmp_path})) is None
 
 
@@ -41,8 +41,15 @@ def test_a_whole_installation_and_one_without_workers_lack_nothing(tmp_path: Pat
 def test_what_is_missing_is_said_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
     assert words in str(rollout_workers_problem(settings(tmp_path, **changed)))
     with pytest.raises(BadRequest, match="No job can run here: RFT_ROLLOUT_WORKERS is `celery`") as refused:
-        refuse_unusable_workers(settings(tmp_path, **changed))
+        refuse_unusable_workers(settings(tmp_path, **changed), "rollout")
     assert refused.value.code == "rollout_workers_not_usable"
+
+
+def test_workers_keep_a_rollouts_version(tmp_path: Path) -> None:
+    refuse_unusable_workers(Settings.model_validate({"home": tmp_path}), "turn")
+    with pytest.raises(BadRequest, match="`policy_pin` cannot be `turn`") as refused:
+        refuse_unusable_workers(settings(tmp_path), "turn")
+    assert refused.value.param == "method.reinforcement.hyperparameters.policy_pin"
 
 
 @pytest.mark.parametrize(

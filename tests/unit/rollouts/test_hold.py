@@ -337,3 +337,69 @@ def test_a_breaker_that_opens_in_the_trials_of_one_round_holds_all_of_them() -> 
 
     # The first one's patience began with its trials, 20 s before the breaker held the other, and ended with neither.
     assert run_in_virtual_time(main()) == [(HoldExpired, 120.0), (HoldExpired, 120.0)]
+
+
+def test_a_round_knows_of_other_rounds_trials_in_its_time_and_waits_for_their_end() -> None:
+    failing = FailingEndpoint(Stage.TOOL, "tool 'search'", "answered 503")
+    found: list[tuple[float, str, bool]] = []
+    waited: dict[str, float] = {}
+
+    async def main() -> None:
+        hold = Hold(RULE, tell=lambda event: None, blame=blame, deadlines=Deadlines())
+
+        async def trying(step: int, begins_s: float, tries_s: float) -> None:
+            async with hold.round(step) as one:
+                await asyncio.sleep(begins_s)
+                one.begin_trials(failing)
+                await asyncio.sleep(tries_s)
+                one.end_trials()
+                found.append((virtual_clock(), f"own {step}", await one.others_recovered()))
+
+        async def asking(name: str, enters_s: float, *asks_s: float) -> None:
+            await asyncio.sleep(enters_s)
+            async with hold.round(9) as one:
+                for at_s in asks_s:
+                    await asyncio.sleep(at_s - virtual_clock())
+                    asked_s = virtual_clock()
+                    found.append((asked_s, name, await one.others_recovered()))
+                    waited[name] = virtual_clock() - asked_s
+
+        await asyncio.gather(
+            trying(1, 10.0, 20.0),
+            asking("before", 0.0, 5.0),
+            asking("during", 15.0, 20.0),
+            asking("behind", 0.0, 50.0, 60.0),
+            asking("later", 40.0, 70.0),
+        )
+
+    run_in_virtual_time(main())
+    assert sorted(found) == [
+        (5.0, "before", False),
+        (20.0, "during", True),
+        (30.0, "own 1", False),
+        (50.0, "behind", True),
+        (60.0, "behind", False),
+        (70.0, "later", False),
+    ]
+    assert waited == {"before": 0.0, "during": 10.0, "behind": 0.0, "later": 0.0}
+
+
+def test_a_round_that_is_cancelled_in_its_trials_is_waited_for_no_more() -> None:
+    failing = FailingEndpoint(Stage.TOOL, "tool 'search'", "answered 503")
+
+    async def main() -> float:
+        hold = Hold(RULE, tell=lambda event: None, blame=blame, deadlines=Deadlines())
+
+        async def trying() -> None:
+            async with hold.round(1) as one:
+                one.begin_trials(failing)
+                await asyncio.sleep(1000.0)
+
+        tried = asyncio.create_task(trying())
+        async with hold.round(2) as one:
+            asyncio.get_running_loop().call_later(7.0, tried.cancel)
+            await asyncio.sleep(0.0)
+            assert await one.others_recovered()
+            return virtual_clock()
+
+    assert run_in_virtual_time(main()) == 7.0

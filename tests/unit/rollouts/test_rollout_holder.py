@@ -3,16 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from rft.core.dataset import DatasetRow
 from rft.core.errors import SamplerError
-from rft.core.rollout import RolloutKey
+from rft.core.messages import ToolCall
+from rft.core.rollout import RolloutKey, Split
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
+from rft.rollouts.stats import to_rollout_done
 from rft.testing.samplers import ScriptedSampler, tool_call_text
+from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_slots import DelegatingEngine
 from rft.testing.samplers_time import run_in_virtual_time
 from rft.testing.samplers_tokenizer import ByteTokenizer
@@ -38,7 +43,7 @@ class Holder(DelegatingEngine):
         return await super().sample(request)
 
     def rollout_began(self, rollout_id: str, version: int) -> None:
-        assert not self.asked or self.asked[-1].rollout_id != rollout_id
+        assert not self.asked or self.asked[-1].rollout_id != rollout_id or self.ended[-1:] == [rollout_id]
         self.began.append((rollout_id, version))
 
     def rollout_ended(self, rollout_id: str) -> None:
@@ -87,3 +92,38 @@ def test_a_rollout_that_cannot_be_told_of_keeps_nothing(
         run_in_virtual_time(run_rollout(row, key, make_setup(holder, on_begun=cannot)))
     assert [rollout_id for rollout_id, _ in holder.began] == holder.ended
     assert (len(holder.ended), holder.asked) == (1, [])
+
+
+def test_a_rollout_may_follow_the_policy_from_turn_to_turn(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    holder = Holder()
+
+    async def publish_meanwhile(call: ToolCall, trace_id: str) -> str:
+        assert trace_id not in holder.ended
+        await holder.publish(7, Path())
+        return "result of it"
+
+    setup = replace(make_setup(holder, tools=FunctionTools(publish_meanwhile)), follows_policy=True)
+    rollout = run_in_virtual_time(run_rollout(row, key, setup))
+    assert [request.policy_version for request in holder.asked] == [0, 7]
+    assert holder.began == [(rollout.trace_id, 0), (rollout.trace_id, 7)]
+    assert holder.ended == [rollout.trace_id] * 2
+    assert (rollout.policy_version, rollout.turn_versions) == (0, (0, 7))
+    assert to_rollout_done(rollout).turn_versions == (0, 7)
+
+
+@pytest.mark.parametrize(("follows_policy", "split"), [(False, Split.TRAIN), (True, Split.VALID), (True, Split.TEST)])
+def test_otherwise_and_in_evaluations_it_keeps_the_version_that_it_began_with(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup, follows_policy: bool, split: Split
+) -> None:
+    holder = Holder()
+
+    async def publish_meanwhile(call: ToolCall, trace_id: str) -> str:
+        await holder.publish(7, Path())
+        return "result of it"
+
+    setup = replace(make_setup(holder, tools=FunctionTools(publish_meanwhile)), follows_policy=follows_policy)
+    rollout = run_in_virtual_time(run_rollout(row, key.model_copy(update={"split": split}), setup))
+    assert [request.policy_version for request in holder.asked] == [0, 0]
+    assert (rollout.turn_versions, to_rollout_done(rollout).turn_versions) == ((0, 0), None)

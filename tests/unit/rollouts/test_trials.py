@@ -349,3 +349,29 @@ def test_whatever_fails_when_a_round_comes_out_usable_and_keeps_what_was_graded(
     assert len(book.ended) == 16 + len(done.replaced)
     kinds = [event.type for _, event in book.told]
     assert kinds == ["hold_began", "hold_ended"] * (len(kinds) // 2)
+
+
+@pytest.mark.parametrize("is_other_held", [True, False])
+def test_what_little_fails_while_another_round_waits_is_tried_again_after_it(
+    rows: list[DatasetRow], make_setup: MakeSetup, is_other_held: bool
+) -> None:
+    """Alone it is few enough to be left out; in the same outage it is no loss to be borne."""
+    book, calls = Book(), iter(range(100))
+
+    async def answer(call: ToolCall, trace_id: str) -> str | Failure:
+        if next(calls) == 0:
+            return Failure(stage=Stage.TOOL, code=FailureCode.SERVER_ERROR, message="answered 503", endpoint="search")
+        await asyncio.sleep(30.0)
+        return "here"
+
+    async def both() -> StepRollouts:
+        hold = book.hold()
+        one = make_setup(TURNS, tools=DownUntil(10.0 if is_other_held else 0.0), hold=hold)
+        other = make_setup(TURNS, tools=FunctionTools(answer), hold=hold)
+        _, done = await asyncio.gather(book.round(rows, one), book.round(rows, other))
+        return done
+
+    done = run_in_virtual_time(both())
+    assert outcomes(done).count(None) == (0 if is_other_held else 1)
+    assert len(done.replaced) == (1 if is_other_held else 0)
+    assert [kind for _, kind in book.kinds] == (["hold_began", "hold_ended"] if is_other_held else [])

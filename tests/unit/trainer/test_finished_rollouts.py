@@ -158,6 +158,23 @@ def test_what_another_policy_sampled_is_void_before_the_round_begins(run: Run, c
     assert not run.journal(split=Split.VALID).exists(), "a third process does not bring it back"
 
 
+@pytest.mark.parametrize(("change", "is_kept"), [(None, True), ("newer", False), ("older", False), ("bound", False)])
+def test_what_several_policies_sampled_turn_by_turn_is_kept_where_all_of_them_are_still_the_same(
+    run: Run, change: str | None, is_kept: bool
+) -> None:
+    run.resumed = 3
+    run.adapter(3, b"weights of step 3")
+    rollout = ended(a_key(0, step=4))
+    rollout.turns[0] = replace(rollout.turns[0], policy_version=3)
+    run.finish(rollout)
+    if change in ("older", "newer"):
+        run.adapter(2 if change == "older" else 3, b"done again")
+    with run.process() as (finished, _):
+        oldest = 3 if change == "bound" else 2
+        with finished.round(4, Split.TRAIN, 3, oldest=oldest) as kept:
+            assert [one is not None for one in kept.take([a_key(0, step=4)], only_whole=False)] == [is_kept]
+
+
 def test_what_found_no_place_is_void_once_the_round_has_ended_well(run: Run) -> None:
     first, second = ended(a_key(0)), ended(a_key(1))
     run.finish(first, second)

@@ -15,10 +15,18 @@ from rft.core.errors import RftError, SamplerError
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolResult
-from rft.core.rollout import RolloutKey, StopReason
+from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.turns import TokenSpan, Trace, Turn
 from rft.rollouts.call_ids import to_shown, to_wire
-from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest, check_sample, release_policy
+from rft.rollouts.sampler import (
+    FinishReason,
+    Sample,
+    SampleProgress,
+    SampleRequest,
+    check_sample,
+    follow_policy,
+    release_policy,
+)
 from rft.rollouts.setup import RolloutSetup
 from rft.rollouts.staged_rollout import StagedRollout
 from rft.rollouts.tool_calls import BrokenOff, ToolCalls
@@ -34,16 +42,19 @@ class Conversation(StagedRollout[RolloutSetup]):
 
     key: RolloutKey
     policy_version: int
+    """The one that it began with."""
     trace: Trace = field(default_factory=lambda: Trace(prompt_ids=()))
     is_queued: bool = False
     """Its request waits for the engine to let it in."""
     cut_tokens: int = 0
     """Tokens of a sample that was broken off: in no trace, but told."""
+    _turn_version: int = field(init=False)
+    """What samples the turn in work."""
     _is_released: bool = False
     """The engine keeps nothing for it any more."""
 
     def __post_init__(self) -> None:
-        setup = self.setup
+        setup, self._turn_version = self.setup, self.policy_version
         self.messages.extend(self.row.messages)
         self.calls = ToolCalls(
             setup.tools,
@@ -66,6 +77,11 @@ class Conversation(StagedRollout[RolloutSetup]):
         if not self._is_released:
             self._is_released = True
             release_policy(self.setup.sampler, self.trace_id)
+
+    @property
+    def _follows_policy(self) -> bool:
+        """An evaluation is of one version."""
+        return self.setup.follows_policy and self.key.split is Split.TRAIN
 
     async def _take_turns(self) -> StopReason:
         chat_format = self.setup.chat_format
@@ -102,6 +118,8 @@ class Conversation(StagedRollout[RolloutSetup]):
 
     async def _sample_turn(self) -> tuple[Sample, ParsedTurn]:
         """Sample, read and record one turn; its tool results are added when they are there."""
+        if self._follows_policy:
+            self._turn_version = follow_policy(self.setup.sampler, self.trace_id, self._turn_version)
         turn, context = len(self.trace.turns), self.trace.token_ids
         before_s, sampled_before = self.spent_s[Stage.SAMPLER], self.trace.sampled_tokens
         sample = await self._sample_within_thought_limit(context)
@@ -120,6 +138,7 @@ class Conversation(StagedRollout[RolloutSetup]):
                 sampling_s=self.spent_s[Stage.SAMPLER] - before_s,
                 tools_s=0.0,
                 reasoning_tokens=parsed.reasoning_tokens,
+                policy_version=self._turn_version if self._follows_policy else None,
             )
         )
         self.messages.append(
@@ -158,7 +177,7 @@ class Conversation(StagedRollout[RolloutSetup]):
             temperature=self.setup.temperature,
             rollout_id=self.trace_id,
             group_id=f"{self.key.split}-{self.key.step}-{self.key.epoch}-{self.key.row_index}",
-            policy_version=self.policy_version,
+            policy_version=self._turn_version,
         )
         with self.held_by(Stage.SAMPLER):
             sample = await self._sample(request)

@@ -257,7 +257,11 @@ class RoundState:
             self._fail(self._slots, missing)
             excluded = [slot for slot in self._slots if slot.is_excluded]
             if not missing and len(excluded) <= self._bearable(hold):
-                return
+                if not self._works_waiting() or not await hold.others_recovered():
+                    return
+                # What failed in an outage that another round waits for is no loss to be borne.
+                await gather_or_cancel(self._fill(work, is_again=True) for work in self._works_waiting())
+                continue
             waiting = [slot.failure for slot in excluded if slot.failure is not None and slot.is_waiting]
             if not waiting and not self._is_trained_on:
                 return

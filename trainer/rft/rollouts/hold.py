@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rft.core.errors import RftError
 from rft.core.events import HoldBegan, HoldEnded
@@ -85,6 +85,10 @@ class RoundHold:
     _hold: "Hold"
     _limit: asyncio.Timeout
     """Strikes when the round has waited too long."""
+    _seen_trials: int
+    """Of all rounds, see `others_recovered`."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its trials end, or the round itself."""
     _last: "_HoldPeriod | None" = None
     """The period that it waited in last."""
     _began_trials_s: float | None = None
@@ -99,6 +103,9 @@ class RoundHold:
     def begin_trials(self, failing: FailingEndpoint) -> None:
         """Too many rollouts of the round failed: it tries again, from time to time."""
         self._began_trials_s = _now_s()
+        self.over.clear()
+        self._hold.trials_begun += 1
+        self._seen_trials += 1
         self._hold.add(self, failing, step=self.step)
         self.waits(self.rule.max_s - self._trials_s)
 
@@ -108,7 +115,18 @@ class RoundHold:
             return
         self._trials_s += _now_s() - self._began_trials_s
         self._began_trials_s = None
+        self.over.set()
         self._hold.remove(self)
+
+    async def others_recovered(self) -> bool:
+        """Whether other rounds tried failed rollouts again in the time of this one, after the last of them has ended.
+
+        True once for each time: what failed here meanwhile, it failed of the same.
+        """
+        has_news, self._seen_trials = self._hold.trials_begun > self._seen_trials, self._hold.trials_begun
+        while (other := self._hold.other_in_trials(self)) is not None:
+            await other.over.wait()
+        return has_news
 
     def waits(self, most_s: float) -> None:
         """From now on for so long at most, unless it waits already."""
@@ -161,6 +179,8 @@ class Hold:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._rounds: list[RoundHold] = []
         """Under way, the one that began first first."""
+        self.trials_begun = 0
+        """How often a round began to try failed rollouts again."""
         self._step = 0
         """That the period under way was told of."""
 
@@ -178,7 +198,7 @@ class Hold:
         one: RoundHold | None = None
         try:
             async with asyncio.timeout(None) as limit:
-                one = RoundHold(step, self, limit)
+                one = RoundHold(step, self, limit, self.trials_begun - len(self._in_trials()))
                 self._enter(one)
                 yield one
                 self.remove(one)
@@ -229,6 +249,14 @@ class Hold:
         held_s = _now_s() - period.began_s
         self._tell(HoldEnded(step=self._step, endpoint=period.failing.endpoint, held_s=held_s))
 
+    def other_in_trials(self, one: RoundHold) -> RoundHold | None:
+        """Another round that tries failed rollouts again now."""
+        return next((other for other in self._in_trials() if other is not one), None)
+
+    def _in_trials(self) -> list[RoundHold]:
+        causes = () if self.period is None else self.period.causes
+        return [cause for cause in causes if isinstance(cause, RoundHold)]
+
     def _enter(self, one: RoundHold) -> None:
         self._rounds.append(one)
         if self._has_open_breaker():
@@ -239,6 +267,7 @@ class Hold:
 
     def _leave(self, one: RoundHold) -> None:
         self._rounds.remove(one)
+        one.over.set()
         if self.period is not None:
             self.period.causes.discard(one)
             if not self.period.causes or not self._rounds:

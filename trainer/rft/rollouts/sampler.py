@@ -119,6 +119,15 @@ def keep_policy(sampler: Sampler, rollout_id: str, version: int) -> None:
         sampler.rollout_began(rollout_id, version)
 
 
+def follow_policy(sampler: Sampler, rollout_id: str, version: int) -> int:
+    """The newest version, which is kept for the rollout from now on instead of this one."""
+    newest = sampler.policy_version
+    if newest != version:
+        release_policy(sampler, rollout_id)
+        keep_policy(sampler, rollout_id, newest)
+    return newest
+
+
 def release_policy(sampler: Sampler, rollout_id: str) -> None:
     """The rollout samples no more."""
     if isinstance(sampler, RolloutHolder):

@@ -90,5 +90,7 @@ class RolloutSetup(SharedSetup):
     """A round of which the platform lost a larger share of rollouts is not used."""
     on_redo: Callable[[RoundRedone], None] | None = None
     """Told before such a round is rolled out anew. An exception stops the round."""
+    follows_policy: bool = False
+    """Each turn is sampled by the newest policy version; else all by the one that the rollout began with."""
     executor: "RolloutExecutor | None" = None
     """Who runs the rollouts; None: this process."""

@@ -96,6 +96,7 @@ def to_rollout_done(rollout: Rollout) -> RolloutDone:
         tools_s=rollout.tools_s,
         grading_s=rollout.grading_s,
         reasoning_tokens=rollout.trace.reasoning_tokens,
+        turn_versions=rollout.turn_versions if set(rollout.turn_versions) - {rollout.policy_version} else None,
     )
 
 

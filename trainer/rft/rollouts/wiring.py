@@ -62,6 +62,7 @@ def rollout_setup(
         on_begun=on_begun,
         platform_failure_share=spec.platform_failure_share,
         on_redo=on_redo,
+        follows_policy=spec.hyperparameters.policy_pin == "turn",
     )
 
 

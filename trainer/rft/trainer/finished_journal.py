@@ -32,7 +32,7 @@ class JournalLine:
     """One rollout that ended."""
 
     adapter: str
-    """Digest of the adapter that it was sampled with."""
+    """Digests of the adapters that it was sampled with, the oldest version's first."""
     is_replaced: bool
     """As in `EndedRollout`."""
     rollout: Rollout

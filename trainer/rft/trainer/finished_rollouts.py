@@ -25,6 +25,7 @@ from rft.trainer.finished_journal import Journal, JournalLine, read_journal, rew
 
 _NAME = re.compile(r"step-(\d+)-(train|valid|test)\.jsonl")
 _Round = tuple[int, Split]
+_SEPARATOR = "+"
 
 
 class AdapterDigests:
@@ -36,7 +37,7 @@ class AdapterDigests:
         self._known: dict[int, str] = {}
 
     def of(self, version: int) -> str | None:
-        """SHA-256 of its weights; None where they are gone."""
+        """SHA-256 of its weights, in hexadecimal; None where they are gone."""
         if version not in self._known:
             files = sorted(self._path_of(version).glob("adapter_model*"))
             if not files:
@@ -107,14 +108,15 @@ class FinishedRollouts:
 
     def add(self, rollout: Rollout, *, is_replaced: bool) -> None:
         """One more has ended, and is not told of yet. Raises OSError."""
-        adapter, of_round = self._adapters.of(rollout.policy_version), (rollout.key.step, rollout.key.split)
+        adapters = [self._adapters.of(version) for version in _versions(rollout)]
+        known, of_round = [one for one in adapters if one is not None], (rollout.key.step, rollout.key.split)
         with self._writing:
-            if adapter is None or self._keeps_nothing:
+            if len(known) < len(adapters) or self._keeps_nothing:
                 return
             journal = self._journals.get(of_round)
             if journal is None:
                 journal = self._journals[of_round] = Journal(self._path(of_round), self._terms)
-            journal.append(JournalLine(adapter, is_replaced, rollout))
+            journal.append(JournalLine(_SEPARATOR.join(known), is_replaced, rollout))
 
     def keep_nothing(self) -> None:
         """Of all steps under way, and of what still ends in them: the next process samples all of it again."""
@@ -154,12 +156,17 @@ class FinishedRollouts:
         return [kept for by_place in self._left.values() for kept in by_place.values()]
 
     def _is_by(self, rollout: Rollout, versions: range) -> bool:
-        """Whether one of these versions sampled it, and is still what it was."""
-        version, was = rollout.policy_version, self._sampled_with[rollout.trace_id]
+        """Whether these versions, and no others, sampled it, and are still what they were."""
+        used, were = _versions(rollout), self._sampled_with[rollout.trace_id].split(_SEPARATOR)
+        return len(used) == len(were) and all(
+            version in versions and self._is_still(version, was) for version, was in zip(used, were, strict=True)
+        )
+
+    def _is_still(self, version: int, was: str) -> bool:
         adapter = self._adapters.of(version)
         if adapter is None:  # Pruned: only what comes after the checkpoint that the run goes on from is made again.
-            return version in versions and self._resumed is not None and version <= self._resumed
-        return version in versions and was == adapter
+            return self._resumed is not None and version <= self._resumed
+        return was == adapter
 
     def _void(self, step: int, split: Split, trace_ids: Collection[str]) -> None:
         """First here, then in the log: a process that dies in between keeps none of them."""
@@ -177,6 +184,11 @@ class FinishedRollouts:
 
     def _path(self, of_round: _Round) -> Path:
         return self._run_dir / layout.finished_journal(*of_round)
+
+
+def _versions(rollout: Rollout) -> list[int]:
+    """Those that it was sampled with, the oldest first."""
+    return sorted({rollout.policy_version, *rollout.turn_versions})
 
 
 def forget_finished(run_dir: Path) -> None:

@@ -21,8 +21,10 @@ class TrainingRow:
     advantage: float
     trace_id: str = ""
     """Of the rollout; empty where none stands behind the row."""
-    staleness: int = 0
-    """Steps by which the policy that sampled is behind the one that is updated."""
+    staleness: float = 0
+    """Steps by which the policy that sampled is behind the one that is updated: the mean over its sampled tokens."""
+    oldest: int = 0
+    """The largest of them."""
 
     def __post_init__(self) -> None:
         if not len(self.completion_ids_T) == len(self.mask_T) == len(self.logprobs_T):
@@ -73,8 +75,18 @@ def _row(rollout: Rollout, advantage: float) -> TrainingRow:
         logprobs_T=tuple(trace.logprobs_T),
         advantage=advantage,
         trace_id=rollout.trace_id,
-        staleness=rollout.key.step - 1 - rollout.policy_version,
+        staleness=rollout.key.step - 1 - _mean_version(rollout),
+        oldest=rollout.key.step - 1 - min(rollout.turn_versions, default=rollout.policy_version),
     )
+
+
+def _mean_version(rollout: Rollout) -> float:
+    """Over the sampled tokens; a turn that was cut off is of no version."""
+    by_turn = list(zip(rollout.turn_versions, rollout.turns, strict=True))
+    tokens = sum(turn.completion_tokens for _, turn in by_turn)
+    if not tokens:
+        return rollout.policy_version
+    return sum(version * turn.completion_tokens for version, turn in by_turn) / tokens
 
 
 def micro_batches(rows: Sequence[TrainingRow], tokens: int) -> list[list[TrainingRow]]:

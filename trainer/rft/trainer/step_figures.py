@@ -15,7 +15,7 @@ class StepFigures:
     """Training rows of the whole step."""
     tokens: int = 0
     """Sampled tokens of the whole step."""
-    staleness_sum: int = 0
+    staleness_sum: float = 0
     staleness_max: int = 0
     loss: float = 0.0
     entropy_sum: float = 0.0
@@ -35,9 +35,12 @@ class StepFigures:
     @classmethod
     def before(cls, rows: Sequence[TrainingRow]) -> "StepFigures":
         """What is known of a step's rows before the first of them went through the model."""
-        staleness = [row.staleness for row in rows]
-        tokens = sum(row.sampled_tokens for row in rows)
-        return cls(rows=len(rows), tokens=tokens, staleness_sum=sum(staleness), staleness_max=max(staleness, default=0))
+        return cls(
+            rows=len(rows),
+            tokens=sum(row.sampled_tokens for row in rows),
+            staleness_sum=sum(row.staleness for row in rows),
+            staleness_max=max((row.oldest for row in rows), default=0),
+        )
 
     def optimization(self) -> Optimization:
         """As it is told; None where the step carried no signal."""

@@ -1704,6 +1704,11 @@ export interface components {
             /** @default auto */
             n_epochs?: number | "auto";
             /**
+             * @default rollout
+             * @enum {string}
+             */
+            policy_pin?: "rollout" | "turn";
+            /**
              * @default default
              * @enum {string}
              */
@@ -2573,6 +2578,7 @@ export interface components {
              *       "lr_scheduler_type": "auto",
              *       "max_staleness": 0,
              *       "n_epochs": "auto",
+             *       "policy_pin": "rollout",
              *       "reasoning_effort": "default",
              *       "resample_zero_variance": "auto",
              *       "temperature": "auto",
@@ -2628,6 +2634,8 @@ export interface components {
             max_context_tokens: number | null;
             max_staleness: number;
             n_epochs: number;
+            /** @enum {string} */
+            policy_pin: "rollout" | "turn";
             resample_zero_variance: number;
             steps: number;
             temperature: number;
@@ -2735,6 +2743,7 @@ export interface components {
             };
             tools_s: number;
             trace_id: string;
+            turn_versions?: number[] | null;
             turns: number;
             /**
              * @default rollout_done

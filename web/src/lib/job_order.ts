@@ -78,6 +78,7 @@ const LABELS: [keyof Resolved, string][] = [
   ["warmup_steps", "Warm-up steps"],
   ["lr_scheduler_type", "Learning rate schedule"],
   ["max_staleness", "Staleness at most"],
+  ["policy_pin", "Policy version is kept for"],
 ];
 
 /** Each hyperparameter with the value that is really used. */

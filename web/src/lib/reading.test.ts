@@ -80,6 +80,7 @@ describe("order", () => {
       lr_scheduler_type: "cosine" as const,
       resample_zero_variance: 0,
       max_staleness: 0,
+      policy_pin: "rollout" as const,
       max_context_tokens: 4096,
       lora: null,
     };

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rft.core.failure import Stage
-from rft.core.hyperparameters import ResolvedHyperparameters
+from rft.core.hyperparameters import PolicyPin, ResolvedHyperparameters
 from rft.core.job import JobStatus
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.update_spec import Schedule
@@ -56,6 +56,8 @@ class ResolvedObject(BaseModel):
     """Training rollouts that may be under way at once: what the customer's endpoints must bear."""
     max_staleness: int
     """Steps whose rollouts are under way beside the one that is trained."""
+    policy_pin: PolicyPin
+    """For how long a rollout keeps to the policy version that it samples from."""
     temperature: float
     beta: float
     epsilon: float | None

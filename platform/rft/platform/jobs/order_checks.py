@@ -78,6 +78,7 @@ def fields_without_effect(
     wanted = reinforcement.hyperparameters
     idle = [name for name in _unused(wanted) if name not in used]
     idle += [] if is_weighted else [name for name in _CLIP_RANGE if getattr(wanted, name) != "auto"]
+    idle += ["policy_pin"] if wanted.policy_pin == "turn" and wanted.max_staleness == 0 else []
     paths = [f"hyperparameters.{name}" for name in idle]
     graders = [f"{path}.{name}" for path, _, leaf in leaves(reinforcement.grader, "grader") for name in _unused(leaf)]
     if not has_thoughts and reinforcement.budgets is not None and reinforcement.budgets.max_reasoning_tokens:

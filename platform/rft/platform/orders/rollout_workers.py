@@ -1,10 +1,12 @@
 """What rollout workers need of the rest of an installation."""
 
+from rft.core.hyperparameters import PolicyPin
 from rft.core.spec import Engine, RolloutWorkersSpec
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
 
 CODE = "rollout_workers_not_usable"
+_PIN = "method.reinforcement.hyperparameters.policy_pin"
 
 
 def rollout_workers_problem(settings: Settings) -> str | None:
@@ -29,11 +31,24 @@ def rollout_workers_problem(settings: Settings) -> str | None:
     return f"RFT_ROLLOUT_WORKERS is `{settings.rollout_workers}`, and that needs {'; and '.join(missing)}."
 
 
-def refuse_unusable_workers(settings: Settings) -> None:
-    """Raises BadRequest where every job would fail."""
+def policy_pin_problem(settings: Settings, policy_pin: PolicyPin) -> str | None:
+    """Why workers cannot run the rollouts of a job with this pin; None where nothing is amiss."""
+    if settings.rollout_workers == "none" or policy_pin == "rollout":
+        return None
+    return (
+        "Rollouts run in rollout workers here (RFT_ROLLOUT_WORKERS), which keep a rollout's policy version to its end:"
+        f" `policy_pin` cannot be `{policy_pin}`."
+    )
+
+
+def refuse_unusable_workers(settings: Settings, policy_pin: PolicyPin) -> None:
+    """Raises BadRequest where the job, or every job, would fail."""
     problem = rollout_workers_problem(settings)
     if problem is not None:
         raise BadRequest(f"No job can run here: {problem}", code=CODE)
+    problem = policy_pin_problem(settings, policy_pin)
+    if problem is not None:
+        raise BadRequest(problem, param=_PIN, code=CODE)
 
 
 def to_rollout_workers(settings: Settings) -> RolloutWorkersSpec | None:

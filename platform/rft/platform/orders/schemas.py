@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.hyperparameters import MAX_STALENESS, LossType
+from rft.core.hyperparameters import MAX_STALENESS, LossType, PolicyPin
 from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
 from rft.platform.lifecycle.records import FILE_PARAMS
@@ -60,6 +60,8 @@ class Hyperparameters(OpenBody):
         must_be(f"a whole number from 0 to {MAX_STALENESS}, or 'auto'"),
     ] = 0
     """Steps by which the policy that samples may be behind the one that is updated; 0: they take turns."""
+    policy_pin: PolicyPin = "rollout"
+    """With `turn`, each turn of a rollout is sampled by the newest policy, and not by the one it began with."""
     reasoning_effort: Literal["default", "none", "minimal", "low", "medium", "high"] = "default"
     temperature: Annotated[
         Annotated[float, Field(gt=0, le=2, allow_inf_nan=False, strict=True)] | _AUTO,

@@ -18,7 +18,7 @@ from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, lock_row
 from rft.platform.lifecycle.records import JobError
 from rft.platform.orders.rollout_workers import CODE as ROLLOUT_WORKERS
-from rft.platform.orders.rollout_workers import rollout_workers_problem
+from rft.platform.orders.rollout_workers import policy_pin_problem, rollout_workers_problem
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.file_store import BytesMissing, read_lines
 from rft.platform.store.secret_box import SecretsUnreadable
@@ -54,7 +54,8 @@ class Preparation:
         job, resolved = loaded.job, loaded.job.resolved
         if resolved is None:
             raise CannotRun("not_validated", "The job's files were never validated.")
-        if (problem := rollout_workers_problem(settings)) is not None:
+        problem = rollout_workers_problem(settings) or policy_pin_problem(settings, resolved.policy_pin)
+        if problem is not None:
             raise CannotRun(ROLLOUT_WORKERS, problem)
         ordered = to_run_spec(
             job, resolved, settings, job.base_model_path, job.chat, max_importance_gap=job.max_importance_gap

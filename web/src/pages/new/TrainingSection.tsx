@@ -35,6 +35,7 @@ const RARE: readonly Setting[] = [
   { name: "resample_zero_variance", label: "Further rows without signal", hint: "Rounds of them in a step at most." },
 ];
 const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];
+const PINS = ["", "turn"];
 const SCHEDULES = ["", "linear", "cosine", "constant"];
 
 /** How it learns. What is left empty is `auto`, and says what that is. */
@@ -89,6 +90,7 @@ export function TrainingSection({ draft, resolved, onChange }: Props) {
           <summary>More settings</summary>
           <div className="form three">
             {RARE.map(input)}
+            {choice("policy_pin", "Policy version is kept for", PINS, "rollout")}
             {choice("lr_scheduler_type", "Learning rate schedule", SCHEDULES, autoText(resolved?.lr_scheduler_type))}
             <TextField
               label="Further fields of method.reinforcement, as JSON"
