@@ -21,6 +21,8 @@ _USED = (
     ("get", "/dashboard/session"),
     ("post", "/dashboard/session"),
     ("delete", "/dashboard/session"),
+    # Every page
+    ("get", "/v1/dashboard/condition"),
     # Jobs
     ("get", _JOBS),
     ("get", "/v1/dashboard/curves"),
@@ -70,6 +72,7 @@ _USED = (
     ("get", "/v1/providers"),
     ("post", "/v1/providers"),
     ("delete", "/v1/providers/{provider_id}"),
+    ("get", "/v1/dashboard/judges"),
     ("get", "/v1/signing_secrets"),
     ("post", "/v1/signing_secrets/rotate"),
     ("delete", "/v1/signing_secrets/{signing_secret_id}"),

@@ -25,9 +25,11 @@ from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
 from rft.platform.dashboard.asset_delivery import AssetDeliveryMiddleware
+from rft.platform.dashboard.condition import condition_router
 from rft.platform.dashboard.customer_endpoints import endpoints_router
 from rft.platform.dashboard.endpoints import SESSION_PATH, links_router, session_router
 from rft.platform.dashboard.file_uses import file_uses_router
+from rft.platform.dashboard.judges import judges_router
 from rft.platform.dashboard.keys import keys_router
 from rft.platform.dry_runs.endpoints import registered_graders_router as grader_tests_router
 from rft.platform.dry_runs.endpoints import registered_tools_router as tool_tests_router
@@ -163,6 +165,8 @@ def _include_v1(app: FastAPI) -> None:
         keys_router,
         file_uses_router,
         endpoints_router,
+        judges_router,
+        condition_router,
         jobs_curves_router,
         playground_router,
         served_tokens_router,

@@ -82,7 +82,7 @@ async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platf
         assert await cursor.fetchone() == (True,)
 
 
-async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_names_its_field(
+async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_is_told_at_its_field(
     platform: Platform, page: Page, page_problems: PageProblems, tmp_path: Path
 ) -> None:
     page_problems.tolerated.append("400")
@@ -97,6 +97,20 @@ async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_names_its_fi
     await form.get_by_role("combobox", name="Model").fill("nobody")
     await form.get_by_role("button", name="Start the run").click()
     await expect(form.get_by_role("alert")).to_contain_text("data_source.model")
+    model, prompt = form.get_by_role("combobox", name="Model"), form.get_by_label("Prompt")
+    await expect(model).to_have_attribute("aria-invalid", "true")
+    await expect(model).to_have_accessible_description(re.compile("nobody"))
+    await expect(prompt).to_have_attribute("aria-invalid", "false")
+    await form.get_by_label("Instructions").fill("Be brief.")
+    await prompt.fill("{{question.text}}")
+    await expect(model).to_have_attribute("aria-invalid", "false")
+    await form.get_by_role("button", name="Start the run").click()
+    await expect(prompt).to_have_attribute("aria-invalid", "true")
+    await expect(prompt).to_have_accessible_description(re.compile("question"))
+    await prompt.fill("{{item.question}}")
+    await form.get_by_label("Temperature").fill("hot")
+    await form.get_by_role("button", name="Start the run").click()
+    await expect(form.get_by_label("Temperature")).to_have_accessible_description("Must be a number from 0 to 2.")
     await form.get_by_role("button", name="Judge the file's samples").click()
     await form.get_by_label("Name").fill("given")
     await form.get_by_role("button", name="Start the run").click()

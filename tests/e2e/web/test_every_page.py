@@ -19,6 +19,7 @@ from tests.e2e.web.test_datasets import DROP, rows
 from tests.e2e.web.test_endpoints_page import calling_jobs, open_failed_calls, register
 from tests.e2e.web.test_models import answer_chat, say, trained
 from tests.e2e.web.test_new_job import filled_form
+from tests.e2e.web.test_settings import FITS, UNFIT, judged_job, with_base_models, with_judge_server
 from tests.e2e.web.token_records import tokens_of
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -160,12 +161,17 @@ async def dropped_dataset(platform: Platform, page: Page) -> None:
 
 
 async def settings_page(platform: Platform, page: Page) -> None:
+    await judged_job(platform)
+    await with_judge_server(page)
+    await with_base_models(page, {"lab/large": FITS, "lab/old": UNFIT})
     await sign_in(page, platform.url, platform.key, "/settings")
     await page.get_by_label("Name of a new key").fill("nightly evals")
     await page.get_by_role("button", name="Create a key").click()
     await page.get_by_role("button", name="Add a provider").click()
     await expect(page.get_by_role("form", name="New provider")).to_be_visible()
-    await expect(page.get_by_role("status")).to_be_visible()
+    await expect(page.get_by_role("row", name="judge-small")).to_be_visible()
+    await expect(page.get_by_text("its chat template has no place for tools")).to_be_visible()
+    await expect(page.get_by_role("button", name="I have it")).to_be_visible()
 
 
 async def models_list(platform: Platform, page: Page) -> None:

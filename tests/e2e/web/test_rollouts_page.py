@@ -10,7 +10,7 @@ from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import Split
-from tests.e2e.web.run_records import events, rollout
+from tests.e2e.web.run_records import events, rollout, step_events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.test_rollouts_and_traces import finished_job, trace_url
 from tests.e2e.web.watched_page import PageProblems, sign_in
@@ -108,6 +108,46 @@ async def test_keys_move_through_a_long_list_and_a_trace_walks_it(platform: Plat
         await expect(page.get_by_role("link", name="Next →")).to_be_visible()
     await page.get_by_role("link", name="back to the filtered list").click()
     await expect(page.locator(".count")).to_have_text(f"{len(trained)} rollouts")
+
+
+async def test_what_comes_in_waits_above_the_table_until_it_is_asked_for(platform: Platform, page: Page) -> None:
+    """The rows under the reader stay where they are; a filter counts only what it lets through."""
+    job = await platform.new_job(suffix="arriving")
+    await job.start()
+    await open_rollouts(platform, page, job, "?split=train")
+    await expect(page.get_by_text("No rollout matches")).to_be_visible()
+    per_step = job.shape.rows * job.shape.group_size
+    await job.write(events(job.shape, until_step=1, is_ended=False))
+    # An empty list has no place to keep.
+    await expect(page.locator(".count")).to_have_text(f"{per_step} rollouts")
+    before = await shown_ids(page)
+    first = page.locator(ROWS).first
+    place = await first.bounding_box()
+
+    step = step_events(job.shape, 2)
+    assert any(isinstance(event, RolloutDone) and event.key.split is Split.VALID for event in step)
+    await job.write(step)
+    line = page.get_by_role("button", name=f"{per_step} new rollouts: show")
+    await expect(line).to_be_visible()
+    assert await shown_ids(page) == before
+    assert await first.bounding_box() == place
+    await line.click()
+    await expect(page.locator(".count")).to_have_text(f"{2 * per_step} rollouts")
+    assert (await shown_ids(page))[0] not in before
+    await expect(line).to_have_count(0)
+
+    # The job's own page: fed by its stream.
+    await page.goto(f"{platform.url}/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    newest = page.locator("table.rollouts tbody tr").first
+    await expect(newest).to_be_visible()
+    id_before = await newest.locator(".row-link").inner_text()
+    await job.write(step_events(job.shape, 3))
+    told = page.get_by_role("button", name=re.compile("25 or more new rollouts: show"))
+    await expect(told).to_be_visible()
+    assert await newest.locator(".row-link").inner_text() == id_before
+    await told.click()
+    await expect(newest.locator(".row-link")).not_to_have_text(id_before)
 
 
 async def test_a_group_shows_where_it_parts(platform: Platform, page: Page) -> None:

@@ -20,7 +20,7 @@ const runs = (evalId: string, ...parts: string[]) => `${EVALS_PATH}${at(evalId)}
 export interface RunOrder {
   name?: string;
   data_source: unknown;
-  samples_per_row?: number;
+  samples_per_row?: unknown;
 }
 
 export interface ComparedRows {

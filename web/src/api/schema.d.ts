@@ -20,6 +20,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dashboard/condition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["retrieve_condition"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dashboard/curves": {
         parameters: {
             query?: never;
@@ -76,6 +92,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["list_file_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dashboard/judges": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_judges"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1066,6 +1098,16 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        ConditionObject: {
+            disk: components["schemas"]["DiskObject"] | null;
+            held_jobs: components["schemas"]["HeldJob"][];
+            held_jobs_left_out: number;
+            /**
+             * @default dashboard.condition
+             * @constant
+             */
+            object: "dashboard.condition";
+        };
         ContentRow: {
             item: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -1166,6 +1208,11 @@ export interface components {
              */
             object: "fine_tuning.job.diagnostics";
             pace: components["schemas"]["PaceObject"] | null;
+        };
+        DiskObject: {
+            free_bytes: number;
+            is_full: boolean;
+            least_bytes: number;
         };
         EarlyStopWanted: {
             overfitting_evaluations?: number | null;
@@ -1670,6 +1717,11 @@ export interface components {
             /** @enum {string} */
             status: "unknown" | "healthy" | "degraded" | "failing";
         };
+        HeldJob: {
+            hold: components["schemas"]["JobHold"];
+            id: string;
+            name: string | null;
+        };
         HoldObject: {
             endpoint: string;
             reason: string;
@@ -1759,6 +1811,13 @@ export interface components {
             code: string;
             message: string;
             param: string | null;
+        };
+        JobHold: {
+            endpoint: string;
+            reason: string;
+            since: number;
+            stage: components["schemas"]["Stage"];
+            step: number;
         };
         JobObject: {
             baselines: components["schemas"]["BaselineFigures"][] | null;
@@ -1858,6 +1917,35 @@ export interface components {
             [key: string]: unknown;
         };
         JsonValue: unknown;
+        JudgeList: {
+            data: components["schemas"]["JudgeObject"][];
+            /**
+             * @default list
+             * @constant
+             */
+            object: "list";
+            server: components["schemas"]["JudgeServerObject"] | null;
+        };
+        JudgeObject: {
+            latest: components["schemas"]["LatestVerdicts"] | null;
+            model: string;
+            uses: components["schemas"]["JudgeUse"][];
+            uses_left_out: number;
+        };
+        JudgeServerObject: {
+            api_key: string | null;
+            base_url: string;
+            max_concurrency: number;
+            timeout_s: number;
+        };
+        JudgeUse: {
+            graders: string[];
+            id: string;
+            /** @enum {string} */
+            kind: "job" | "grader" | "eval";
+            name: string | null;
+            status: string | null;
+        };
         KeyCreate: {
             name: string;
         } & {
@@ -1917,6 +2005,11 @@ export interface components {
             score: components["schemas"]["RewardEstimate"] | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "canceled" | "failed";
+        };
+        LatestVerdicts: {
+            graders: components["schemas"]["EndpointHealth"][];
+            job_id: string;
+            job_name: string | null;
         };
         LeftOut: {
             excluded_rollouts: number | null;
@@ -3360,6 +3453,25 @@ export interface operations {
             };
         };
     };
+    retrieve_condition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConditionObject"];
+                };
+            };
+        };
+    };
     list_curves_of_jobs: {
         parameters: {
             query: {
@@ -3444,6 +3556,25 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileUses"];
+                };
+            };
+        };
+    };
+    list_judges: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JudgeList"];
                 };
             };
         };

@@ -1,6 +1,6 @@
 /** Signing in and out. The session is a cookie that no script can read, so there is nothing to keep here. */
-import { call } from "./http";
-import type { SessionState, SignIn } from "./types";
+import { call, get } from "./http";
+import type { Condition, SessionState, SignIn } from "./types";
 
 const PATH = "/dashboard/session";
 
@@ -19,3 +19,6 @@ export async function signIn(credential: string): Promise<void> {
 export async function signOut(): Promise<void> {
   await call("DELETE", PATH);
 }
+
+/** Asked from every page: also whether the platform is there, and whether this browser is still signed in. */
+export const condition = () => get<Condition>("/v1/dashboard/condition");

@@ -110,6 +110,13 @@ export interface CurvesQuery {
   to_step?: number;
 }
 
+/** What concerns whoever looks at any page. */
+export type Condition = Schemas["ConditionObject"];
+/** The judge's server, and what graders ask of it. */
+export type Judges = Schemas["JudgeList"];
+export type Judge = Schemas["JudgeObject"];
+export type JudgeUse = Schemas["JudgeUse"];
+
 export type StopReason = Schemas["StopReason"];
 /** Which calls two policies make again, and which follow which. */
 export type CallChange = Schemas["CallChangeObject"];

@@ -70,7 +70,8 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
   );
 }
 
-function LastTrouble({ endpoint, now, hrefOf }: { endpoint: EndpointHealth } & Pick<Props, "now" | "hrefOf">) {
+/** The newest attempt that gave no result, with the way to it. */
+export function LastTrouble({ endpoint, now, hrefOf }: { endpoint: EndpointHealth } & Pick<Props, "now" | "hrefOf">) {
   const attempt = lastTrouble(endpoint);
   if (attempt === null) return <span className="muted">none</span>;
   return (

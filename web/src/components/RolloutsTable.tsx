@@ -1,7 +1,7 @@
 import { Link } from "wouter";
 import type { RolloutSummary } from "../api/types";
 import { count, duration, fixed } from "../lib/format";
-import { barShare, endWords } from "../lib/outcome";
+import { barShare, endWords, SPLIT_WORDS } from "../lib/outcome";
 
 interface Props {
   rollouts: readonly RolloutSummary[];
@@ -37,7 +37,7 @@ export function RolloutsTable({ rollouts, hrefOf }: Props) {
                 </Link>
               </td>
               <td className="number">{rollout.step}</td>
-              <td>{rollout.split === "train" ? "train" : "validation"}</td>
+              <td>{SPLIT_WORDS[rollout.split]}</td>
               <td className="number nowrap">
                 {rollout.row_index}
                 <span className="muted"> #{rollout.group_index + 1}</span>

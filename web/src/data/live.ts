@@ -5,6 +5,7 @@ import { ApiError, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
 import type { Curves, Job, JobEvent } from "../api/types";
 import { fold, reconnectDelay } from "../lib/fold";
+import { CONDITION } from "./condition";
 import { keys } from "./queries";
 import { useSession } from "./session";
 
@@ -22,7 +23,11 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
     const handlers = {
       onOpen: () => setLiveness("live"),
       onMessages: foldedInto(cache, jobId),
-      onBroken: () => setLiveness("interrupted"),
+      onBroken: () => {
+        setLiveness("interrupted");
+        // It may be more than this stream that is gone.
+        void cache.invalidateQueries({ queryKey: CONDITION });
+      },
       onRefused: refuse,
     };
     void follow({ jobId, position, signal: stop.signal }, handlers);
@@ -98,7 +103,7 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
     void cache.invalidateQueries({ queryKey: keys.allDiagnostics(jobId) });
     void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
     void cache.invalidateQueries({ queryKey: keys.checkpoints(jobId) });
-    void cache.invalidateQueries({ queryKey: keys.allRollouts(jobId) });
+    void cache.invalidateQueries({ queryKey: keys.allRolloutHeads(jobId) });
   }
   return now.areCurvesStale;
 }

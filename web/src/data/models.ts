@@ -1,5 +1,5 @@
 /** What the pages ask of models, and talking to one. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { chat, type ChatOrder } from "../api/chat";
 import { modelsApi } from "../api/models";
@@ -11,14 +11,22 @@ export function useModels() {
   return useQuery({ queryKey: MODELS, queryFn: modelsApi.list });
 }
 
+const lookAt = (id: string) => ({
+  queryKey: [...MODELS, id],
+  queryFn: () => modelsApi.get(id),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 /** A look at a base model's files; asked for when it is wanted, as it takes seconds. */
 export function useBaseModel(id: string, isWanted: boolean) {
-  return useQuery({
-    queryKey: [...MODELS, id],
-    queryFn: () => modelsApi.get(id),
-    enabled: isWanted,
-    staleTime: Number.POSITIVE_INFINITY,
-  });
+  return useQuery({ ...lookAt(id), enabled: isWanted });
+}
+
+/** A look at each of these, one after the other: each takes a process of the platform's host some seconds. */
+export function useBaseModels(ids: readonly string[]) {
+  const cache = useQueryClient();
+  const isSettled = (id: string) => (cache.getQueryState(lookAt(id).queryKey)?.status ?? "pending") !== "pending";
+  return useQueries({ queries: ids.map((id, at) => ({ ...lookAt(id), enabled: ids.slice(0, at).every(isSettled) })) });
 }
 
 export function useDeleteModel() {

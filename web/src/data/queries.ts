@@ -18,7 +18,8 @@ export const keys = {
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
   checkpoints: (id: string) => ["job", id, "checkpoints"],
-  allRollouts: (id: string) => ["job", id, "rollouts"],
+  allRolloutHeads: (id: string) => ["job", id, "rollout-head"],
+  rolloutHead: (id: string, query: RolloutQuery) => ["job", id, "rollout-head", query],
   rollouts: (id: string, query: RolloutQuery) => ["job", id, "rollouts", query],
   rollout: (id: string, traceId: string) => ["job", id, "rollout", traceId],
   grading: (id: string, traceId: string) => ["job", id, "grading", traceId],
@@ -35,6 +36,7 @@ const JOBS_PER_PAGE = 50;
 const FOUND = 8;
 const FAST_MS = 3_000;
 const SLOW_MS = 20_000;
+const FOLLOWED_MS = 5_000;
 /** Between two steps; a finished step asks by itself. */
 const ENDPOINTS_MS = 10_000;
 
@@ -80,6 +82,15 @@ export function useCurvesOf(jobs: readonly Job[]) {
 
 export function useJob(id: string) {
   return useQuery({ queryKey: keys.job(id), queryFn: () => jobsApi.get(id) });
+}
+
+/** A job on a page that no stream feeds; asked for again while it is not over. */
+export function useFollowedJob(id: string) {
+  return useQuery({
+    queryKey: keys.job(id),
+    queryFn: () => jobsApi.get(id),
+    refetchInterval: ({ state }) => (state.data && isTerminal(state.data) ? false : FOLLOWED_MS),
+  });
 }
 
 export function useCurves(id: string) {
@@ -143,16 +154,6 @@ export function useEvents(id: string, type: EventType | undefined) {
 /** What the stream brought; folded in by `useLive`. */
 export function useLiveEvents(id: string) {
   return useQuery({ queryKey: keys.liveEvents(id), initialData: [] as JobEvent[], enabled: false });
-}
-
-export function useRollouts(id: string, query: RolloutQuery) {
-  return useInfiniteQuery({
-    queryKey: keys.rollouts(id, query),
-    queryFn: ({ pageParam }) => jobsApi.rollouts(id, query, pageParam, 25),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
-    placeholderData: keepPreviousData,
-  });
 }
 
 export function useRollout(id: string, traceId: string) {

@@ -8,6 +8,7 @@ const SECRETS = ["signing-secrets"];
 
 export const useKeys = () => useQuery({ queryKey: KEYS, queryFn: settingsApi.keys });
 export const useProviders = () => useQuery({ queryKey: PROVIDERS, queryFn: settingsApi.providers });
+export const useJudges = () => useQuery({ queryKey: ["judges"], queryFn: settingsApi.judges });
 export const useSecrets = () => useQuery({ queryKey: SECRETS, queryFn: settingsApi.secrets });
 
 export const useCreateKey = () => useChange(settingsApi.createKey, KEYS);

@@ -1,6 +1,12 @@
 /** What became of a rollout: a grade, or the failure that took its place. */
 import type { EndedRollout, Failure, Grade, RolloutDetail, RolloutRecord, RolloutSummary } from "../api/types";
 
+export const SPLIT_WORDS: Record<RolloutSummary["split"], string> = {
+  train: "train",
+  valid: "validation",
+  test: "test",
+};
+
 /** Whether its end was told: one that is under way, or was cut off, has none. */
 export function hasEnded(rollout: RolloutDetail): rollout is EndedRollout {
   return rollout.record !== null;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EvalRun } from "../api/types";
-import { orderOf, startOf } from "./run_order";
+import { messagePaths, orderOf, startOf } from "./run_order";
 
 const EMPTY = startOf(null, ["answer", "question"]);
 
@@ -42,5 +42,20 @@ test("given samples are judged as they stand", () => {
   expect(orderOf({ ...EMPTY, name: " Mine ", fileId: "file-1", isSampled: false })).toEqual({
     name: "Mine",
     data_source: { type: "jsonl", source: { type: "file_id", id: "file-1" } },
+  });
+});
+
+test("what is no number goes out as it was typed: the API refuses it in its own words", () => {
+  const order = orderOf({ ...EMPTY, fileId: "file-1", model: "m", samples: "many", temperature: "hot" });
+  expect(order).toMatchObject({ samples_per_row: "many", data_source: { sampling_params: { temperature: "hot" } } });
+});
+
+test("a message is found where the order has it", () => {
+  const at = (system: string) => messagePaths({ ...EMPTY, system });
+  expect(at(" ").prompt).toBe("data_source.input_messages.template[0]");
+  expect(at(" ").system).not.toBe(at(" ").prompt);
+  expect(at("Be brief.")).toEqual({
+    system: "data_source.input_messages.template[0]",
+    prompt: "data_source.input_messages.template[1]",
   });
 });

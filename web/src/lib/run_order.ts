@@ -1,6 +1,7 @@
 /** What a form says of a new run, as the order of it. */
 import type { RunOrder } from "../api/evals";
 import type { EvalRun } from "../api/types";
+import { number } from "./draft_order";
 
 export interface RunForm {
   name: string;
@@ -48,18 +49,31 @@ export function orderOf(form: RunForm): RunOrder {
   const system = form.system.trim() ? [{ role: "developer", content: form.system }] : [];
   return {
     ...name,
-    samples_per_row: Number(form.samples) || 1,
+    samples_per_row: form.samples.trim() ? number(form.samples) : 1,
     data_source: {
       type: "completions",
       model: form.model.trim(),
       source,
       input_messages: { type: "template", template: [...system, { role: "user", content: form.prompt }] },
       sampling_params: {
-        ...(form.temperature.trim() && { temperature: Number(form.temperature) }),
-        ...(form.maxTokens.trim() && { max_completion_tokens: Number(form.maxTokens) }),
+        ...(form.temperature.trim() && { temperature: number(form.temperature) }),
+        ...(form.maxTokens.trim() && { max_completion_tokens: number(form.maxTokens) }),
         ...(form.tools.length > 0 && { tools: form.tools.map((id) => ({ id })) }),
       },
     },
+  };
+}
+
+export const SOURCE = "data_source";
+export const SAMPLING = `${SOURCE}.sampling_params`;
+const MESSAGES = `${SOURCE}.input_messages.template`;
+
+/** Where the API finds the two messages of `orderOf`: instructions come first, where there are any. */
+export function messagePaths(form: RunForm): { system: string; prompt: string } {
+  const isInstructed = form.system.trim() !== "";
+  return {
+    system: isInstructed ? `${MESSAGES}[0]` : `${MESSAGES}.none`,
+    prompt: `${MESSAGES}[${isInstructed ? 1 : 0}]`,
   };
 }
 

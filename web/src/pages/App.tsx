@@ -5,6 +5,7 @@ import { signIn, signOut } from "../api/session";
 import { Shell } from "../components/Shell";
 import { SignInForm } from "../components/SignInForm";
 import { type Entry, messageOf, SessionContext } from "../data/session";
+import { ConditionBars } from "./ConditionBars";
 import { GlobalKeys } from "./GlobalKeys";
 import { Routes } from "./routes";
 
@@ -49,6 +50,7 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>
         <Shell onSearch={() => setOpen("search")} onKeys={() => setOpen("keys")} onSignOut={session.signOut}>
+          <ConditionBars />
           <Routes />
         </Shell>
         <GlobalKeys open={open} onOpen={setOpen} />
@@ -67,11 +69,14 @@ function createCache(onRefused: () => void): QueryClient {
     defaultOptions: {
       queries: {
         staleTime: 2_000,
+        // The platform may be on this machine, whatever the browser thinks of the network.
+        networkMode: "always",
         // What the API refused it refuses again; what did not reach it may.
         retry: (failures, error) =>
           failures < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
         retryDelay: 500,
       },
+      mutations: { networkMode: "always" },
     },
   });
 }

@@ -143,7 +143,7 @@ export function JobPage({ jobId }: { jobId: string }) {
               onMore={() => void events.fetchNextPage()}
             />
           </div>
-          <RolloutsPanel jobId={jobId} />
+          <RolloutsPanel jobId={jobId} isActive={isActive} />
         </>
       )}
     </>

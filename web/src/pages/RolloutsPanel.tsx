@@ -4,16 +4,20 @@ import type { RolloutSummary } from "../api/types";
 import { RolloutFilter } from "../components/RolloutFilter";
 import { RolloutsTable } from "../components/RolloutsTable";
 import { Empty, Problem, Skeleton } from "../components/State";
-import { useRollouts } from "../data/queries";
+import { ArrivalsLine } from "../components/Arrivals";
+import { useArrivals, useRolloutList } from "../data/rollouts";
 import { parseAxis, withAxis } from "../lib/axes";
 import { formatFilter, parseFilter } from "../lib/filters";
 
+const PER_PAGE = 25;
+
 /** The rollouts of a job, filtered by what the address says. */
-export function RolloutsPanel({ jobId }: { jobId: string }) {
+export function RolloutsPanel({ jobId, isActive }: { jobId: string; isActive: boolean }) {
   const search = useSearch();
   const [path, navigate] = useLocation();
   const filter = useMemo(() => parseFilter(search), [search]);
-  const rollouts = useRollouts(jobId, filter);
+  const rollouts = useRolloutList(jobId, filter, PER_PAGE);
+  const { arrivals, show } = useArrivals(jobId, filter, { list: rollouts, isActive, perPage: PER_PAGE, isFed: true });
   const isFiltered = formatFilter(filter) !== "";
   const list = rollouts.data?.pages.flatMap((page) => page.data) ?? [];
   const hrefOf = (rollout: RolloutSummary) => `/jobs/${jobId}/rollouts/${rollout.id}${formatFilter(filter)}`;
@@ -36,6 +40,9 @@ export function RolloutsPanel({ jobId }: { jobId: string }) {
         <Empty title={isFiltered ? "No rollout matches" : "No rollouts yet"}>
           {isFiltered && "Take a filter away to see more."}
         </Empty>
+      )}
+      {list.length > 0 && (isActive || arrivals.count > 0) && (
+        <ArrivalsLine arrivals={arrivals} isByAge onShow={show} />
       )}
       {list.length > 0 && <RolloutsTable rollouts={list} hrefOf={hrefOf} />}
       {rollouts.hasNextPage && (

@@ -3,7 +3,7 @@ import { Problem } from "../../components/State";
 import { useFiles, useFirstLines } from "../../data/files";
 import { type EvalDraft, itemsOf, schemaOf } from "../../lib/eval_draft";
 import { plural } from "../../lib/format";
-import { ChoiceField, TextField } from "../new/fields";
+import { ChoiceField, TextField } from "../../components/order/fields";
 
 interface Props {
   draft: EvalDraft;

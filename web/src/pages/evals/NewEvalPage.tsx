@@ -1,6 +1,5 @@
 import { type FormEvent, useCallback, useState } from "react";
 import { useLocation } from "wouter";
-import { ApiError } from "../../api/http";
 import { Refusal } from "../../components/Refusal";
 import { Problem } from "../../components/State";
 import { Trail } from "../../components/Trail";
@@ -8,10 +7,10 @@ import { useCreateEval } from "../../data/evals";
 import { useGraders } from "../../data/registry";
 import { type EvalDraft, NEW_EVAL, toEvalOrder } from "../../lib/eval_draft";
 import { PART_TYPES } from "../../lib/grader_forms";
-import { type OrderProblem, PartProblem, ProblemContext, TextField } from "../new/fields";
-import { GraderForm } from "../new/GraderForm";
+import { PartProblem, ProblemContext, problemOf, TextField } from "../../components/order/fields";
+import { GraderForm } from "../../components/order/GraderForm";
 import { ItemsSection } from "./ItemsSection";
-import "../new/new.css";
+import "../../components/order/order.css";
 
 const CRITERION = "testing_criteria[0]";
 
@@ -31,12 +30,12 @@ export function NewEvalPage() {
     create.mutate(toEvalOrder(draft), { onSuccess: (made) => navigate(`/evals/${made.id}`) });
   };
   return (
-    <ProblemContext value={problemOf(create.error)}>
+    <ProblemContext value={problemOf(create.error, true)}>
       <title>New eval · Agent RFT</title>
       <Trail parts={[{ label: "Evals", href: "/evals" }, { label: "New eval" }]} />
       <h1>New eval</h1>
       {graders.error && <Problem error={graders.error} onRetry={() => void graders.refetch()} />}
-      <form className="new-job alone" aria-label="New eval" onSubmit={submit}>
+      <form className="order-form" aria-label="New eval" onSubmit={submit}>
         <div className="stack">
           <ItemsSection draft={draft} onChange={onChange} onSchema={onSchema} />
           <section className="panel" aria-labelledby="new-eval-criterion">
@@ -84,9 +83,4 @@ export function NewEvalPage() {
       </form>
     </ProblemContext>
   );
-}
-
-function problemOf(error: Error | null): OrderProblem | null {
-  if (error === null) return null;
-  return { param: error instanceof ApiError ? error.param : null, message: error.message, wasSent: true };
 }

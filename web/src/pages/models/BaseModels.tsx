@@ -1,9 +1,9 @@
 import { useState } from "react";
 import { Link } from "wouter";
 import type { Model } from "../../api/types";
+import { ModelCheck } from "../../components/ModelCheck";
 import { Empty } from "../../components/State";
 import { useBaseModel } from "../../data/models";
-import { checkLines } from "../../lib/models";
 import { chatPath } from "./ModelRow";
 
 /** What jobs start from; a look at a model's files is taken when it is asked for. */
@@ -49,27 +49,7 @@ function BaseModelRow({ model }: { model: Model }) {
   );
 }
 
-/** What `rft models check` finds. */
 function Check({ id }: { id: string }) {
   const model = useBaseModel(id, true);
-  if (model.isPending)
-    return <p className="model-check muted">Its files are being looked at. The first time takes seconds.</p>;
-  if (model.error) return <p className="model-check bad">{model.error.message}</p>;
-  const base = model.data.base_model;
-  if (!base) return <p className="model-check muted">Its files are not on the platform's host.</p>;
-  return (
-    <div className="model-check">
-      <p className={base.problem === null ? "good" : "bad"}>
-        {base.problem === null ? "A job can start from it." : base.problem}
-      </p>
-      <dl className="facts">
-        {checkLines(base).map((line) => (
-          <div key={line.label}>
-            <dt>{line.label}</dt>
-            <dd>{line.value}</dd>
-          </div>
-        ))}
-      </dl>
-    </div>
-  );
+  return <ModelCheck model={model.data} error={model.error} />;
 }

@@ -8,6 +8,7 @@ import type { ChatCall, ChatTurn, Exchange } from "../../lib/chat";
 import { prettyJson } from "../../lib/conversation";
 import "../../components/form.css";
 import { Composer } from "./Composer";
+import "../../components/models.css";
 import "./models.css";
 
 /** Talk to a model; a fine-tuned one calls the real tools of its job. `?model=`, `?job=` for a base model. */
@@ -21,6 +22,7 @@ export function ChatPage() {
     <>
       <Trail parts={[{ label: "Models", href: "/models" }, { label: "Chat" }]} />
       <title>Chat · Agent RFT</title>
+      <h1>Chat</h1>
       {models.error && <Problem error={models.error} onRetry={() => void models.refetch()} />}
       {models.isPending && <Skeleton height={320} />}
       {models.data && (

@@ -9,6 +9,7 @@ import { baseModels, byJob, type ModelsOfJob } from "../../lib/models";
 import { plural } from "../../lib/format";
 import { BaseModels } from "./BaseModels";
 import { ModelRow } from "./ModelRow";
+import "../../components/models.css";
 import "./models.css";
 
 /** Base models, and what each job made of one. */

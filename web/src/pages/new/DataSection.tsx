@@ -3,9 +3,9 @@ import { Upload } from "../../components/Upload";
 import { useFiles, useUpload } from "../../data/files";
 import type { Draft } from "../../lib/draft";
 import { plural } from "../../lib/format";
-import { ChoiceField, TextField } from "./fields";
+import { ChoiceField, TextField } from "../../components/order/fields";
 import { RowPreview } from "./RowPreview";
-import type { PreviewedRow } from "./previewed_row";
+import type { PreviewedRow } from "../../components/order/previewed_row";
 
 interface Props {
   draft: Draft;

@@ -2,7 +2,7 @@ import type { EndpointEstimate, Estimate } from "../../api/types";
 import { Link } from "wouter";
 import { Fact } from "../../components/Fact";
 import { count, fixed, plural } from "../../lib/format";
-import type { OrderProblem } from "./fields";
+import type { OrderProblem } from "../../components/order/fields";
 
 interface Props {
   estimate: Estimate | null;

@@ -6,9 +6,9 @@ import { toGrader } from "../../lib/draft_order";
 import { milliseconds, reward } from "../../lib/format";
 import { LEAF_TYPES } from "../../lib/grader_forms";
 import { DryRun, withoutSecrets } from "./DryRun";
-import { REINFORCEMENT } from "./fields";
-import { GraderForm } from "./GraderForm";
-import { PreviewedRowContext } from "./previewed_row";
+import { REINFORCEMENT } from "../../components/order/fields";
+import { GraderForm } from "../../components/order/GraderForm";
+import { PreviewedRowContext } from "../../components/order/previewed_row";
 
 interface Props {
   grader: GraderDraft;

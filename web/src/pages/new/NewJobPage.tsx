@@ -1,6 +1,5 @@
 import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
-import { ApiError } from "../../api/http";
 import type { Job } from "../../api/types";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
@@ -13,12 +12,14 @@ import { draftOf } from "../../lib/draft_from_job";
 import { toOrder, unfinished } from "../../lib/draft_order";
 import { DataSection } from "./DataSection";
 import { EstimatePanel } from "./EstimatePanel";
-import { type OrderProblem, ProblemContext } from "./fields";
+import { ProblemContext, problemOf } from "../../components/order/fields";
 import { GraderSection } from "./GraderSection";
 import { OrderCode } from "./OrderCode";
-import { PreviewedRowContext, usePreviewedRow } from "./previewed_row";
+import { PreviewedRowContext } from "../../components/order/previewed_row";
+import { usePreviewedRow } from "./previewed_row";
 import { ToolsSection } from "./ToolsSection";
 import { TrainingSection } from "./TrainingSection";
+import "../../components/order/order.css";
 import "./new.css";
 
 /** A job, ordered here; `?from=JOB` begins with what that job was ordered with. */
@@ -66,7 +67,7 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
             Like {from.user_provided_suffix ?? from.id}; its seed and the values of its headers are not taken over.
           </p>
         )}
-        <div className="new-job">
+        <div className="new-job order-form">
           <div className="stack">
             <DataSection draft={draft} models={models.data ?? []} row={row} onChange={onChange} />
             <ToolsSection draft={draft} registered={tools.data ?? []} onChange={onChange} />
@@ -86,9 +87,4 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
       </PreviewedRowContext>
     </ProblemContext>
   );
-}
-
-function problemOf(error: Error | null, wasSent: boolean): OrderProblem | null {
-  if (error === null) return null;
-  return { param: error instanceof ApiError ? error.param : null, message: error.message, wasSent };
 }

@@ -1,6 +1,6 @@
 import { Preformatted } from "../../components/Preformatted";
 import { isObject, type Json, type JsonObject } from "../../lib/draft";
-import type { PreviewedRow } from "./previewed_row";
+import type { PreviewedRow } from "../../components/order/previewed_row";
 
 /** A real row: what the model is asked, and what else graders and tools are given. */
 export function RowPreview({ row }: { row: PreviewedRow }) {

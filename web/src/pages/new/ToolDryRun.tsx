@@ -7,7 +7,7 @@ import { toTool } from "../../lib/draft_order";
 import { milliseconds } from "../../lib/format";
 import { describedIn, plainArguments } from "../../lib/tool_arguments";
 import { DryRun } from "./DryRun";
-import { PreviewedRowContext } from "./previewed_row";
+import { PreviewedRowContext } from "../../components/order/previewed_row";
 
 /** One call of the tool, as a rollout makes it, with the row that is previewed. */
 export function ToolDryRun({ tool, name }: { tool: ToolDraft; name: string }) {

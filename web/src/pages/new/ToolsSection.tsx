@@ -1,7 +1,7 @@
 import type { RegisteredTool } from "../../api/types";
 import { type Draft, NEW_TOOL, type ToolDraft } from "../../lib/draft";
-import { ChoiceField, PartProblem, REINFORCEMENT, TextField } from "./fields";
-import { Headers } from "./Headers";
+import { ChoiceField, PartProblem, REINFORCEMENT, TextField } from "../../components/order/fields";
+import { Headers } from "../../components/order/Headers";
 import { ToolDryRun } from "./ToolDryRun";
 
 interface Props {

@@ -1,7 +1,7 @@
 import type { Estimate } from "../../api/types";
 import type { Draft } from "../../lib/draft";
 import { fixed } from "../../lib/format";
-import { ChoiceField, REINFORCEMENT, TextField } from "./fields";
+import { ChoiceField, REINFORCEMENT, TextField } from "../../components/order/fields";
 
 interface Props {
   draft: Draft;

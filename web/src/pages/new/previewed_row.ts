@@ -1,23 +1,11 @@
-import { createContext, useState } from "react";
+import { useState } from "react";
+import type { PreviewedRow } from "../../components/order/previewed_row";
 import { useFirstLines } from "../../data/files";
 import { isObject, type Json, type JsonObject } from "../../lib/draft";
 
-/** A row of the training file, and an answer to it, on which templates and graders are tried. */
-export interface PreviewedRow {
-  /** Null: there is none, or none yet. */
-  item: JsonObject | null;
-  index: number;
-  /** Rows to choose from: the first ones of the file. */
-  count: number;
-  isLoading: boolean;
-  error: Error | null;
-  answer: string;
-  onIndex(index: number): void;
-  onAnswer(answer: string): void;
-}
-
 const ROWS = 20;
 
+/** Rows of the training file to try templates and graders on. */
 export function usePreviewedRow(fileId: string): PreviewedRow {
   const lines = useFirstLines(fileId || null, ROWS);
   const [index, onIndex] = useState(0);
@@ -44,5 +32,3 @@ function asRow(line: string): JsonObject[] {
     return [];
   }
 }
-
-export const PreviewedRowContext = createContext<PreviewedRow | null>(null);

@@ -3,10 +3,8 @@ import { Link } from "wouter";
 import type { RolloutSummary } from "../../api/types";
 import { RewardBar } from "../../components/RolloutsTable";
 import { count, duration, NONE } from "../../lib/format";
-import { endWords } from "../../lib/outcome";
+import { endWords, SPLIT_WORDS } from "../../lib/outcome";
 import type { Column } from "../../lib/rollout_columns";
-
-const SPLITS: Record<RolloutSummary["split"], string> = { train: "train", valid: "validation", test: "test" };
 
 /** One line of the table. */
 export function RolloutCells({
@@ -33,7 +31,7 @@ export function RolloutCells({
 
 const CELLS: Record<string, (rollout: RolloutSummary) => ReactNode> = {
   step: (rollout) => rollout.step,
-  split: (rollout) => SPLITS[rollout.split],
+  split: (rollout) => SPLIT_WORDS[rollout.split],
   row: (rollout) => (
     <>
       {rollout.row_index}

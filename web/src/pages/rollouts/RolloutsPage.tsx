@@ -3,11 +3,13 @@ import { Link, useLocation, useSearch } from "wouter";
 import type { RolloutQuery } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { useJob } from "../../data/queries";
-import { useRolloutList } from "../../data/rollouts";
+import { ArrivalsLine } from "../../components/Arrivals";
+import { useFollowedJob } from "../../data/queries";
+import { useArrivals, useRolloutList } from "../../data/rollouts";
 import { formatFilter, parseFilter, unsorted } from "../../lib/filters";
 import { plural } from "../../lib/format";
 import { readOrder } from "../../lib/job_order";
+import { isTerminal } from "../../lib/summary";
 import { rememberColumns, shownColumns } from "../../lib/rollout_columns";
 import { ColumnChoice } from "./ColumnChoice";
 import { Filters } from "./Filters";
@@ -19,8 +21,10 @@ export function RolloutsPage({ jobId }: { jobId: string }) {
   const search = useSearch();
   const [path, navigate] = useLocation();
   const query = useMemo(() => parseFilter(search), [search]);
-  const job = useJob(jobId);
+  const job = useFollowedJob(jobId);
   const list = useRolloutList(jobId, query);
+  const isActive = job.data !== undefined && !isTerminal(job.data);
+  const { arrivals, show, shows } = useArrivals(jobId, query, { list, isActive });
   const [shown, setShown] = useState(() => shownColumns(localStorage));
   const rollouts = useMemo(() => list.data?.pages.flatMap((page) => page.data) ?? [], [list.data]);
   const tools = job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : [];
@@ -51,8 +55,17 @@ export function RolloutsPage({ jobId }: { jobId: string }) {
       {list.error && <Problem error={list.error} onRetry={() => void list.refetch()} />}
       {list.isPending && <Skeleton height={420} />}
       {list.data && !list.error && rollouts.length === 0 && <Nothing query={query} href={path} />}
+      {rollouts.length > 0 && (isActive || arrivals.count > 0) && (
+        <ArrivalsLine
+          arrivals={arrivals}
+          isByAge={query.sort === undefined && query.order === undefined}
+          onShow={show}
+        />
+      )}
       {rollouts.length > 0 && !list.error && (
         <VirtualTable
+          // From its top where the reader asked for what is new there.
+          key={shows}
           rollouts={rollouts}
           shown={shown}
           query={query}

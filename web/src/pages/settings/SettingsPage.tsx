@@ -1,11 +1,13 @@
-import { Link } from "wouter";
+import { CheckedModels } from "./CheckedModels";
+import { Judges } from "./Judges";
 import { Keys } from "./Keys";
 import { Providers } from "./Providers";
 import { SigningSecrets } from "./SigningSecrets";
 import "../../components/form.css";
+import "../../components/models.css";
 import "./settings.css";
 
-/** Who may call the platform, whom it calls, and how it signs. */
+/** Who may call the platform, whom it calls, how it signs, and what it trains. */
 export function SettingsPage() {
   return (
     <>
@@ -13,15 +15,9 @@ export function SettingsPage() {
       <h1>Settings</h1>
       <Keys />
       <Providers />
+      <Judges />
+      <CheckedModels />
       <SigningSecrets />
-      <p className="muted">
-        Base models are configured on the platform's host (<code>RFT_BASE_MODELS</code>), and so is the judge of graders
-        (<code>RFT_JUDGE_BASE_URL</code>). What a check finds of a base model stands under{" "}
-        <Link href="/models" className="in-text">
-          Models
-        </Link>
-        .
-      </p>
     </>
   );
 }

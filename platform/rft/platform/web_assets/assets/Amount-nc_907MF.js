@@ -1,1 +1,0 @@
-/* empty css             */import{G as e}from"./State-C2iL6yyu.js";var t=e();function n({label:e,value:n,min:r,step:i,onChange:a}){return(0,t.jsxs)(`label`,{className:`field`,children:[e,(0,t.jsx)(`input`,{type:`number`,min:r,step:i,value:n,placeholder:`default`,onChange:e=>a(e.target.value)})]})}export{n as t};

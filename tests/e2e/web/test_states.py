@@ -1,0 +1,121 @@
+"""Every page while something is wrong with the platform itself: it says what, what to do, and comes back."""
+
+import json
+
+import httpx
+import pytest_asyncio
+from playwright.async_api import Page, Route, expect
+
+from rft.core.events import HoldBegan, RolloutDone
+from rft.core.failure import Stage
+from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_evals import SeededEval
+from tests.e2e.web.seeded_platform import Platform, SeededJob
+from tests.e2e.web.watched_page import PageProblems, sign_in
+
+LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))"
+"""As a browser says that its page is looked at again."""
+CALLS = "**/v1/**"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def addresses(platform: Platform) -> list[str]:
+    """Of every page, with something on each."""
+    job = await platform.new_job(suffix="watched")
+    await job.start()
+    history = events(job.shape, until_step=4, is_ended=False)
+    await job.write(history)
+    done = next(event for event in history if isinstance(event, RolloutDone))
+    made = await SeededEval.make(platform.database)
+    runs = [await made.run(name, skill=skill) for name, skill in (("before", 0.2), ("after", 0.8))]
+    async with httpx.AsyncClient(base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}) as client:
+        row = {"messages": [{"role": "user", "content": "How much?"}], "answer": "64"}
+        files = {"file": ("rows.jsonl", json.dumps(row).encode())}
+        sent = await client.post("/v1/files", data={"purpose": "fine-tune"}, files=files)
+        file_id = sent.raise_for_status().json()["id"]
+    of_job = (
+        "", "/rollouts", f"/rollouts/{done.trace_id}", "/groups/train/1/4", "/variance?split=train&step=1", "/change",
+    )  # fmt: skip
+    return [
+        "/", "/new", f"/compare?job={job.id}", *(f"/jobs/{job.id}{path}" for path in of_job), "/models", "/models/chat",
+        "/datasets", f"/datasets/{file_id}", "/endpoints", "/settings", "/evals", "/evals/new", f"/evals/{made.id}",
+        f"/evals/{made.id}/runs/{runs[0]}", f"/evals/{made.id}/compare?a={runs[1]}&b={runs[0]}",
+    ]  # fmt: skip
+
+
+def job_of(platform: Platform) -> SeededJob:
+    return platform.jobs[0]
+
+
+async def test_whose_session_or_key_has_ended_is_asked_for_a_key_on_every_page(
+    platform: Platform, page: Page, page_problems: PageProblems, addresses: list[str]
+) -> None:
+    page_problems.tolerated.append("401")
+    for address in addresses:
+        await sign_in(page, platform.url, platform.key, address)
+        await expect(page.locator("main h1")).to_be_visible()
+        async with platform.database.transaction() as connection:
+            await connection.execute("update sessions set expires_at = now()")
+        await page.evaluate(LOOK_AGAIN)
+        await expect(page.get_by_role("alert"), address).to_contain_text("Your session has ended. Sign in again.")
+        await expect(page.get_by_label("API key"), address).to_be_visible()
+
+
+async def test_a_platform_that_is_gone_is_told_over_what_was_loaded_and_comes_back(
+    platform: Platform, page: Page, page_problems: PageProblems, addresses: list[str]
+) -> None:
+    page_problems.tolerated.append("ERR_FAILED")
+    await sign_in(page, platform.url, platform.key)
+    gone = page.get_by_text("The platform is gone")
+    for address in addresses:
+        await page.goto(platform.url + address)
+        heading = page.locator("main h1")
+        await expect(heading, address).to_be_visible()
+        await expect(page.locator("main .skeleton"), address).to_have_count(0)
+        said = await heading.inner_text()
+        await page.route(CALLS, lambda route: route.abort())
+        await page.evaluate(LOOK_AGAIN)
+        await expect(gone, address).to_be_visible()
+        await expect(page.get_by_role("status").filter(has=gone), address).to_contain_text("as it was at")
+        assert await heading.inner_text() == said
+        await page.unroute(CALLS)
+        # It may have come back by itself before the button is reached.
+        await page.get_by_role("button", name="Try now").evaluate_all("(all) => all.forEach((one) => one.click())")
+        await expect(gone, address).to_have_count(0)
+        await expect(page.get_by_text("cannot be reached"), address).to_have_count(0)
+
+
+async def test_a_full_disk_is_told_on_every_page_with_what_to_do(
+    platform: Platform, page: Page, addresses: list[str]
+) -> None:
+    async def full(route: Route) -> None:
+        reply = await route.fetch()
+        disk = {"free_bytes": 12_000_000, "least_bytes": 268_435_456, "is_full": True}
+        await route.fulfill(response=reply, json=(await reply.json()) | {"disk": disk})
+
+    await page.route("**/v1/dashboard/condition", full)
+    await sign_in(page, platform.url, platform.key)
+    for address in addresses:
+        await page.goto(platform.url + address)
+        told = page.get_by_role("status").filter(has_text="The disk is full")
+        await expect(told, address).to_contain_text("12.0 MB are free on the platform's host, 268.4 MB must be")
+        await expect(told, address).to_contain_text("Nothing is lost")
+
+
+async def test_a_held_job_is_told_on_every_page_with_the_way_to_it(
+    platform: Platform, page: Page, addresses: list[str]
+) -> None:
+    job = job_of(platform)
+    reason = "tool 'search' gave no usable reply to 12 of 16 calls"
+    await job.write([HoldBegan(step=5, endpoint="tool 'search'", stage=Stage.TOOL, reason=reason)])
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("tbody tr .badge")).to_have_text("held")
+    told = page.get_by_role("status").filter(has_text="A job is held")
+    for address in addresses[1:]:
+        await page.goto(platform.url + address)
+        if address == f"/jobs/{job.id}":
+            await expect(page.locator(".hold-banner")).to_contain_text(reason)
+            continue
+        await expect(told, address).to_contain_text("watched has waited for tool 'search' since")
+    await told.get_by_role("link", name="watched").click()
+    await expect(page).to_have_url(f"{platform.url}/jobs/{job.id}")

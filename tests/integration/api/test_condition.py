@@ -1,0 +1,58 @@
+"""`/v1/dashboard/condition`: room on the disk, and jobs that are held."""
+
+import time
+from pathlib import Path
+
+import httpx
+import psycopg
+from psycopg.types.json import Jsonb
+
+from rft.platform.api.key_repository import create_key
+from rft.platform.settings import Settings
+from tests.shared.running_api import ReceivedMessages, Served
+
+MORE_THAN_ANY_DISK = 1 << 60
+
+
+async def told(database_url: str, home: Path, *, min_free_bytes: int) -> dict[str, object]:
+    """By a platform that wants so much room."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        key = await create_key(connection, "tests")
+    settings = Settings.model_validate({"home": home, "DATABASE_URL": database_url, "min_free_bytes": min_free_bytes})
+    headers = {"authorization": f"Bearer {key}"}
+    with Served(settings, ReceivedMessages()) as port:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+            return (await client.get("/v1/dashboard/condition")).raise_for_status().json()
+
+
+async def test_a_disk_with_room_and_no_job_is_nothing_to_tell(migrated_url: str, tmp_path: Path) -> None:
+    condition = await told(migrated_url, tmp_path / "home", min_free_bytes=1)
+    disk = condition["disk"]
+    assert isinstance(disk, dict)
+    assert (disk["is_full"], disk["least_bytes"]) == (False, 1)
+    assert disk["free_bytes"] > 1
+    assert (condition["held_jobs"], condition["held_jobs_left_out"]) == ([], 0)
+
+
+async def test_a_full_disk_and_held_jobs_are_told_the_newest_first(migrated_url: str, tmp_path: Path) -> None:
+    since = time.time()
+    hold = {"endpoint": "tool 'search'", "stage": "tool", "reason": "it answers 503", "since": since, "step": 3}
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        for number in range(7):
+            await connection.execute(
+                "insert into jobs (id, status, created_at, model, base_model_path, training_file, suffix, seed, method,"
+                " request, hold, lease_owner, lease_until) values (%s, 'paused', now() + make_interval(secs => %s),"
+                " 'tiny', 'tiny', 'file-1', %s, 1, '{}', '{}', %s, 'here', now() + interval '1 hour')",
+                (f"ftjob-{number}", number, f"job {number}", Jsonb(hold)),
+            )
+        await connection.execute(
+            "update jobs set hold = null, lease_owner = null, lease_until = null where id = 'ftjob-0'"
+        )
+    condition = await told(migrated_url, tmp_path / "home", min_free_bytes=MORE_THAN_ANY_DISK)
+    disk, held = condition["disk"], condition["held_jobs"]
+    assert isinstance(disk, dict)
+    assert disk["is_full"]
+    assert isinstance(held, list)
+    assert [(job["id"], job["name"]) for job in held] == [(f"ftjob-{n}", f"job {n}") for n in (6, 5, 4, 3, 2)]
+    assert held[0]["hold"] == hold
+    assert condition["held_jobs_left_out"] == 1
