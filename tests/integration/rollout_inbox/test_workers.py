@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -16,6 +18,8 @@ from rft.core.grade import Grade
 from rft.core.rollout import Rollout
 from rft.gateway_service.settings import ServiceSettings
 from rft.grader_gateway import app as grader_gateway
+from rft.platform.embedded.home import Home
+from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.rollout_inbox.repository import open_inbox
@@ -132,6 +136,27 @@ def start_worker(broker_url: str, tmp_path: Path) -> Iterator[Callable[[], Worke
         worker.end()
 
 
+@pytest.fixture
+def queue_home() -> Iterator[Home]:
+    """Held, and apart from that of the queue which all tests share."""
+    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
+    folder.chmod(0o711)
+    home = Home(folder)
+    with home.hold():
+        yield home
+        shutil.rmtree(home.socket_dir(), ignore_errors=True)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def own_queue(queue_home: Home) -> AsyncIterator[EmbeddedValkey]:
+    """A queue that a test may stop."""
+    queue = EmbeddedValkey(queue_home)
+    await queue.start()
+    yield queue
+    await queue.stop()
+
+
 def outcomes(ended: list[Rollout]) -> Counter[str]:
     return Counter(rollout.trace_id for rollout in ended)
 
@@ -175,3 +200,37 @@ async def test_rollouts_of_real_workers_survive_one_that_is_killed_in_mid_burst(
     assert other.stop() == 0
     for secret in (TOOL_KEY, VLLM_KEY, GATEWAY_TOKEN):
         assert secret not in other.said
+
+
+async def test_a_queue_that_was_away_is_found_again_by_trainer_and_workers(
+    place: Place, own_queue: EmbeddedValkey, tmp_path: Path
+) -> None:
+    spec = spec_of(
+        place.servers, job_id=place.job_id, base_model=place.base_model, is_given_out=True, callback_url=None
+    )
+    side = trainer_side(
+        spec, broker_url=own_queue.url(), inbox_token=place.inbox_token, folder=tmp_path / "served",
+        adapter=place.adapter,
+    )  # fmt: skip
+    worker = WorkerProcess(own_queue.url(), tmp_path / "worker.log")
+    try:
+        await worker.ready()
+        async with side as trainer:
+            await trainer.step(rows(1), 4)
+            await own_queue.stop()
+            step = asyncio.create_task(trainer.step(rows(6), 8))
+            await until(lambda: "broker_down" in [notice.code for notice in trainer.notices], "the outage to be told")
+            assert not step.done()
+            await own_queue.start()
+            done = await step
+            ended = [rollout for group in done.groups for rollout in group.rollouts]
+            assert len(outcomes(ended)) == 48 == outcomes(ended).total()
+            assert all(isinstance(rollout.outcome, Grade) for rollout in ended), [rollout.outcome for rollout in ended]
+            assert len(trainer.began) == 4 + 48, "nothing began twice"
+            assert [notice.code for notice in trainer.notices if notice.code and "broker" in notice.code] == [
+                "broker_down",
+                "broker_up",
+            ]
+        assert worker.stop() == 0
+    finally:
+        worker.end()
