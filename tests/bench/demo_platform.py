@@ -24,6 +24,8 @@ class DemoPlatform:
     """Address of the customer's server."""
     data: Path
     """Folder of the questions."""
+    home: Path
+    """The platform's."""
 
 
 @contextmanager
@@ -46,7 +48,14 @@ def demo_platform(
     if not (home / "starter" / "config.json").exists():
         subprocess.run([sys.executable, "-m", "rft.starter", str(home / "starter")], check=True)
     rows = ["--rows", str(demo.QUICK_ROWS)] if is_quick else []
-    generate = [sys.executable, str(demo.MINI / "generate.py"), "--out", str(work / "data"), "--seed", str(data_seed)]
+    generate = [
+        sys.executable,
+        str(demo.MINI / "generate.py"),
+        "--out",
+        str(work / "data"),
+        "--seed",
+        str(data_seed),
+    ]
     subprocess.run([*generate, *rows], check=True)
     serve: list[str | Path] = [demo.BIN / "python", *customer, "--port", "0", "--port-file", port_file]
     environment = demo.platform_environment(home, 0.0, "transformers") | dict(settings or {})
@@ -58,4 +67,4 @@ def demo_platform(
         connection = json.loads(demo.wait_for_file(connection_file, platform, work / "platform.log"))
         client = OpenAI(base_url=connection["base_url"], api_key=connection["api_key"])
         demo.cancel_leftovers(client)
-        yield DemoPlatform(client, address, work / "data")
+        yield DemoPlatform(client, address, work / "data", home)
