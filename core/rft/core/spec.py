@@ -108,8 +108,8 @@ class VllmSpec(Record):
     """By server; the others wait in the engine's queue."""
     cpu_cache_gib: Annotated[int, Field(ge=1)] = 1
     """Memory for cached conversations of a server of the run's own, on a CPU."""
-    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.4
-    """What a server of the run's own may take of a GPU that it shares with the training."""
+    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """What a server of the run's own may take of its GPU; None: what the update leaves it."""
 
 
 class RolloutWorkersSpec(Record):

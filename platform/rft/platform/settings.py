@@ -172,8 +172,9 @@ class Settings(BaseSettings):
     """Requests that one vLLM server gets at once; the others wait in our queue."""
     vllm_cpu_cache_gib: int = Field(default=1, ge=1)
     """Memory for cached conversations of a vLLM server of our own, on a CPU."""
-    vllm_gpu_memory_share: float = Field(default=0.4, gt=0, le=1)
-    """What a vLLM server of our own may take of a GPU's memory; the training needs the rest."""
+    vllm_gpu_memory_share: float | None = Field(default=None, gt=0, le=1)
+    """What a vLLM server of our own may take of a GPU's memory. Unset: for a job that trains on the same
+    GPU, what its update leaves; else 0.4."""
     serving_idle_s: float = Field(default=600.0, gt=0)
     """A model that nobody has asked for so long leaves the memory."""
     serving_models: int = Field(default=2, ge=1)

@@ -27,6 +27,7 @@ from rft.trainer.engine_probe import EngineProbe
 from rft.trainer.events import EventWriter
 from rft.trainer.fitting import split_by_fit
 from rft.trainer.given_out import GivenOut
+from rft.trainer.gpu_share import own_gpu, with_gpu_share
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ledger import Ledger
@@ -65,6 +66,7 @@ def _train(context: RunContext) -> None:
     spec = run_chat.with_thought_limit(spec)
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
+    spec = with_gpu_share(spec, own_gpu())
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)

@@ -23,6 +23,8 @@ from rft.vllm_server.process import ServerKeepsDying, ServerProcess
 ADAPTERS = "served_adapters"
 """Folder of the adapters that servers read."""
 LOG = "vllm.log"
+_UNSAID_SHARE = 0.4
+"""Of a GPU, where nobody has worked it out: an update beside it finds room."""
 
 
 def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEngine:
@@ -73,7 +75,7 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path) -> 
         policy_versions=spec.hyperparameters.max_staleness + 2,
         requests_at_once=options.requests_at_once,
         cpu_cache_gib=spec.vllm.cpu_cache_gib,
-        gpu_memory_share=spec.vllm.gpu_memory_share,
+        gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
     )
     environment = server_environment(server, api_key=options.api_key, inherited=os.environ)
     return ServerProcess(server_command(python, server), environment, log)

@@ -1,0 +1,69 @@
+"""How one GPU is divided between a vLLM server of a run's own and the update of the same run. Pure."""
+
+from dataclasses import dataclass
+
+from rft.core.errors import RftError
+from rft.core.model_check import ModelFigures
+
+_HALF_BYTES = 2
+_CHECKPOINTED_SHARE = 1 / 8
+"""Of what an update keeps of a token otherwise: a vector for each layer, and all of one layer and its way back."""
+_UPDATE_BESIDE_BYTES = 3 * 2**29
+"""The driver's own, and what libraries keep for their work."""
+_SERVER_BESIDE_BYTES = 2 * 2**30
+"""The driver's own, graphs that are kept, and the logits of a batch."""
+_LARGEST_SHARE = 0.9
+
+
+class GpuTooSmall(RftError):
+    """Server and update do not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """In bytes."""
+
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeastNeeds:
+    """What each of the two takes at least, in bytes."""
+
+    update: int
+    server: int
+
+    @classmethod
+    def of(cls, figures: ModelFigures, *, cache_bytes_per_token: int, context_tokens: int) -> "LeastNeeds":
+        """The base model in half precision for both; the adapter in single precision, as it is trained.
+
+        `cache_bytes_per_token`: keys and values in half precision, of at least one conversation of `context_tokens`;
+        an update takes one such rollout at least, with checkpointing.
+        """
+        weights = _HALF_BYTES * figures.parameters
+        kept = (figures.activation_bytes_per_token or 0) // 2  # Counted in single precision.
+        longest = int(_CHECKPOINTED_SHARE * kept * context_tokens)
+        return cls(
+            update=weights + figures.adapter_bytes + longest + _UPDATE_BESIDE_BYTES,
+            server=weights + cache_bytes_per_token * context_tokens + _SERVER_BESIDE_BYTES,
+        )
+
+
+def server_share(needs: LeastNeeds, gpu: GpuMemory) -> float:
+    """The share of the whole GPU that the server may take: what it needs, and half of what is left over.
+
+    Raises GpuTooSmall with both figures.
+    """
+    left = gpu.free - needs.update - needs.server
+    if left < 0:
+        raise GpuTooSmall(
+            f"The GPU has {_gib(gpu.free)} free of {_gib(gpu.total)}. A vLLM server for this model takes at least"
+            f" {_gib(needs.server)} of it and the update at least {_gib(needs.update)}: they do not fit together. A"
+            " smaller max_context_tokens or a larger GPU helps, or vLLM servers elsewhere (RFT_VLLM_SERVERS)."
+        )
+    return min(_LARGEST_SHARE, (needs.server + left / 2) / gpu.total)
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
