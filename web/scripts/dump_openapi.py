@@ -55,6 +55,7 @@ _USED = (
     ("get", _RUN),
     ("delete", _RUN),
     ("post", f"{_RUN}/cancel"),
+    ("post", f"{_RUN}/retry"),
     ("get", f"{_RUN}/compare"),
     ("get", f"{_RUN}/compare/rows"),
     ("get", f"{_RUN}/variance"),

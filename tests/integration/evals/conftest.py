@@ -3,6 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,7 +16,7 @@ from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.evals.stage import Stage
+from tests.integration.evals.stage import PartlySilent, Stage
 from tests.shared.running_api import ReceivedMessages, Served
 
 
@@ -53,6 +54,14 @@ async def customer() -> AsyncIterator[LoopbackEndpoint]:
     """The customer's tools and grader."""
     async with LoopbackEndpoint(ScriptedEndpoint()) as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+async def judged() -> AsyncIterator[tuple[PartlySilent, dict[str, Any]]]:
+    """The grader, and the criterion that asks it."""
+    grader = PartlySilent()
+    async with LoopbackEndpoint(grader) as served:
+        yield grader, {"type": "endpoint", "name": "judge", "url": served.grader_url}
 
 
 @pytest.fixture

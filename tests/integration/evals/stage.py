@@ -61,6 +61,20 @@ class Gate(ScriptedEndpoint):
         return sum(json.loads(call.body)["item"]["question"] == question for call in self.calls)
 
 
+class PartlySilent(ScriptedEndpoint):
+    """A grader that has no verdict on the items that it is told to have none of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent_on: set[str] = set()
+        self.asked: list[str] = []
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        answer = json.loads(call.body)["item"]["answer"]
+        self.asked.append(answer)
+        return HttpAnswer(200, b'{"score": null}' if answer in self.silent_on else b'{"score": 1}')
+
+
 def gated_rows() -> list[dict[str, Any]]:
     """Six items, half of which wait for the gate."""
     made = [row(BLOCKED if number % 2 else "free", "x") for number in range(6)]
@@ -108,6 +122,10 @@ class Stage:
     def items(self, eval_id: str, run_id: str, **query: Any) -> Any:
         """Pages of output items."""
         return self.client.evals.runs.output_items.list(run_id, eval_id=eval_id, **query)
+
+    async def retry(self, eval_id: str, run_id: str) -> Any:
+        """As it is then."""
+        return await self.client.post(f"/evals/{eval_id}/runs/{run_id}/retry", cast_to=object)
 
     async def make(self, *criteria: Any, config: Any = CUSTOM) -> str:
         """The id of a new eval."""

@@ -13,7 +13,7 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import HttpAnswer
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.provider import ScriptedProvider, completion
-from tests.integration.evals.stage import CUSTOM, EXACT, Stage, row
+from tests.integration.evals.stage import CUSTOM, EXACT, PartlySilent, Stage, row
 from tests.shared.running_api import changed, collect
 
 ASK = [{"role": "developer", "content": "Answer."}, {"role": "user", "content": "{{item.question}}"}]
@@ -354,3 +354,39 @@ async def test_what_cannot_be_asked_is_refused_by_name(stage: Stage, provider: S
             await stage.client.evals.runs.create(eval_id, data_source=source, extra_body=more)
         assert refused.value.param == param, refused.value.message
     assert not (await stage.client.evals.runs.list(eval_id)).data
+
+
+async def test_tools_keep_their_secrets_until_everything_has_a_verdict(
+    stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    del provider
+    grader, criterion = judged
+    grader.silent_on = {"7"}
+    eval_id = await stage.make(criterion)
+    tool = {"type": "function", "function": SEARCH, "server_url": customer.tool_url, "headers": {"X-Key": "hush-hush"}}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    assert run.result_counts.errored == 1
+    grader.silent_on = set()
+    await stage.retry(eval_id, run.id)
+    assert await stage.work(run.id) == "completed"
+    endpoint: Any = customer.endpoint
+    assert [call.headers["x-key"] for call in endpoint.calls] == ["hush-hush"] * 2
+    async with stage.context.database.connection() as connection:
+        cursor = await connection.execute("select sealed from eval_runs")
+        assert await cursor.fetchall() == [(None,)]
+
+
+async def test_a_run_that_forgot_its_tools_is_not_sampled_without_them(
+    stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    """As those of earlier releases did, whatever had become of their items."""
+    del provider
+    grader, criterion = judged
+    grader.silent_on = {"7"}
+    eval_id = await stage.make(criterion)
+    tool = {"type": "function", "function": SEARCH, "server_url": customer.tool_url}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    async with stage.context.database.connection() as connection:
+        await connection.execute("update eval_runs set sealed = null")
+    with pytest.raises(openai.BadRequestError, match="has forgotten the secrets of its tools; order a new one"):
+        await stage.retry(eval_id, run.id)

@@ -47,6 +47,7 @@ export const evalsApi = {
   run: (evalId: string, id: string) => get<EvalRun>(runs(evalId, id)),
   start: (evalId: string, order: RunOrder) => call<EvalRun>("POST", runs(evalId), order),
   cancel: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "cancel")),
+  retry: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "retry")),
   removeRun: (evalId: string, id: string) => call<{ deleted: boolean }>("DELETE", runs(evalId, id)),
   items: (evalId: string, id: string, query: ItemQuery, after: string | undefined, limit: number) =>
     get<Page<OutputItem>>(runs(evalId, id, "output_items"), { ...query, after, limit }),

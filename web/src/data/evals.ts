@@ -108,13 +108,14 @@ export function useComparedRows(evalId: string, a: string, b: string, change: Ch
   });
 }
 
-/** Start, cancel and delete; whatever is shown of the eval is asked for again. */
+/** Start, cancel, retry and delete; whatever is shown of the eval is asked for again. */
 export function useEvalActions(evalId: string) {
   const cache = useQueryClient();
   const onSettled = () => cache.invalidateQueries({ queryKey: [...EVALS, evalId] });
   return {
     start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order), onSettled }),
     cancel: useMutation({ mutationFn: (runId: string) => evalsApi.cancel(evalId, runId), onSettled }),
+    retry: useMutation({ mutationFn: (runId: string) => evalsApi.retry(evalId, runId), onSettled }),
     removeRun: useMutation({
       mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId),
       onSuccess: () => cache.invalidateQueries({ queryKey: [...EVALS, evalId, "runs"] }),

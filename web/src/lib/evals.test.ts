@@ -6,6 +6,7 @@ import {
   differenceWords,
   itemFields,
   itemInALine,
+  hasUnjudged,
   passAtK,
   passedShare,
   resultsOf,
@@ -65,6 +66,16 @@ test("the share passed leaves out what has no verdict, before there are figures 
   expect(passedShare(run({ result_counts: { passed: 0, failed: 0, errored: 2, total: 2 } }))).toBeNull();
   expect(runShare(run({}))).toBe(0.5);
   expect(runShare(run({ rows: null }))).toBeNull();
+});
+
+test("a run that is over has something left to judge where it has errors, or did not come to its end", () => {
+  const counts = { total: 4, passed: 3, failed: 1, errored: 0 };
+  const errored = { ...counts, failed: 0, errored: 1 };
+  expect(hasUnjudged(run({ status: "completed", result_counts: counts }))).toBe(false);
+  expect(hasUnjudged(run({ status: "completed", result_counts: errored }))).toBe(true);
+  expect(hasUnjudged(run({ status: "canceled", result_counts: counts }))).toBe(true);
+  expect(hasUnjudged(run({ status: "failed", result_counts: counts }))).toBe(true);
+  expect(hasUnjudged(run({ status: "in_progress", result_counts: errored }))).toBe(false);
 });
 
 test("pass@k is told of the most samples, and not of one", () => {

@@ -55,6 +55,10 @@ export function isGoing(run: Pick<EvalRun, "status">): boolean {
   return run.status === "queued" || run.status === "in_progress";
 }
 
+/** Whether something of a run that is over has no verdict: an error, or what it did not come to. */
+export const hasUnjudged = (run: Pick<EvalRun, "status" | "result_counts">): boolean =>
+  !isGoing(run) && (run.status !== "completed" || run.result_counts.errored > 0);
+
 const RUN_MARKS: Record<EvalRun["status"], { label: string; tone: string }> = {
   queued: { label: "queued", tone: "" },
   in_progress: { label: "running", tone: "active" },

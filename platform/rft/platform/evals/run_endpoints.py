@@ -72,6 +72,12 @@ async def cancel_eval_run(request: Request, uow: Uow, eval_id: str, run_id: str)
     return await run_service.cancel_run(uow, eval_id, run_id, root=_root(request))
 
 
+@router.post("/{run_id}/retry")
+async def retry_eval_run(request: Request, services: AppServices, eval_id: str, run_id: str) -> EvalRunObject:
+    """Sample and judge again what ended in an error, and what a run that failed or was cancelled did not come to."""
+    return await run_service.retry_run(services, eval_id, run_id, root=_root(request))
+
+
 @router.post("/{run_id}")
 async def cancel_eval_run_by_its_path(request: Request, uow: Uow, eval_id: str, run_id: str) -> EvalRunObject:
     """The same, where the hosted service's published specification has it."""

@@ -117,6 +117,14 @@ class RunRepository:
         cursor = await self._connection.execute(_CANCEL, {"id": run_id})
         return cursor.rowcount > 0
 
+    async def retry(self, run_id: str) -> bool:
+        """Queue a run that is over again, without its items that have no verdict; False where it has nothing to do."""
+        cursor = await self._connection.execute(_RETRY, {"id": run_id})
+        if not cursor.rowcount:
+            return False
+        await self._connection.execute(_FORGET_ERRORS, {"id": run_id})
+        return True
+
     async def delete(self, eval_id: str, run_id: str) -> bool:
         """With its output items; False when there is none. A worker that has it stops."""
         cursor = await self._connection.execute(
@@ -217,8 +225,7 @@ _LATEST: LiteralString = (
 _CANCEL: LiteralString = (
     "update eval_runs set is_cancel_requested = true,"
     " status = case status when 'queued' then 'canceled' else status end,"
-    " finished_at = case status when 'queued' then clock_timestamp() end,"
-    " sealed = case status when 'queued' then null else sealed end"
+    " finished_at = case status when 'queued' then clock_timestamp() end"
     " where id = %(id)s and status in ('queued', 'in_progress')"
 )
 _TAKE: LiteralString = (
@@ -229,10 +236,23 @@ _TAKE: LiteralString = (
     + EXPIRED
     + ")) returning lease_token, eval_id"
 )
+_HAS_ERRORS: LiteralString = (
+    "exists (select from eval_output_items where run_id = eval_runs.id and eval_output_items.status = 'error')"
+)
 _END: LiteralString = (
     "update eval_runs set status = %(status)s, finished_at = clock_timestamp(), error = %(error)s::jsonb,"
-    " figures = %(figures)s::jsonb, sealed = null, " + GIVE_BACK + " where id = %(id)s"
+    " figures = %(figures)s::jsonb, sealed = case when %(status)s = 'completed' and not "
+    + _HAS_ERRORS
+    + " then null else sealed end, "
+    + GIVE_BACK
+    + " where id = %(id)s"
 )
+_RETRY: LiteralString = (
+    "update eval_runs set status = 'queued', is_cancel_requested = false, started_at = null, finished_at = null,"
+    " figures = null, error = null, idle_takes = 0, enqueued_at = clock_timestamp()"
+    " where id = %(id)s and (status in ('failed', 'canceled') or (status = 'completed' and " + _HAS_ERRORS + "))"
+)
+_FORGET_ERRORS: LiteralString = "delete from eval_output_items where run_id = %(id)s and status = 'error'"
 _UNANSWERED: LiteralString = (
     "update eval_runs set enqueued_at = clock_timestamp() where id in ("
     "select id from eval_runs where (status = 'queued' or (status = 'in_progress' and "

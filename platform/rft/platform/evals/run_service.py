@@ -20,6 +20,7 @@ from rft.platform.evals.run_objects import (
 )
 from rft.platform.evals.run_repository import NewRun, RunRepository, RunRow, RunStatus
 from rft.platform.evals.run_schemas import FileId, RunCreate
+from rft.platform.evals.run_tools import has_tools
 from rft.platform.evals.service import find_eval, no_eval
 from rft.platform.files.repository import FileRepository
 from rft.platform.queue.messages import RUN_EVAL
@@ -124,6 +125,23 @@ async def cancel_run(uow: UnitOfWork, eval_id: str, run_id: str, *, root: str) -
         message = f"The run {run_id} is {run.status} and can no longer be cancelled."
         raise BadRequest(message, code="invalid_state")
     return run
+
+
+async def retry_run(services: Services, eval_id: str, run_id: str, *, root: str) -> EvalRunObject:
+    """Have a worker do what has no verdict: items that ended in an error, and those it did not come to.
+
+    Raises NotFound, and BadRequest where there is nothing to do, or no way to do it as before.
+    """
+    async with unit_of_work(services.database, services.enqueuer) as uow:
+        row, _ = await find_run(uow, eval_id, run_id)
+        if row.sealed is None and has_tools(row.data_source):
+            message = f"The run {run_id} has forgotten the secrets of its tools; order a new one."
+            raise BadRequest(message, code="invalid_state")
+        if not await RunRepository(uow.connection).retry(run_id):
+            message = f"The run {run_id} is {row.status}: there is nothing to try again."
+            raise BadRequest(message, code="invalid_state")
+        uow.enqueue(RUN_EVAL, run_id)
+        return await retrieve_run(uow, eval_id, run_id, root=root)
 
 
 async def delete_run(uow: UnitOfWork, eval_id: str, run_id: str) -> EvalRunDeleted:

@@ -49,6 +49,12 @@ def shown_tool(written: JsonObject) -> JsonObject:
     return {**shown, "function": shown_body(function)} if isinstance(function, dict) else shown
 
 
+def has_tools(data_source: JsonObject) -> bool:
+    """Whether a run with this data source, as it is shown, was ordered with tools."""
+    sampling = data_source.get("sampling_params")
+    return isinstance(sampling, dict) and bool(sampling.get("tools"))
+
+
 def _is_reference(tool: JsonObject) -> bool:
     return "type" not in tool and str(tool.get("id", "")).startswith(TOOL_PREFIX)
 

@@ -7,7 +7,7 @@ import { RefusedAction } from "../../components/RefusedAction";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useEval, useEvalActions, useEvalRun } from "../../data/evals";
-import { answeredBy, criteriaOf, isGoing, runMark, runShare } from "../../lib/evals";
+import { answeredBy, criteriaOf, hasUnjudged, isGoing, runMark, runShare } from "../../lib/evals";
 import { count, dateTime, duration, percent } from "../../lib/format";
 import { OutputItems } from "./OutputItems";
 import { RunTiles } from "./RunFigures";
@@ -61,7 +61,7 @@ function Loaded({ definition, run }: { definition: Eval; run: EvalRun }) {
 }
 
 function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
-  const { cancel, removeRun } = useEvalActions(evalId);
+  const { cancel, retry, removeRun } = useEvalActions(evalId);
   const [, navigate] = useLocation();
   const [isAsking, setAsking] = useState(false);
   const mark = runMark(run);
@@ -79,9 +79,16 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
               Cancel
             </button>
           ) : (
-            <button type="button" onClick={() => setAsking(true)}>
-              Delete
-            </button>
+            <>
+              {hasUnjudged(run) && (
+                <button type="button" disabled={retry.isPending} onClick={() => retry.mutate(run.id)}>
+                  {run.result_counts.errored > 0 ? `Try ${count(run.result_counts.errored)} errors again` : "Go on"}
+                </button>
+              )}
+              <button type="button" onClick={() => setAsking(true)}>
+                Delete
+              </button>
+            </>
           )}
         </div>
       </header>
@@ -108,7 +115,10 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
           <div style={{ width: `${done * 100}%` }} />
         </div>
       )}
-      <RefusedAction error={cancel.error ?? removeRun.error} onClose={() => (cancel.reset(), removeRun.reset())} />
+      <RefusedAction
+        error={cancel.error ?? retry.error ?? removeRun.error}
+        onClose={() => (cancel.reset(), retry.reset(), removeRun.reset())}
+      />
       {isAsking && (
         <Confirmation
           title="Delete this run?"

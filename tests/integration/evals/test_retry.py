@@ -1,0 +1,50 @@
+"""What has no verdict is done again, and nothing else."""
+
+from typing import Any
+
+import pytest
+from openai import BadRequestError
+
+from rft.platform.queue.messages import RUN_EVAL, TaskMessage
+from tests.integration.evals.stage import PartlySilent, Stage, inline, row
+from tests.shared.running_api import collect
+
+
+async def test_only_errors_are_judged_again_and_the_figures_are_made_anew(
+    stage: Stage, judged: tuple[PartlySilent, dict[str, Any]]
+) -> None:
+    grader, criterion = judged
+    grader.silent_on = {"2", "3"}
+    eval_id = await stage.make(criterion)
+    run = await stage.run(eval_id, inline(*(row(answer, answer) for answer in "1234")))
+    assert (run.result_counts.passed, run.result_counts.errored) == (2, 2)
+    kept = {item.id: item.to_dict() for item in await collect(stage.items(eval_id, run.id, status="pass"))}
+    grader.silent_on, grader.asked = {"3"}, []
+    queued = await stage.retry(eval_id, run.id)
+    assert (queued["status"], queued["figures"], queued["finished_at"]) == ("queued", None, None)
+    assert stage.messages.received[-1] == TaskMessage(RUN_EVAL, run.id)
+    with pytest.raises(BadRequestError, match="is queued: there is nothing to try again"):
+        await stage.retry(eval_id, run.id)
+    assert await stage.work(run.id) == "completed"
+    assert set(grader.asked) == {"2", "3"}
+    again = await stage.client.evals.runs.retrieve(run.id, eval_id=eval_id)
+    assert (again.result_counts.total, again.result_counts.passed, again.result_counts.errored) == (4, 3, 1)
+    figures: Any = again.to_dict()["figures"]
+    assert (figures["samples"], figures["errored_by_code"]) == (3, {"invalid_score": 1})
+    now = {item.id: item.to_dict() for item in await collect(stage.items(eval_id, run.id))}
+    assert {id_: now[id_] for id_ in kept} == kept
+    grader.silent_on = set()
+    await stage.retry(eval_id, run.id)
+    assert await stage.work(run.id) == "completed"
+    with pytest.raises(BadRequestError, match="is completed: there is nothing to try again"):
+        await stage.retry(eval_id, run.id)
+
+
+async def test_a_cancelled_run_goes_on(stage: Stage, judged: tuple[PartlySilent, dict[str, Any]]) -> None:
+    _, criterion = judged
+    eval_id = await stage.make(criterion)
+    made = await stage.client.evals.runs.create(eval_id, data_source=inline(row("1", "1")))
+    await stage.client.evals.runs.cancel(made.id, eval_id=eval_id)
+    assert await stage.work(made.id) == "not to be run now"
+    assert (await stage.retry(eval_id, made.id))["status"] == "queued"
+    assert await stage.work(made.id) == "completed"
