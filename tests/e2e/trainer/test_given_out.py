@@ -15,7 +15,7 @@ from rft.core.spec import HoldRule, RetryBudget
 from rft.run_directory import layout
 from tests.e2e.trainer.given_out_run import TOOL_KEY, given_out_run
 from tests.e2e.trainer.harness import Customer, events
-from tests.e2e.trainer.whole_log import assert_asked_once, assert_trained_once
+from tests.e2e.trainer.whole_log import assert_asked_once, assert_none_failed, assert_trained_once
 from tests.shared.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -112,6 +112,7 @@ async def test_kills_of_workers_and_trainer_lose_and_double_nothing_of_the_steps
     told = [line.event for line in events(run.run_dir)]
     assert sum(isinstance(event, RunStarted) for event in told) == 3
     assert_trained_once(run.run_dir)
+    assert_none_failed(run.run_dir)
     assert_asked_once(customer.received)
 
 
