@@ -82,6 +82,16 @@ async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platf
         assert await cursor.fetchone() == (True,)
 
 
+async def test_what_has_no_verdict_is_tried_again(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    run = await made.run("first", skill=0.5)
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/runs/{run}")
+    await page.get_by_role("button", name="Try what has no verdict again").click()
+    await expect(page.locator(".title-row .badge")).to_have_text("queued")
+    await expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    await expect(page.get_by_role("button", name="again")).to_be_hidden()
+
+
 async def test_a_run_is_started_with_an_uploaded_file_and_a_refusal_is_told_at_its_field(
     platform: Platform, page: Page, page_problems: PageProblems, tmp_path: Path
 ) -> None:

@@ -82,7 +82,7 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
             <>
               {hasUnjudged(run) && (
                 <button type="button" disabled={retry.isPending} onClick={() => retry.mutate(run.id)}>
-                  {run.result_counts.errored > 0 ? `Try ${count(run.result_counts.errored)} errors again` : "Go on"}
+                  {run.result_counts.errored > 0 ? "Try what has no verdict again" : "Go on"}
                 </button>
               )}
               <button type="button" onClick={() => setAsking(true)}>
