@@ -7,6 +7,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from rft.core.base import Record
 from rft.core.chat_spec import JobChat
+from rft.core.devices import Devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.graders import GraderSpec, JudgeServer
 from rft.core.hyperparameters import LoraSpec, LossType, ResolvedHyperparameters
@@ -165,6 +166,8 @@ class RunSpec(Record):
     """Whether the tokens of rollouts are told in the event log."""
     rollout_workers: RolloutWorkersSpec | None = None
     """None: the trainer runs the rollouts itself."""
+    devices: Devices | None = None
+    """What several ranks train on; None: one process, on the first GPU or else the CPU."""
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""

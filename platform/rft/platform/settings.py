@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, IPvAnyNetwork, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, AliasChoices, Field, IPvAnyNetwork, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from rft.core.chat_spec import BaseModelSetting
+from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
 from rft.core.spec import MAX_IMPORTANCE_GAP
@@ -26,6 +27,16 @@ def _default_home() -> Path:
 
 class BadSetting(RftError):
     """The environment sets something to what it cannot be; the message names the variables."""
+
+
+def _devices(text: str | None) -> str | None:
+    if not text or not text.strip():
+        return None
+    try:
+        parse_devices(text)
+    except ValueError as problem:
+        raise PydanticCustomError("devices", "{problem}", {"problem": str(problem)}) from problem
+    return text
 
 
 class Settings(BaseSettings):
@@ -191,6 +202,9 @@ class Settings(BaseSettings):
     """Tokens of conversations that a base model's process remembers as they were sampled."""
     torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
+    devices: Annotated[str | None, AfterValidator(_devices)] = None
+    """What a trainer on this host computes on, one rank on each: `train=0,1 vllm=2,3` for GPUs by their numbers, or
+    `cpu:2`. Unset: one process, on the first GPU or else the CPU."""
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""

@@ -21,6 +21,7 @@ from rft.platform.settings import BadSetting, settings
         ("RFT_PORT", "99999", "65535"),
         ("RFT_LEASE_TTL_S", "-1", "greater than 0"),
         ("RFT_SESSION_MAX_S", "0", "greater than 0"),
+        ("RFT_DEVICES", "s3cret", "is none of `cpu:2`"),
     ],
 )
 @pytest.mark.parametrize("command", [("doctor",), ("up",), ("keys", "list"), ("secrets", "show"), ("jobs", "list")])

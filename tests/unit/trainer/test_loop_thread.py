@@ -84,3 +84,29 @@ def test_what_the_work_left_in_the_background_lives_until_the_last_things_are_do
     loop_thread.close()
     assert told == ["last word"]
     assert left[1].cancelled()
+
+
+def test_a_failure_known_to_another_thread_ends_the_wait_and_every_later_one() -> None:
+    loop_thread, started = LoopThread(), threading.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    def fail() -> None:
+        started.wait()
+        loop_thread.fail(KeyError("first"))
+        loop_thread.fail(KeyError("second"))
+
+    failing = threading.Thread(target=fail)
+    failing.start()
+    with pytest.raises(KeyError, match="first"):
+        loop_thread.call(work())
+    failing.join()
+    with pytest.raises(KeyError, match="first"):
+        loop_thread.call(work())
+    assert not loop_thread.is_stopped
+    loop_thread.stop()
+    with pytest.raises(RunAborted):
+        loop_thread.check()
+    loop_thread.close()

@@ -1,18 +1,28 @@
 """`python -m rft.trainer RUN_DIR`: one run, secrets as JSON on standard input (nothing there means none)."""
 
 import gc
+import os
 import sys
 from pathlib import Path
 
 from rft.engines.import_env import prepare_imports
+from rft.trainer.ranks.processes import EXIT_RANK_LOST, RankLost, end_with_launcher
+from rft.trainer.ranks.world import launched_world
 
 
 def main(arguments: list[str]) -> int:
-    """0 when the run succeeded or was stopped, 1 when it failed, 2 when it could not even begin, 75 on a full disk."""
+    """0 when the run succeeded or was stopped, 1 when it failed, 2 when it could not even begin, 75 on a full disk, 76
+    when one of its ranks died. Of a rank beside the first: 0."""
     import logging
 
     # Importing makes millions of objects and hardly any garbage: looking for some costs a tenth of the time.
     gc.disable()
+    if (world := launched_world(os.environ)) is not None:
+        end_with_launcher()
+        if world.rank > 0:
+            from rft.trainer.ranks.process import compute_as
+
+            return compute_as(world)  # Standard input, and what it may hold, is rank 0's.
     prepare_imports()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -36,6 +46,9 @@ def main(arguments: list[str]) -> int:
     except RunDirectoryBusy as error:
         logging.error("%s", error)
         return 2
+    except RankLost as lost:
+        logging.error("%s; the run goes on from its last complete checkpoint with its next launch", lost)
+        return EXIT_RANK_LOST
     except Exception as error:
         if not isinstance(error, DiskFull) and not is_disk_full(error):
             raise

@@ -3,7 +3,8 @@
 Only where the batch comes from is ours. TRL's own dataset is a row of blanks that sets the number of steps; every
 optimizer step asks the source for training rows, and takes them in micro-batches of similar length, each within a
 budget of tokens. To TRL a step is one batch, so denominators are the step's own: into how many parts it is cut changes
-no gradient but that of the balance between experts.
+no gradient but that of the balance between experts. For the same reason ranks add up to it, however rows are dealt
+to them: each computes a part of one step, as if it were alone, and rank 0 sums the parts.
 
 Batches are padded on the right alone and the padding is excluded by the loss mask, not by attention: tokens see only
 what stands before them, so it reaches nobody, and positions are those the sampler used.
@@ -14,6 +15,7 @@ tokens and no others: prompts, tool outputs, padding and excluded rollouts have 
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +43,7 @@ from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
 from rft.trainer.losses import Weights, importance_ratios, importance_weights, share_of_step
 from rft.trainer.policy import lora_config, set_checkpointing
+from rft.trainer.ranks.other_ranks import OtherRanks
 from rft.trainer.samples import TrainingRow, micro_batches
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within
@@ -72,8 +75,12 @@ class PolicyTrainer(GRPOTrainer):
         before_update: BeforeUpdate = lambda step, optimization: None,
         check: Callable[[], None] = lambda: None,
         is_over: Callable[[], bool] = lambda: False,
+        ranks: OtherRanks | None = None,
     ) -> None:
-        """`check` is called before each micro-batch, and stops the run by raising; `is_over` after each step."""
+        """`check` is called before each micro-batch, and stops the run by raising; `is_over` after each step.
+
+        `ranks`: those that compute the gradient with us; None: we are alone.
+        """
         logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
         super().__init__(
@@ -84,7 +91,8 @@ class PolicyTrainer(GRPOTrainer):
             processing_class=tokenizer,
             peft_config=lora_config(model, settings.lora),
         )
-        self._source, self._before_update, self._check = source, before_update, check
+        self._source, self._before_update, self._check, self._ranks = source, before_update, check, ranks
+        self.current_gradient_accumulation_steps = 1  # Ranks that only compute never come to where it is set.
         self._settings, self._budget = settings, settings.micro_batch_tokens
         self.figures = StepFigures()
         self._is_sampled = torch.empty(0, dtype=torch.bool)
@@ -99,24 +107,42 @@ class PolicyTrainer(GRPOTrainer):
     def training_step(
         self, model: nn.Module, inputs: dict[str, Tensor | Any], num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        """One optimizer step's gradient over the source's rows. Raises RunFailed where they do not fit into memory.
-
-        A step that ran out of memory is done again with half the budget of tokens.
-        """
+        """One optimizer step's gradient over the source's rows. Raises RunFailed where they do not fit into memory."""
         del inputs
-        rows = list(self._source(self.state.global_step + 1))
-        while (loss := self._accumulated(model, rows, num_items_in_batch)) is None:
-            model.zero_grad()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+        rows, ranks = list(self._source(self.state.global_step + 1)), self._ranks
+        known = StepFigures.before(rows)
+        if ranks is None or not rows:
+            loss = self.add_gradient(model, rows, known, num_items_in_batch)
+        else:
+            with ranks.computing():
+                self.add_gradient(model, ranks.hand_out(model, rows, known), known, num_items_in_batch)
+                ranks.take_in(model, self.figures)
+            loss = torch.tensor(self.figures.loss, device=self.accelerator.device)
         self._before_update(self.state.global_step + 1, self.figures.optimization())
         return loss
 
+    def add_gradient(
+        self,
+        model: nn.Module,
+        rows: Sequence[TrainingRow],
+        known: StepFigures,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """The loss of some rows of a step, and their part of its gradient. Raises RunFailed.
+
+        `known`: of the whole step. What ran out of memory is done again with half the budget of tokens.
+        """
+        while (loss := self._accumulated(model, rows, known, num_items_in_batch)) is None:
+            model.zero_grad()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return loss
+
     def _accumulated(
-        self, model: nn.Module, rows: Sequence[TrainingRow], num_items_in_batch: Tensor | int | None
+        self, model: nn.Module, rows: Sequence[TrainingRow], known: StepFigures, num_items_in_batch: Tensor | int | None
     ) -> Tensor | None:
         """The loss over all micro-batches, each of which adds to the gradient; None where memory ran out."""
-        self.figures = StepFigures.before(rows)
+        self.figures = replace(known, ratios=[])
         total, budget = torch.zeros((), device=self.accelerator.device), self._found_budget(model)
         for batch in micro_batches(rows, budget) or [[]]:
             self._check()
@@ -141,7 +167,8 @@ class PolicyTrainer(GRPOTrainer):
             model.train()
             with kept_bytes(model) as kept:
                 found = self._get_per_token_logps_and_entropies(model, ids, torch.ones_like(ids), _PROBE_TOKENS - 1)
-                self._budget = tokens_within(free_bytes(device), kept() // _PROBE_TOKENS, device)
+                ours = free_bytes(device) // (1 if device.type == "cuda" else self._settings.ranks_on_host)
+                self._budget = tokens_within(ours, kept() // _PROBE_TOKENS, device)
                 del found
         return self._budget
 

@@ -23,6 +23,7 @@ class LoopThread:
         self._works: set[asyncio.Task[Any]] = set()
         """What was called and has not ended in the loop, although its caller may have stopped waiting."""
         self.is_stopped = False
+        self._failure: Exception | None = None
         self.stopped = asyncio.Event()
         """The same for who waits in the loop."""
 
@@ -32,19 +33,22 @@ class LoopThread:
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin with it; its result is waited for later, or never. Raises RunAborted after `stop`."""
-        if self.is_stopped:
+        try:
+            self.check()
+        except Exception:
             work.close()
-            raise RunAborted("the run was told to stop")
+            raise
         return asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
 
     def wait(self, started: "Future[T]") -> T:
         """The result of what was started. Raises what it raises, RunAborted after `stop`."""
         self._current = started
-        if self.is_stopped:  # The signal came before the line above.
+        if self.is_stopped or self._failure is not None:  # It came before the line above.
             started.cancel()
         try:
             return started.result()
         except CancelledError:
+            self.check()
             raise RunAborted("the run was told to stop") from None
         finally:
             self._current = None
@@ -54,9 +58,11 @@ class LoopThread:
         self.call(self._give_up())
 
     def check(self) -> None:
-        """Raises RunAborted after `stop`: called wherever stopping is cheap."""
+        """Raises RunAborted after `stop`, and what `fail` was told: called wherever stopping is cheap."""
         if self.is_stopped:
             raise RunAborted("the run was told to stop")
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Give up what is being waited for. Safe in a signal handler."""
@@ -65,6 +71,12 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self.stopped.set)
         if self._current is not None:
             self._current.cancel()
+
+    def fail(self, failure: Exception) -> None:
+        """Give up what is being waited for, here and from now on, for a reason that another thread came to know."""
+        self._failure = self._failure or failure
+        if (current := self._current) is not None:
+            current.cancel()
 
     def finish(self, *last: Coroutine[Any, Any, None]) -> None:
         """Cancel what was called and still runs, then do the last things, even after `stop`.

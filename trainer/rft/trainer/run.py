@@ -9,12 +9,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from rft.chat.errors import ChatTemplateError
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RftError, RunAborted, RunFailed, RunPaused, SamplerError
-from rft.core.events import RunEnded, RunStarted
+from rft.core.errors import RftError, RunAborted, RunPaused
+from rft.core.events import Notice, RunEnded, RunStarted
 from rft.core.secret_urls import put_secret_urls
-from rft.core.spec import RunSecrets
+from rft.core.spec import RunSecrets, RunSpec
 from rft.rollouts.group import with_job_tools
 from rft.run_directory import layout
 from rft.run_directory.files import read_spec
@@ -22,9 +21,12 @@ from rft.run_directory.lock import locked
 from rft.scratch.disk import has_nothing_left, is_disk_full
 from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.data import BadDataset, read_rows
+from rft.trainer.error_fields import error_fields
 from rft.trainer.events import EventWriter
 from rft.trainer.finished_rollouts import AdapterDigests, FinishedRollouts, forget_finished
 from rft.trainer.loop_thread import LoopThread
+from rft.trainer.ranks.processes import LaunchedRanks, RankLost, RankProcesses
+from rft.trainer.ranks.world import UNFIT, World, hide_launch, launched_world, local_world, use_own_gpu
 from rft.trainer.reward_terms import reward_terms
 from rft.trainer.run_context import RunContext
 from rft.trainer.steps import take_over
@@ -41,15 +43,18 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
     """Train until the last step, a stop or a failure; the event log tells all of it. Raises RunDirectoryBusy.
 
     Raises DiskFull and OSError where the disk has no room: the run goes on from its last checkpoint once there is some.
+    Raises RankLost where one of its ranks has died: it goes on from there with its next launch.
     `on_loaded` is called once everything that trains is imported.
     """
     with locked(run_dir, patience_s=LOCK_PATIENCE_S):
         events = EventWriter(run_dir / layout.EVENTS)
         loop_thread = LoopThread()
+        world = launched_world(os.environ)
+        launched = None if world is None else LaunchedRanks(world)
         previous = signal.signal(signal.SIGTERM, lambda number, frame: loop_thread.stop())
         try:
             checkpoints = Checkpoints(run_dir)
-            ended = _ending(run_dir, secrets, events, loop_thread, checkpoints, on_loaded)
+            ended = _ending(run_dir, secrets, events, loop_thread, checkpoints, launched, on_loaded)
             events.append(ended)
             if ended.outcome in ("succeeded", "failed"):
                 forget_finished(run_dir)
@@ -58,6 +63,10 @@ def run(run_dir: Path, secrets: RunSecrets, *, on_loaded: Callable[[], None] = l
             signal.signal(signal.SIGTERM, previous)
             loop_thread.close()
             events.close()
+            if launched is not None and not launched.are_met:
+                from rft.trainer.ranks.other_ranks import dismiss
+
+                dismiss(launched)
 
 
 def _ending(
@@ -66,21 +75,25 @@ def _ending(
     events: EventWriter,
     loop_thread: LoopThread,
     checkpoints: Checkpoints,
+    launched: LaunchedRanks | None,
     on_loaded: Callable[[], None],
 ) -> RunEnded:
     try:
-        _train(run_dir, secrets, events, loop_thread, checkpoints, on_loaded)
+        _train(run_dir, secrets, events, loop_thread, checkpoints, launched, on_loaded)
     except RunAborted:
         return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
     except Exception as error:
         if loop_thread.is_stopped:  # Whatever broke while everything was being taken down is no failure of the run.
             log.info("stopped while: %s", error)
             return RunEnded(outcome="stopped", best_step=checkpoints.best_step)
+        if isinstance(error, RankLost):
+            events.append(_lost_notice(error))
+            raise
         # What a customer's server says of its own disk may stand in an error of ours.
         if has_nothing_left(run_dir) or (not isinstance(error, RftError) and is_disk_full(error)):
             raise DiskFull(str(error)) from error
         log.exception("the run cannot go on")
-        code, message, param = _error_fields(error)
+        code, message, param = error_fields(error)
         return RunEnded(
             outcome="paused" if isinstance(error, RunPaused) else "failed",
             best_step=checkpoints.best_step,
@@ -91,29 +104,13 @@ def _ending(
     return RunEnded(outcome="succeeded", best_step=checkpoints.best_step)
 
 
-def _error_fields(error: Exception) -> tuple[str, str, str | None]:
-    """Code, message and param for the customer."""
-    match error:
-        case RunFailed() | RunPaused():
-            return error.code, str(error), error.param
-        case BadDataset():
-            return "invalid_file", str(error), error.param
-        case ChatTemplateError():
-            return "unusable_model", str(error), "model"
-        case SamplerError():
-            return "sampler_failed", f"The engine that samples from the policy failed: {error}", None
-        case MemoryError():
-            return "out_of_memory", "The machine ran out of memory; a smaller batch_size may help.", None
-        case _:
-            return "internal_error", f"{type(error).__name__}: {error}", None
-
-
 def _train(
     run_dir: Path,
     secrets: RunSecrets,
     events: EventWriter,
     loop_thread: LoopThread,
     checkpoints: Checkpoints,
+    launched: LaunchedRanks | None,
     on_loaded: Callable[[], None],
 ) -> None:
     """Say that the run has begun and judge its directory; then import what trains, which takes many seconds."""
@@ -138,18 +135,46 @@ def _train(
     if not train:
         raise BadDataset(f"{layout.TRAIN_ROWS} holds no rows", "training_file")
     loop_thread.check()
-    do_train = _imported(loop_thread)
-    on_loaded()
-    loop_thread.check()
-    tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
-    spec = spec.model_copy(update={"tools": tools, "grader": grader})
-    context = RunContext(
-        run_dir, spec, secrets, train, valid, test, events, loop_thread, checkpoints, resumed, finished
-    )
+    world, ranks = _open_ranks(spec, launched)  # First: they import what we do, meanwhile.
     try:
+        do_train = _imported(loop_thread)
+        on_loaded()
+        loop_thread.check()
+        tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
+        spec = spec.model_copy(update={"tools": tools, "grader": grader})
+        context = RunContext(
+            run_dir, spec, secrets, train, valid, test, events, loop_thread, checkpoints, resumed, finished,
+            world, ranks,
+        )  # fmt: skip
         do_train(context)
     finally:
+        if isinstance(ranks, RankProcesses):
+            ranks.close()
         finished.close()
+
+
+def _open_ranks(spec: RunSpec, launched: LaunchedRanks | None) -> tuple[World, RankProcesses | LaunchedRanks | None]:
+    """Of how many ranks we are rank 0; with the others, whom we start where nobody else has. Raises RunPaused."""
+    if launched is not None and spec.devices is not None:
+        raise RunPaused(
+            UNFIT,
+            f"RFT_DEVICES is set, and the trainer was started as one of {launched.world.size} ranks"
+            " (RFT_TRAINER_COMMAND): either the trainer starts the ranks of its host, or torchrun those of all hosts."
+            " Unset one of the two, restart the workers and resume the job.",
+        )
+    world = local_world(spec.devices) if launched is None else launched.world
+    processes = None
+    if spec.devices is not None and world.size > 1:
+        processes = RankProcesses(world, spec.devices)
+    hide_launch(os.environ)
+    use_own_gpu(os.environ, world, spec.devices)
+    return world, processes or launched
+
+
+def _lost_notice(lost: RankLost) -> Notice:
+    how = str(lost)
+    message = f"{how[0].upper()}{how[1:]}. The run goes on from its last complete checkpoint with its next launch."
+    return Notice(level="warn", code="rank_lost", message=message)
 
 
 def _imported(loop_thread: LoopThread) -> Callable[[RunContext], None]:

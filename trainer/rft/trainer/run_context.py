@@ -10,6 +10,8 @@ from rft.trainer.checkpoints import Checkpoints
 from rft.trainer.events import EventWriter
 from rft.trainer.finished_rollouts import FinishedRollouts
 from rft.trainer.loop_thread import LoopThread
+from rft.trainer.ranks.processes import LaunchedRanks, RankProcesses
+from rft.trainer.ranks.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +30,6 @@ class RunContext:
     checkpoints: Checkpoints
     resumed_from_step: int | None
     finished: FinishedRollouts
+    world: World
+    other_ranks: RankProcesses | LaunchedRanks | None
+    """None where this process is the only one."""

@@ -42,6 +42,16 @@ class StepFigures:
             staleness_max=max((row.oldest for row in rows), default=0),
         )
 
+    def add(self, other: "StepFigures") -> None:
+        """What another rank summed up over its rows of the same step."""
+        self.loss += other.loss
+        self.entropy_sum += other.entropy_sum
+        self.logprob_gap_sum += other.logprob_gap_sum
+        self.truncated += other.truncated
+        self.clipped += other.clipped
+        self.kl_sum += other.kl_sum
+        self.ratios += other.ratios
+
     def optimization(self) -> Optimization:
         """As it is told; None where the step carried no signal."""
         has_signal = self.rows > 0

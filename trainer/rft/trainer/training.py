@@ -1,6 +1,7 @@
 """What a run does once torch is there: model, engine and ways out are put together, then come baseline and steps."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -34,6 +35,10 @@ from rft.trainer.ledger import Ledger
 from rft.trainer.losses import ClipRange
 from rft.trainer.open_rollouts import OpenRolloutsFile
 from rft.trainer.progress import ProgressReporter
+from rft.trainer.ranks.gpus import require_gpu
+from rft.trainer.ranks.messages import SetUp
+from rft.trainer.ranks.other_ranks import OtherRanks
+from rft.trainer.ranks.world import World
 from rft.trainer.rounds import StepContext
 from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
@@ -47,13 +52,34 @@ def train(context: RunContext) -> None:
     """From the start or the latest complete checkpoint to the last step. Raises RunAborted, and whatever fails."""
     torch.set_num_threads(context.spec.torch_threads)
     return_large_blocks()
+    devices = context.spec.devices
+    require_gpu(context.world, is_needed=devices is not None and bool(devices.train))
     try:
-        _train(context)
+        with _other_ranks(context) as ranks:
+            _train(context, ranks)
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
 
 
-def _train(context: RunContext) -> None:
+@contextmanager
+def _other_ranks(context: RunContext) -> Generator[OtherRanks | None]:
+    """None where this process is the only one."""
+    if context.other_ranks is None:
+        yield None
+        return
+    ranks = OtherRanks(
+        context.other_ranks,
+        torch_threads=context.spec.torch_threads,
+        check=context.loop_thread.check,
+        on_lost=context.loop_thread.fail,
+    )
+    try:
+        yield ranks
+    finally:
+        ranks.close()
+
+
+def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     spec, secrets, events, loop_thread = context.spec, context.secrets, context.events, context.loop_thread
     checkpoints, resumed = context.checkpoints, context.resumed_from_step
     live = LiveRollouts()
@@ -67,6 +93,10 @@ def _train(context: RunContext) -> None:
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
     spec = with_gpu_share(spec, own_gpu())
+    settings = _update_settings(spec, context.world)
+    if ranks is not None:  # First: they load what we do, meanwhile.
+        needs_gpu = spec.devices is not None and bool(spec.devices.train)
+        ranks.set_up(SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu))
     engine = open_engine(spec, secrets, chat_format, context.folder)
     ledger, deadlines = Ledger(events), Deadlines()
     open_rollouts = OpenRolloutsFile(context.folder / layout.OPEN_ROLLOUTS)
@@ -128,14 +158,17 @@ def _train(context: RunContext) -> None:
         trainer = PolicyTrainer(
             load_base_model(spec.base_model),
             tokenizer,
-            _update_settings(spec),
+            settings,
             output_dir=checkpoints.folder,
             source=steps.rollouts,
             on_saved=steps.finish,
             before_update=before_update,
             check=loop_thread.check,
             is_over=lambda: steps.are_over,
+            ranks=ranks,
         )
+        if ranks is not None:
+            ranks.wait_until_ready(trainer.policy)
         probe.policy = trainer.policy
         if resumed is None:
             steps.baseline(trainer.save_baseline)
@@ -164,7 +197,7 @@ def _fitting(
     return fit.fitting
 
 
-def _update_settings(spec: RunSpec) -> UpdateSettings:
+def _update_settings(spec: RunSpec, world: World) -> UpdateSettings:
     wanted = spec.hyperparameters
     return UpdateSettings(
         steps=wanted.steps,
@@ -181,4 +214,5 @@ def _update_settings(spec: RunSpec) -> UpdateSettings:
         schedule=wanted.lr_scheduler_type,
         is_weighted=spec.is_weighted,
         keeps_ratios=spec.keeps_tokens,
+        ranks_on_host=world.local_size,
     )

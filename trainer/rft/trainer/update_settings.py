@@ -39,6 +39,8 @@ class UpdateSettings:
     `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
     keeps_ratios: bool = True
     """Whether somebody wants to know that of every token."""
+    ranks_on_host: int = 1
+    """Processes that share the memory of its CPU."""
 
 
 def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:

@@ -27,6 +27,7 @@ from rft.platform.lifecycle.events import add_event, notify, validating_message
 from rft.platform.lifecycle.records import NewJob
 from rft.platform.lifecycle.repository import LifecycleRepository
 from rft.platform.orders.base_models import chat_of_job, resolve_base
+from rft.platform.orders.devices import refuse_unusable_devices
 from rft.platform.orders.grader_schemas import RulerGrader
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.grader_specification import grader_targets, refuse_without_judge, with_name
@@ -64,6 +65,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
     refuse_unusable_workers(services.settings, order.method.reinforcement.hyperparameters.policy_pin)
+    refuse_unusable_devices(services.settings)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort

@@ -10,6 +10,7 @@ from rft.core.response_format import ResponseFormat
 from rft.core.spec import Budgets, EarlyStop, HoldRule, RetryBudget, RunSpec, ToolServer, VllmSpec
 from rft.platform.jobs.repository import JobRow
 from rft.platform.orders.base_models import STARTER, chat_of_job
+from rft.platform.orders.devices import gpu_memory_share, to_devices
 from rft.platform.orders.grader_specification import to_grader_spec, to_judge
 from rft.platform.orders.response_format import to_response_format
 from rft.platform.orders.rollout_workers import to_rollout_workers
@@ -88,6 +89,7 @@ def to_run_spec(
         grader_gateway_url=settings.grader_gateway_url,
         keeps_tokens=settings.keep_tokens,
         rollout_workers=to_rollout_workers(settings),
+        devices=to_devices(settings),
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),
@@ -196,5 +198,5 @@ def to_vllm_spec(settings: Settings) -> VllmSpec:
         max_context_tokens=settings.vllm_max_context_tokens,
         requests_at_once=settings.vllm_requests_at_once,
         cpu_cache_gib=settings.vllm_cpu_cache_gib,
-        gpu_memory_share=settings.vllm_gpu_memory_share,
+        gpu_memory_share=gpu_memory_share(settings),
     )

@@ -4,7 +4,8 @@ import asyncio
 import os
 import secrets as randomness
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from transformers import AutoConfig
@@ -34,15 +35,15 @@ def open_vllm_engine(spec: RunSpec, secrets: RunSecrets, folder: Path) -> VllmEn
         options = _options(spec, secrets.vllm_api_key)
         return VllmEngine([ServerAddress(url) for url in spec.vllm.servers], adapters, options)
     options = _options(spec, randomness.token_urlsafe(24))
-    port = _free_port()
-    process = _own_server(spec, options, port, folder / LOG)
-    process.ensure_running()
-    return VllmEngine(
-        [ServerAddress(f"http://127.0.0.1:{port}", _keeping(process))],
-        adapters,
-        options,
-        on_close=lambda: asyncio.to_thread(process.stop),
-    )
+    servers = own_servers(spec, options, folder, ports=_free_ports(_own_servers(spec)))
+    for _, process in servers:
+        process.ensure_running()
+
+    async def stop() -> None:
+        await asyncio.gather(*(asyncio.to_thread(process.stop) for _, process in servers))
+
+    addresses = [ServerAddress(url, _keeping(process)) for url, process in servers]
+    return VllmEngine(addresses, adapters, options, on_close=stop)
 
 
 def _options(spec: RunSpec, api_key: str | None) -> EngineOptions:
@@ -59,7 +60,29 @@ def _options(spec: RunSpec, api_key: str | None) -> EngineOptions:
     )
 
 
-def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path) -> ServerProcess:
+def _own_servers(spec: RunSpec) -> int:
+    """How many: one on each GPU that was named for it."""
+    return max(1, len(spec.devices.vllm)) if spec.devices is not None else 1
+
+
+def own_servers(
+    spec: RunSpec, options: EngineOptions, folder: Path, *, ports: Sequence[int]
+) -> list[tuple[str, ServerProcess]]:
+    """Address and process of each server of the run's own, on a GPU of its own where GPUs were named; none runs yet.
+
+    Raises RunPaused where vLLM is not there.
+    """
+    gpus = spec.devices.vllm if spec.devices is not None else ()
+    return [
+        (
+            f"http://127.0.0.1:{port}",
+            _own_server(spec, options, port, folder / (LOG if number == 0 else f"vllm-{number}.log"), gpu),
+        )
+        for number, (port, gpu) in enumerate(zip(ports, gpus or (None,), strict=True))
+    ]
+
+
+def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu: int | None) -> ServerProcess:
     python = Path(spec.vllm.python)
     if not python.exists():
         raise RunPaused(
@@ -77,7 +100,8 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path) -> 
         cpu_cache_gib=spec.vllm.cpu_cache_gib,
         gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
     )
-    environment = server_environment(server, api_key=options.api_key, inherited=os.environ)
+    own_gpu = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
+    environment = server_environment(server, api_key=options.api_key, inherited={**os.environ, **own_gpu})
     return ServerProcess(server_command(python, server), environment, log)
 
 
@@ -91,7 +115,9 @@ def _keeping(process: ServerProcess) -> Callable[[], None]:
     return ensure_running
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as probes:
+        found = [probes.enter_context(socket.socket()) for _ in range(count)]
+        for probe in found:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in found]

@@ -1,0 +1,41 @@
+"""Which devices of a host train and which sample, as an operator writes it: `cpu:2`, or `train=0,1 vllm=2,3`."""
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from rft.core.base import Record
+
+_CPU = re.compile(r"cpu:([1-9]\d{0,2})")
+_GPUS = re.compile(r"train=(\d+(?:,\d+)*)(?: +vllm=(\d+(?:,\d+)*))?")
+SPELLING = "`cpu:2` (so many ranks on the CPU), `train=0,1` (one rank on each of these GPUs) or `train=0,1 vllm=2,3`"
+
+
+class Devices(Record):
+    """What a run's ranks compute on. GPUs are numbered as `nvidia-smi` numbers them."""
+
+    cpu_ranks: Annotated[int, Field(ge=0)] = 0
+    """Ranks on the CPU; 0: they are on GPUs."""
+    train: tuple[int, ...] = ()
+    """GPUs that train, one rank on each."""
+    vllm: tuple[int, ...] = ()
+    """GPUs that vLLM servers of the run's own sample on, one server on each; none: they are as without this setting."""
+
+    @property
+    def ranks(self) -> int:
+        """How many processes train."""
+        return self.cpu_ranks or len(self.train)
+
+
+def parse_devices(text: str) -> Devices:
+    """Raises ValueError, in words for whoever wrote it."""
+    if (cpu := _CPU.fullmatch(text.strip())) is not None:
+        return Devices(cpu_ranks=int(cpu[1]))
+    if (gpus := _GPUS.fullmatch(text.strip())) is None:
+        raise ValueError(f"it is none of {SPELLING}")
+    train, vllm = (tuple(int(number) for number in (part or "").split(",") if number) for part in gpus.groups())
+    named = (*train, *vllm)
+    if twice := sorted({number for number in named if named.count(number) > 1}):
+        raise ValueError(f"GPU {twice[0]} is named twice: each trains or samples, for one process")
+    return Devices(train=train, vllm=vllm)

@@ -1,0 +1,96 @@
+"""How ranks end: with the run, with each other, and never without a word."""
+
+import signal
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from torch import distributed as dist
+from transformers import PreTrainedTokenizerBase
+
+from rft.core.errors import RunAborted
+from rft.core.hyperparameters import LoraSpec
+from rft.engines.base_model import load_base_model
+from rft.trainer.grpo import PolicyTrainer
+from rft.trainer.ranks.messages import SetUp
+from rft.trainer.ranks.other_ranks import OtherRanks
+from rft.trainer.ranks.processes import RankLost, RankProcesses
+from rft.trainer.samples import TrainingRow
+from rft.trainer.step_figures import StepFigures
+from rft.trainer.update_settings import UpdateSettings
+
+SETTINGS = UpdateSettings(
+    steps=1, learning_rate=1e-2, lora=LoraSpec(rank=4, alpha=8), loss_type="dapo", temperature=1.0, seed=11
+)
+ROWS = [TrainingRow((5, 6), (7, 8), (True, True), (-1.0, -1.0), 1.0)] * 2
+
+
+def own_children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "rft.trainer.ranks.process" in child.cmdline()]
+
+
+def test_a_rank_that_dies_is_told_at_once_and_ends_the_step(
+    base_model: Path, tokenizer: PreTrainedTokenizerBase, processes: RankProcesses, tmp_path: Path
+) -> None:
+    told, is_told = list[RankLost](), threading.Event()
+
+    def on_lost(lost: RankLost) -> None:
+        told.append(lost)
+        is_told.set()
+
+    ranks = OtherRanks(processes, torch_threads=1, on_lost=on_lost)
+    ranks.set_up(SetUp(str(base_model), SETTINGS, torch_threads=1))
+    trainer = PolicyTrainer(
+        load_base_model(str(base_model)), tokenizer, SETTINGS,
+        output_dir=tmp_path / "run", source=lambda step: (), on_saved=lambda step, path, optimization: None,
+    )  # fmt: skip
+    ranks.wait_until_ready(trainer.policy)
+    (child,) = own_children()
+    child.suspend()  # In the middle of a step: it has its rows, and has not answered.
+    threading.Timer(0.3, child.kill).start()
+    known = StepFigures.before(ROWS)
+
+    def step() -> None:
+        with ranks.computing():
+            ranks.hand_out(trainer.policy, ROWS, known)
+            ranks.take_in(trainer.policy, known)
+
+    with pytest.raises(RankLost, match="rank 1 of 2 was killed by SIGKILL; perhaps the host ran out of memory"):
+        step()
+    assert is_told.wait(60)
+    assert str(told[0]) == "rank 1 of 2 was killed by SIGKILL; perhaps the host ran out of memory"
+    ranks.close()
+    assert not dist.is_initialized()
+    assert own_children() == []
+
+
+def test_a_rank_that_dies_before_it_has_come_is_told_as_well(processes: RankProcesses) -> None:
+    (child,) = own_children()
+    child.kill()
+    with pytest.raises(RankLost, match="rank 1 of 2 was killed by SIGKILL"):
+        OtherRanks(processes, torch_threads=1)
+
+
+def test_a_stop_is_heard_while_ranks_are_waited_for(processes: RankProcesses) -> None:
+    def check() -> None:
+        raise RunAborted("the run was told to stop")
+
+    with pytest.raises(RunAborted):
+        OtherRanks(processes, torch_threads=1, check=check)
+
+
+def test_ranks_heed_no_signal_of_the_process_group_and_end_with_rank_0(processes: RankProcesses) -> None:
+    ranks = OtherRanks(processes, torch_threads=1)
+    (child,) = own_children()
+    child.send_signal(signal.SIGTERM)
+    child.send_signal(signal.SIGINT)
+    model = torch.nn.Linear(1, 1)
+    ranks.set_up(SetUp("/nowhere", SETTINGS, torch_threads=1))
+    with pytest.raises(Exception, match="nowhere"):
+        ranks.wait_until_ready(model)
+    processes._children[1].stdin.close()  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+    ended = processes.ended(within_s=60)
+    assert ended == "rank 1 of 2 exited with status 0", "as when rank 0 is killed: its end of the pipe closes"
+    ranks.close()

@@ -1,0 +1,50 @@
+"""RFT_DEVICES beside the rest of an installation: what does not go together is said before any job runs."""
+
+from pathlib import Path
+
+import pytest
+
+from rft.core.devices import Devices
+from rft.platform.api.errors import BadRequest
+from rft.platform.jobs.run_spec import to_vllm_spec
+from rft.platform.orders.devices import devices_problem, refuse_unusable_devices, to_devices
+from rft.platform.settings import Settings
+
+GPUS = {"devices": "train=0,1 vllm=2,3", "engine": "vllm"}
+
+
+def settings(home: Path, **given: object) -> Settings:
+    return Settings.model_validate({"home": home, **given})
+
+
+@pytest.mark.parametrize("given", [{}, {"devices": " "}, {"devices": "cpu:2", "train_slots": 2}, GPUS])
+def test_what_goes_together_is_not_refused(tmp_path: Path, given: dict[str, object]) -> None:
+    assert devices_problem(settings(tmp_path, **given)) is None
+    refuse_unusable_devices(settings(tmp_path, **given))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"engine": "transformers"}, "names GPUs for vLLM, and RFT_ENGINE is `transformers`, which samples inside"),
+        ({"vllm_servers": ["http://10.0.0.7:8000"]}, "RFT_VLLM_SERVERS names others"),
+        ({"train_slots": 2}, "RFT_TRAIN_SLOTS is 2, and each of so many trainers at once would take the same GPUs"),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    unusable = settings(tmp_path, **{**GPUS, **changed})
+    assert words in str(devices_problem(unusable))
+    with pytest.raises(BadRequest, match="No job can run here: RFT_DEVICES is `train=0,1 vllm=2,3`, but") as refused:
+        refuse_unusable_devices(unusable)
+    assert refused.value.code == "devices_not_usable"
+
+
+def test_a_run_is_told_of_them(tmp_path: Path) -> None:
+    assert to_devices(settings(tmp_path)) is None
+    assert to_devices(settings(tmp_path, **GPUS)) == Devices(train=(0, 1), vllm=(2, 3))
+
+
+def test_vllm_takes_a_gpu_of_its_own_whole_unless_a_share_is_set(tmp_path: Path) -> None:
+    assert to_vllm_spec(settings(tmp_path)).gpu_memory_share is None, "the run works it out"
+    assert to_vllm_spec(settings(tmp_path, **GPUS)).gpu_memory_share == 0.9
+    assert to_vllm_spec(settings(tmp_path, **GPUS, vllm_gpu_memory_share=0.5)).gpu_memory_share == 0.5

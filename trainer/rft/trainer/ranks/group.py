@@ -1,0 +1,137 @@
+"""How ranks reach each other: torch's process group over gloo, on CPUs and beside GPUs alike.
+
+What goes over it once per step is the adapter's weights out and its gradient back, some hundred megabytes at most: what
+a faster backend would save of that is nothing beside the step, and this one can be tried on any machine.
+
+Ranks wait for rank 0 in a receive of this group, for hours while rollouts go on or are held: its timeout is therefore
+one that never comes. Nobody waits in vain for one that has died: its connections close, which ends every receive.
+Rank 0 itself waits by looking at the store, so that it can be stopped meanwhile.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+from torch.distributed import Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.rendezvous import rendezvous
+
+from rft.trainer.ranks.processes import RankProcesses
+from rft.trainer.ranks.world import World
+
+T = TypeVar("T")
+FOR_EVER = timedelta(days=365)
+_MEETING = timedelta(minutes=30)
+"""How long ranks may take to import torch and find each other."""
+_CLOSE_S = 10.0
+_BEGIN = "rft/begin"
+
+
+class RankGroup:
+    """This rank's connection to the others. One per process."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        """Returns once all ranks are there."""
+        self.world, self._store, self._said = world, store, 0
+        # It would advise to let accelerate know of the ranks.
+        logging.getLogger("transformers.training_args").setLevel(logging.ERROR)
+        dist.init_process_group("gloo", store=store, rank=world.rank, world_size=world.size, timeout=FOR_EVER)
+        # A group of its own: what breaks there breaks no other receive.
+        self._living = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=FOR_EVER))
+        self._is_closed = False
+        self._watching: list[threading.Thread] = []
+
+    def on_loss(self, tell: Callable[[int], None]) -> None:
+        """On rank 0: `tell`, in a thread, which rank has gone, once one has."""
+        for rank in range(1, self.world.size):
+            thread = threading.Thread(target=self._watch, args=(rank, tell), name=f"rank-{rank}", daemon=True)
+            thread.start()
+            self._watching.append(thread)
+
+    def _watch(self, rank: int, tell: Callable[[int], None]) -> None:
+        try:
+            dist.recv(torch.zeros(1), src=rank, group=self._living)  # Never sent: it ends when the connection does.
+        except RuntimeError:
+            if not self._is_closed:
+                tell(rank)
+
+    def hand_out(self, messages: Sequence[object]) -> None:
+        """On rank 0: to each other rank its own."""
+        dist.scatter_object_list([None], [None, *messages], src=0)
+
+    def receive(self) -> Any:
+        """On any other rank: what rank 0 hands out next."""
+        received: list[Any] = [None]
+        dist.scatter_object_list(received, None, src=0)
+        return received[0]
+
+    def answer(self, message: object) -> None:
+        """On any other rank. Returns once rank 0 takes it."""
+        self._said += 1
+        self._store.set(self._key(self.world.rank), "1")
+        dist.gather_object(message, None, dst=0)
+
+    def are_answered(self) -> bool:
+        """On rank 0: whether every other rank has an answer, so that `answers` waits for nobody."""
+        return self._store.check([self._key(rank, self._said + 1) for rank in range(1, self.world.size)])
+
+    def answers(self) -> list[Any]:
+        """On rank 0: what the others answered, by rank."""
+        self._said += 1
+        for rank in range(1, self.world.size):
+            self._store.delete_key(self._key(rank))
+        received: list[Any] = [None] * self.world.size
+        dist.gather_object(None, received, dst=0)
+        return received[1:]
+
+    def share(self, values: Tensor) -> None:
+        """Rank 0's numbers become everybody's."""
+        dist.broadcast(values, src=0)
+
+    def add(self, values: Tensor) -> None:
+        """Everybody's sum becomes rank 0's; those of the others are void afterwards."""
+        dist.reduce(values, dst=0)
+
+    def close(self) -> None:
+        """Give the connections up."""
+        self._is_closed = True
+        dist.destroy_process_group()
+        for thread in self._watching:  # One that is left would crash the interpreter's end.
+            thread.join(_CLOSE_S)
+
+    def _key(self, rank: int, number: int | None = None) -> str:
+        return f"rft/answer/{rank}/{self._said if number is None else number}"
+
+
+def launched_store(world: World) -> Store:
+    """What `torchrun` serves, or rank 0 where its variables say so."""
+    store, _, _ = next(iter(rendezvous("env://", world.rank, world.size, timeout=_MEETING)))
+    return store
+
+
+def own_store(processes: RankProcesses) -> Store:
+    """Rank 0's own, on loopback alone."""
+    return TCPStore(
+        "127.0.0.1", processes.port, is_master=True, timeout=_MEETING, wait_for_workers=False,
+        master_listen_fd=processes.listener.detach(),
+    )  # fmt: skip
+
+
+def arrive(store: Store, rank: int) -> None:
+    """Say that the rank is there, and wait until all are. Raises RuntimeError where rank 0 never comes."""
+    store.set(f"rft/here/{rank}", "1")
+    store.wait([_BEGIN], _MEETING)
+
+
+def begin(store: Store) -> None:
+    """Let all that have arrived join the group."""
+    store.set(_BEGIN, "1")
+
+
+def missing(store: Store, size: int) -> list[int]:
+    """The ranks that have not arrived."""
+    return [rank for rank in range(1, size) if not store.check([f"rft/here/{rank}"])]

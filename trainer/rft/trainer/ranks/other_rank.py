@@ -1,0 +1,102 @@
+"""What every rank but rank 0 does: load the base model, wait for rows, give back their gradient. Nothing else is here:
+no rollouts, no events, no checkpoints, no optimizer. What it computes with comes with each step."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from rft.core.errors import RunPaused
+from rft.engines.base_model import load_base_model
+from rft.engines.tokenizer import load_tokenizer
+from rft.trainer.error_fields import error_fields
+from rft.trainer.grpo import PolicyTrainer
+from rft.trainer.heap import return_large_blocks
+from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_weights, trained
+from rft.trainer.ranks.gpus import require_gpu
+from rft.trainer.ranks.group import RankGroup, arrive, launched_store
+from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Ready, Request, SetUp, Share
+from rft.trainer.ranks.world import World
+from rft.trainer.token_budget import is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+
+def compute_until_end(world: World) -> None:
+    """Returns when rank 0 says so, or is gone."""
+    return_large_blocks()
+    try:
+        store = launched_store(world)
+        arrive(store, world.rank)
+        group = RankGroup(world, store)
+        with tempfile.TemporaryDirectory(prefix="rft-rank-") as folder:
+            _OtherRank(group, Path(folder)).run()
+    except RuntimeError as error:
+        # Only connections break here: whatever else fails is an answer.
+        log.info("rank 0 is gone: %s", error)
+    finally:
+        logging.shutdown()
+        os._exit(0)  # Without waiting for threads of connections that nobody answers any more.
+
+
+class _OtherRank:
+    def __init__(self, group: RankGroup, folder: Path) -> None:
+        self._group, self._folder = group, folder
+        self._trainer: PolicyTrainer | None = None
+
+    def run(self) -> None:
+        while True:
+            request: Request = self._group.receive()
+            match request:
+                case SetUp():
+                    self._group.answer(_attempted(partial(self._set_up, request)))
+                case Share():
+                    self._compute(request)
+                case End():
+                    return
+
+    def _set_up(self, order: SetUp) -> Answer:
+        torch.set_num_threads(self._group.world.threads(order.torch_threads))
+        require_gpu(self._group.world, is_needed=order.needs_gpu)
+        self._trainer = PolicyTrainer(
+            load_base_model(order.base_model),
+            load_tokenizer(order.base_model),
+            order.settings,
+            output_dir=self._folder,
+            source=lambda step: (),
+            on_saved=lambda step, path, optimization: None,
+        )
+        return Ready(sum(parameter.numel() for parameter in trained(self._trainer.policy)))
+
+    def _compute(self, share: Share) -> None:
+        assert self._trainer is not None, "rank 0 sets up first"
+        trainer, model = self._trainer, self._trainer.policy
+        weights = flat_weights(model)
+        self._group.share(weights)
+        set_weights(model, weights)
+        model.zero_grad()
+
+        def computed() -> Answer:
+            if share.rows:
+                trainer.add_gradient(model, share.rows, share.known)
+                return Computed(trainer.figures)
+            return Computed(share.known)
+
+        answer = _attempted(computed)
+        self._group.answer(answer)
+        if isinstance(answer, Computed):
+            self._group.add(flat_gradient(model))
+
+
+def _attempted(work: Callable[[], Answer]) -> Answer:
+    try:
+        return work()
+    except Exception as problem:
+        log.exception("cannot go on")
+        error = MemoryError(str(problem)) if is_out_of_memory(problem) else problem
+        code, message, param = error_fields(error)
+        return Failed(code, message, param, is_ours_to_mend=isinstance(error, RunPaused))

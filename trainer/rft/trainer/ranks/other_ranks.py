@@ -1,0 +1,165 @@
+"""The other ranks as rank 0 sees them: it hands out rows and the adapter's weights, and takes the gradient in."""
+
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+
+import torch
+from torch import nn
+
+from rft.core.errors import RunFailed, RunPaused
+from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_gradient, trained
+from rft.trainer.ranks.group import RankGroup, begin, launched_store, missing, own_store
+from rft.trainer.ranks.messages import Computed, End, Failed, Ready, SetUp, Share
+from rft.trainer.ranks.processes import LaunchedRanks, RankLost, RankProcesses, loopback_for_gloo
+from rft.trainer.ranks.shares import shares
+from rft.trainer.samples import TrainingRow
+from rft.trainer.step_figures import StepFigures
+
+_LOOK_S = 0.005
+_TELL_S = 5.0
+"""How long a process that closed its connections may take to be gone."""
+_COME_S = 1800.0
+_END_S = 10.0
+_DISMISSED_S = 120.0
+
+
+class OtherRanks:
+    """Ranks 1 to size - 1."""
+
+    def __init__(
+        self,
+        started: RankProcesses | LaunchedRanks,
+        *,
+        torch_threads: int,
+        come_s: float = _COME_S,
+        check: Callable[[], None] = lambda: None,
+        on_lost: Callable[[RankLost], None] = lambda lost: None,
+    ) -> None:
+        """Returns once all have come. Raises RankLost, and what `check` raises: it is asked while ranks are waited for.
+
+        `come_s`: how long they may take to come. `on_lost` is called in a thread, at any time.
+        """
+        self.world, self._torch_threads = started.world, torch_threads
+        self._processes = started if isinstance(started, RankProcesses) else None
+        self._check, self._on_lost = check, on_lost
+        self._is_idle, self._is_closing = True, False
+        """Whether all of them wait for what is handed out next; whether they are about to end."""
+        if isinstance(started, RankProcesses):
+            os.environ.update(loopback_for_gloo())
+            store = own_store(started)
+        else:
+            started.are_met = True
+            store = launched_store(started.world)
+        deadline_s = time.monotonic() + come_s
+        while absent := missing(store, self.world.size):
+            self._look()
+            if time.monotonic() > deadline_s:
+                raise RankLost(f"rank {absent[0]} of {self.world.size} did not come within {come_s:.0f} s")
+        begin(store)
+        self._group = RankGroup(self.world, store)
+        self._group.on_loss(self._tell_lost)
+
+    def set_up(self, order: SetUp) -> None:
+        """Begin to load what they compute with."""
+        self._hand_out([order] * (self.world.size - 1))
+
+    def wait_until_ready(self, model: nn.Module) -> None:
+        """Until they have the model that we have. Raises RankLost, RunFailed, RunPaused."""
+        ours = sum(parameter.numel() for parameter in trained(model))
+        for rank, answer in enumerate(self._answers(), start=1):
+            if not isinstance(answer, Ready) or answer.parameters != ours:
+                raise RunPaused(
+                    "rank_differs",
+                    f"rank {rank} loaded another model than rank 0: the base model's folder has to hold the same on all"
+                    " hosts. Then resume the job.",
+                )
+        self._is_idle = True
+
+    def hand_out(self, model: nn.Module, rows: Sequence[TrainingRow], known: StepFigures) -> list[TrainingRow]:
+        """To each its share of a step's rows, of which there is one at least; what is left for us. Raises RankLost."""
+        own, *others = ([rows[i] for i in share] for share in shares([row.tokens for row in rows], self.world.size))
+        self._hand_out([Share(tuple(share), known) for share in others])
+        with self._broken_is_lost():
+            self._group.share(flat_weights(model))
+        return own
+
+    def take_in(self, model: nn.Module, figures: StepFigures) -> None:
+        """Add their gradients and figures to ours. Raises RankLost, RunFailed, RunPaused."""
+        for answer in self._answers():
+            assert isinstance(answer, Computed)
+            figures.add(answer.figures)
+        gradient = flat_gradient(model)
+        with self._broken_is_lost():
+            self._group.add(gradient)
+        self._is_idle = True
+        set_gradient(model, gradient)
+
+    @contextmanager
+    def computing(self) -> Generator[None]:
+        """While all ranks compute, each has its part of the host's threads; otherwise rank 0 has them all."""
+        torch.set_num_threads(self.world.threads(self._torch_threads))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(self._torch_threads)
+
+    def close(self) -> None:
+        """Let them end; those of this host have ended when it returns."""
+        self._is_closing = True
+        if self._is_idle:
+            with suppress(RuntimeError):
+                self._group.hand_out([End()] * (self.world.size - 1))
+        if self._processes is not None:
+            self._processes.close(grace_s=_END_S if self._is_idle else 0.0)
+        self._group.close()
+
+    def _hand_out(self, messages: Sequence[object]) -> None:
+        self._is_idle = False
+        with self._broken_is_lost():
+            self._group.hand_out(messages)
+
+    def _answers(self) -> list[Ready | Computed]:
+        with self._broken_is_lost():
+            while not self._group.are_answered():
+                self._look()
+            answers = self._group.answers()
+        for rank, answer in enumerate(answers, start=1):
+            if isinstance(answer, Failed):
+                ends_with = RunPaused if answer.is_ours_to_mend else RunFailed
+                raise ends_with(answer.code, f"Rank {rank} of {self.world.size}: {answer.message}", answer.param)
+        return answers
+
+    def _look(self) -> None:
+        """Wait for a moment. Raises RankLost, and what `check` raises."""
+        self._check()
+        if self._processes is not None and (how := self._processes.ended()) is not None:
+            raise RankLost(how)
+        time.sleep(_LOOK_S)
+
+    @contextmanager
+    def _broken_is_lost(self) -> Generator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            self._check()  # It may be known already which rank it was.
+            raise self._lost(None, error) from error
+
+    def _tell_lost(self, rank: int) -> None:
+        if not self._is_closing:
+            self._on_lost(self._lost(rank))
+
+    def _lost(self, rank: int | None, error: Exception | None = None) -> RankLost:
+        self._is_idle = False
+        how = None if self._processes is None else self._processes.ended(within_s=_TELL_S)
+        if how is None:
+            who = "a rank" if rank is None else f"rank {rank}"
+            how = f"{who} of {self.world.size} cannot be reached any more" + (f": {error}" if error else "")
+        return RankLost(how)
+
+
+def dismiss(launched: LaunchedRanks) -> None:
+    """Tell ranks that wait for a run which came to nothing that it is over."""
+    with suppress(RankLost):
+        OtherRanks(launched, torch_threads=1, come_s=_DISMISSED_S).close()
