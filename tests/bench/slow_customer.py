@@ -1,7 +1,7 @@
 """The demo's customer, whose tools take their time: for benchmarks of what happens meanwhile.
 
-Each call of a tool takes `--latency` seconds, or, with `--tail`, a time from a log-normal distribution of that median
-and this spread, drawn from the call's number.
+Each call of a tool takes `--latency` seconds, or what its address says (`/tools?latency=3`), or, with `--tail`, a time
+from a log-normal distribution of that median and this spread, drawn from the call's number.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import random
 import sys
 from itertools import count
 from pathlib import Path
+from urllib.parse import parse_qs
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "finqa_mini"))  # as its own script has it
 
@@ -28,8 +29,10 @@ class SlowTools:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] == "http" and scope["path"].startswith("/tools"):
+            told = parse_qs(scope["query_string"].decode()).get("latency")
+            latency_s = self._latency_s if told is None else float(told[0])
             spread = random.Random(next(self._numbers)).lognormvariate(0.0, self._tail) if self._tail else 1.0
-            await asyncio.sleep(self._latency_s * spread)
+            await asyncio.sleep(latency_s * spread)
         await self._app(scope, receive, send)
 
 

@@ -43,6 +43,8 @@ class StepWork:
     """From the beginning of its first rollout to the end of its slowest."""
     is_shared: bool = True
     """Samples and updates are computed by the same processors."""
+    stalled_s: float = 0.0
+    """By so much rollouts are longer beside updates: those that begin while one is computed hardly get to sample."""
     endpoints_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """By endpoint: its calls of a step, so many at once as it bears."""
 
@@ -103,7 +105,7 @@ def pace(work: StepWork, max_staleness: int) -> Pace:
             return Pace(work.update_s + round_s, Bound.ENDPOINT, slowest)
         return Pace(work.update_s + round_s, bound)
     computed_s = work.update_s + work.sampling_s if work.is_shared else max(work.update_s, work.sampling_s)
-    waited_s = (work.rollouts_s + work.update_s) / (1 + max_staleness)
+    waited_s = (work.rollouts_s + work.stalled_s + work.update_s) / (1 + max_staleness)
     step_s = max(computed_s, waited_s, endpoint_s)
     if step_s == endpoint_s:
         return Pace(step_s, Bound.ENDPOINT, slowest)
@@ -116,6 +118,36 @@ def advised_staleness(work: StepWork, *, most: int = MAX_STALENESS) -> int:
     """The smallest staleness that no larger one, up to `most`, improves much on."""
     best_s = pace(work, most).step_s
     return next(n for n in range(most + 1) if pace(work, n).step_s * WORTH_IT <= best_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What one run at `max_staleness` 0 has shown, by rollout, so that another job of the same policy can be told."""
+
+    update_s: float
+    """Of the trainer's work, for each rollout of a step."""
+    sampling_s: float
+    """Of computing its samples."""
+    calls: float
+    """Tool calls, one after the other."""
+    calls_of_slowest: float
+    """Of the rollout of a step that makes the most."""
+    is_shared: bool = True
+    """Samples and updates are computed by the same processors: then a step's rollouts, which begin with an update
+    beside them as soon as there are several steps under way, stand still until it is over."""
+
+    def work(self, rollouts: int, latency_s: float, limit: int | None = None) -> StepWork:
+        """Of steps of so many rollouts, with a tool that takes so long for a call and bears so many at once."""
+        calls = EndpointCalls("tool", self.calls * rollouts, latency_s, limit=limit)
+        sampling_s, update_s = self.sampling_s * rollouts, self.update_s * rollouts
+        return StepWork(
+            update_s=update_s,
+            sampling_s=sampling_s,
+            rollouts_s=sampling_s + self.calls_of_slowest * latency_s,
+            is_shared=self.is_shared,
+            stalled_s=update_s if self.is_shared else 0.0,
+            endpoints_s={calls.endpoint: calls.seconds} if limit else {},
+        )
 
 
 def work_of(records: Sequence[StepDone], calls: Iterable[EndpointCalls] = ()) -> StepWork | None:

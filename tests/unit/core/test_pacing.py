@@ -1,5 +1,7 @@
 """The pace of steps: never better than its slowest part, never worse for more staleness."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from rft.core.pacing import (
     MAX_STALENESS,
     WORTH_IT,
     Bound,
+    Calibration,
     EndpointCalls,
     Pace,
     StepWork,
@@ -25,6 +28,7 @@ works = st.builds(
     sampling_s=seconds,
     rollouts_s=seconds,
     is_shared=st.booleans(),
+    stalled_s=st.sampled_from([0.0, 0.01]),
     endpoints_s=st.dictionaries(st.sampled_from(["search", "cat"]), seconds),
 )
 
@@ -38,6 +42,8 @@ def test_more_staleness_never_slows_down_and_nothing_is_faster_than_its_slowest_
     assert one.step_s >= max(work.update_s, work.sampling_s, *work.endpoints_s.values())
     # So many rollouts are under way at most: 1 + staleness steps of them in the time that one takes with its update.
     assert one.step_s * (1 + staleness) >= (work.rollouts_s + work.update_s) * (1 - 1e-9)
+    beside_s = work.rollouts_s + work.stalled_s + work.update_s
+    assert more.step_s * (2 + staleness) >= beside_s * (1 - 1e-9)
 
 
 @given(works)
@@ -107,3 +113,27 @@ def test_what_waited_for_an_endpoint_is_no_part_of_a_rollout_s_length() -> None:
     assert found is not None
     assert found.rollouts_s == pytest.approx(1.75 - 2 * 0.25)
     assert found.endpoints_s == {"search": pytest.approx(calls / 2)}
+
+
+calibrations = st.builds(Calibration, update_s=seconds, sampling_s=seconds, calls=seconds, calls_of_slowest=seconds)
+
+
+@given(calibrations, st.integers(1, 256), seconds, st.integers(1, 512), st.integers(0, MAX_STALENESS))
+def test_slower_tools_fewer_calls_at_once_and_more_rollouts_never_make_steps_faster(
+    known: Calibration, rollouts: int, latency_s: float, limit: int, staleness: int
+) -> None:
+    now_s = pace(known.work(rollouts, latency_s, limit), staleness).step_s
+    assert pace(known.work(rollouts, 2 * latency_s, limit), staleness).step_s >= now_s
+    assert pace(known.work(rollouts + 1, latency_s, limit), staleness).step_s >= now_s
+    assert pace(known.work(rollouts, latency_s, 2 * limit), staleness).step_s <= now_s
+    assert pace(known.work(rollouts, latency_s), staleness).step_s <= now_s
+
+
+def test_a_calibration_tells_of_another_job() -> None:
+    known = Calibration(update_s=0.0625, sampling_s=0.0078125, calls=4.0, calls_of_slowest=10.0)
+    assert known.work(32, 1.0) == StepWork(update_s=2.0, sampling_s=0.25, rollouts_s=10.25, stalled_s=2.0)
+    assert pace(known.work(32, 1.0), 0) == Pace(12.25, Bound.ROLLOUTS)
+    assert pace(known.work(32, 1.0), 1) == Pace((10.25 + 2 * 2.0) / 2, Bound.ROLLOUTS)
+    apart = replace(known, is_shared=False)
+    assert pace(apart.work(32, 1.0), 1) == Pace((10.25 + 2.0) / 2, Bound.ROLLOUTS)
+    assert pace(known.work(32, 1.0, limit=8), 0) == Pace(18.0, Bound.ENDPOINT, "tool")
