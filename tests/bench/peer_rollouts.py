@@ -4,8 +4,9 @@ A rollout is four model turns and three tool calls, each of 100 ms, and a grade 
 model server, in a process of its own. Tools of `verifiers` are coroutines that sleep, in its own process (0.1.9's
 ToolEnv) or in one tool server for all rollouts (newest, over MCP); ours are asked over HTTP.
 
-0.1.9 runs as its `vf-eval` does: its own client set-up, no limit on rollouts. The newest runs its lightest agent, the
-`null` harness, in its lightest runtime: a process for each rollout; on two cores more than 32 at a time are not faster.
+0.1.9 runs with the client that its `vf-eval` sets up, once with the 32 rollouts at a time that this takes, which was
+faster than 64, 128 or all, and once with all. The newest runs its lightest agent, the `null` harness, in its lightest
+runtime: a process for each rollout, whose start takes more than two seconds of processor time.
 """
 
 import asyncio
@@ -58,12 +59,17 @@ class Peer:
     further: tuple[str, ...]
     """What is installed beside it: what its figures depend on, and what it expects to be there."""
 
+    @property
+    def name(self) -> str:
+        """Of its case."""
+        return f"verifiers {self.release}, {self.at_once or 'all'} at once"
 
+
+_OF_TOOL_ENV, _OF_NULL = ("openai==3.54.0", "httpx==0.28.1"), ("openai==2.54.0", "httpx==0.28.1", "uv==0.13.9")
 PEERS = (
-    Peer("0.1.9", "verifiers_tool_env.py", None, repeats=5, further=("openai==3.54.0", "httpx==0.28.1")),
-    Peer(
-        "0.4.0", "verifiers_null_harness.py", 32, repeats=2, further=("openai==2.54.0", "httpx==0.28.1", "uv==0.13.9")
-    ),
+    Peer("0.1.9", "verifiers_tool_env.py", 32, repeats=5, further=_OF_TOOL_ENV),
+    Peer("0.1.9", "verifiers_tool_env.py", None, repeats=3, further=_OF_TOOL_ENV),
+    Peer("0.4.0", "verifiers_null_harness.py", 32, repeats=2, further=_OF_NULL),
 )
 
 

@@ -171,10 +171,7 @@ def main() -> int:
     """Measure, write and judge."""
     cases: dict[str, Callable[[Size], dict[str, Any]]] = {
         "TRL's tool loop": lambda size: asyncio.run(steps_case(size)),
-        **{
-            f"verifiers {peer.release}": lambda size, peer=peer: asyncio.run(rollouts_case(peer, size, OUT / "peers"))
-            for peer in PEERS
-        },
+        **{peer.name: lambda size, peer=peer: asyncio.run(rollouts_case(peer, size, OUT / "peers")) for peer in PEERS},
     }
     names = list(cases)
     parser = argparse.ArgumentParser(description=__doc__)
