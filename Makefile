@@ -72,7 +72,7 @@ bench-estimates: install ## how often intervals of rewards hold the truth -> var
 bench-api: install ## reads, ingestion and live streams over a million stored rollouts -> var/bench/api.json
 	$(BIN)/python -m tests.bench.api
 
-bench-web: install ## what pages ask of a job of a million rollouts: filters, searches, orders -> var/bench/web.json (five minutes)
+bench-web: install ## pages of a job of a million rollouts, as the API answers them and a browser shows them -> var/bench/web.json (ten minutes)
 	$(BIN)/python -m tests.bench.web
 
 bench-serve: install ## what the platform adds between a serving process and its clients -> var/bench/serve.json

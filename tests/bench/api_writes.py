@@ -82,7 +82,7 @@ async def ingestion(run: Run, *, rollouts: int, attempts: int = 0, has_tokens: b
 
     With so many `attempts` each, or with tokens, it is told how these slow it down; the bar is on rollouts alone.
     """
-    await _continue(run)
+    await go_on(run)
     with tempfile.TemporaryDirectory(prefix="rft-bench-log-") as folder:
         path = Path(folder) / "events.jsonl"
         first_seq = run.seq
@@ -117,10 +117,10 @@ async def ingestion(run: Run, *, rollouts: int, attempts: int = 0, has_tokens: b
 
 async def sse(served: Served, run: Run, *, watchers: int, seconds: float) -> JsonObject:
     """Watchers of one job, to whom two events a second come, every other one a step with all its metrics."""
-    await _continue(run)
+    await go_on(run)
     crowd = Crowd(served, run.stored.large_job)
     async with (
-        crowd.watching(watchers, after_seq=await _newest_event(run.stored)),
+        crowd.watching(watchers, after_seq=await newest_event(run.stored)),
         _connection(run.stored) as connection,
     ):
         for number in range(int(seconds * 2)):
@@ -150,6 +150,8 @@ class Crowd:
     job_id: str
     committed: dict[bytes, float] = field(default_factory=dict[bytes, float])
     heard: list[tuple[bytes, float]] = field(default_factory=list[tuple[bytes, float]])
+    jobs_told: int = 0
+    """How often the job's object came to anybody."""
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
@@ -193,6 +195,7 @@ class Crowd:
                 *messages, rest = (rest + chunk).split(b"\n\n")
                 for message in messages:
                     ready.set()
+                    self.jobs_told += message.startswith(b"event: job\n")
                     if (mark := _mark(message)) is not None:
                         self.heard.append((mark, at))
                         self._has_news.set()
@@ -250,14 +253,15 @@ def _ingest(run: Run) -> Ingest:
     return Ingest(_lease(run), GRADERS, "ft:tiny:local:bench:x")
 
 
-async def _continue(run: Run) -> None:
+async def go_on(run: Run) -> None:
     """Where the stored log ends."""
     async with _connection(run.stored) as connection:
         query = "select last_event_seq, current_step from jobs where id = %s"
         run.seq, run.step = await _row(await connection.execute(query, (run.stored.large_job,)))
 
 
-async def _newest_event(stored: Stored) -> int:
+async def newest_event(stored: Stored) -> int:
+    """The number that a stream goes on after."""
     async with _connection(stored) as connection:
         query = "select max(seq) from job_events where job_id = %s"
         return (await _row(await connection.execute(query, (stored.large_job,))))[0]

@@ -1,4 +1,4 @@
-"""`make bench-web`: what the pages ask of a job of a million rollouts, as the API answers it.
+"""`make bench-web`: pages of a job of a million rollouts, as the API answers what they ask and as a browser shows them.
 
 Writes `var/bench/web.json`: `{"cases": {name: {figures..., "bar": ..., "passed": bool}}}` and what it was measured on.
 Needs five gigabytes of disk while it runs, and a machine with nothing else to do.
@@ -21,11 +21,17 @@ from rft.platform.store.migrations import migrate
 from tests.bench.api_data import Size, Stored, fill
 from tests.bench.api_reads import JOBS, Latencies
 from tests.bench.api_server import Served, api, postgres
+from tests.bench.api_writes import Run
+from tests.bench.web_browser import browser_cases
 from tests.bench.web_terms import RARE, fill_terms
+from tests.bench.web_watchers import watching
 
 FILTER_BAR_MS = 300.0
 SORT_BAR_MS = 500.0
 LOADS = 12
+WATCHERS = 50
+WATCHED_S = 60
+PARTS = frozenset({"api", "browser", "watchers"})
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 
 Query = Callable[[int], str]
@@ -57,16 +63,21 @@ SORTS: dict[str, Query] = {
 }
 
 
-async def run(url: str, size: Size) -> JsonObject:
-    """Everything, one after the other, on one empty database."""
+async def run(url: str, size: Size, parts: frozenset[str] = PARTS) -> JsonObject:
+    """The wanted parts, one after the other, on one empty database."""
     load_before = os.getloadavg()[0]
     await migrate(url)
     stored = await asyncio.to_thread(fill, url, size)
-    began_s = time.monotonic()
-    await asyncio.to_thread(fill_terms, stored)
-    print(f"{stored.rollouts:,} rollouts, terms in {time.monotonic() - began_s:.0f} s", flush=True)
+    if "api" in parts:
+        began_s = time.monotonic()
+        await asyncio.to_thread(fill_terms, stored)
+        print(f"{stored.rollouts:,} rollouts, terms in {time.monotonic() - began_s:.0f} s", flush=True)
     async with api(url) as served:
-        cases = await _measure(served, stored)
+        cases = await _measure(served, stored) if "api" in parts else {}
+        if "browser" in parts:
+            cases |= await browser_cases(served, stored)
+        if "watchers" in parts:
+            cases["watchers"] = await watching(served, Run(stored), watchers=WATCHERS, seconds=WATCHED_S)
     machine: JsonObject = {
         "cores": os.cpu_count(),
         "load_before": round(load_before, 2),
@@ -126,9 +137,9 @@ def _sizes(url: str) -> JsonObject:
     return {name: size for name, size in rows}
 
 
-async def _on_own_server(size: Size) -> JsonObject:
+async def _on_own_server(size: Size, parts: frozenset[str]) -> JsonObject:
     async with postgres() as url:
-        return await run(url, size)
+        return await run(url, size, parts)
 
 
 def main() -> int:
@@ -136,10 +147,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=1_000_000)
     parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--part", action="append", choices=sorted(PARTS), help="only this one; may be said again")
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "bench" / "web.json")
     options = parser.parse_args()
-    size = Size(rollouts=options.rollouts, steps=options.steps, jobs=2, large_share=0.98)
-    report = asyncio.run(_on_own_server(size))
+    size = Size(rollouts=options.rollouts, steps=options.steps, jobs=options.jobs, large_share=0.98)
+    report = asyncio.run(_on_own_server(size, frozenset(options.part or PARTS)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

@@ -8,6 +8,9 @@ import "./styles/rollout.css";
 import { enter } from "./data/session";
 import { arrive } from "./lib/arrival";
 import { App } from "./pages/App";
+import { preload, preloadNext } from "./pages/routes";
+
+const page = preload(location.pathname);
 
 const { token, hash } = arrive(location.hash);
 if (token !== null) {
@@ -19,8 +22,10 @@ addEventListener("hashchange", () => arrive(location.hash).token !== null && loc
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
+const [entry] = await Promise.all([enter(token), page]);
 createRoot(root).render(
   <StrictMode>
-    <App start={await enter(token)} />
+    <App start={entry} />
   </StrictMode>,
 );
+preloadNext();

@@ -6,7 +6,7 @@ from psycopg.types.json import Jsonb
 from rft.core.events import PolicyMeasured
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import METHOD, Platform, SeededJob
-from tests.e2e.web.watched_page import PageProblems, shown, sign_in
+from tests.e2e.web.watched_page import PageProblems, saved_table, shown, sign_in
 
 
 async def compared_job(platform: Platform, suffix: str, seed: int) -> SeededJob:
@@ -47,6 +47,9 @@ async def test_two_jobs_are_compared_on_three_axes(platform: Platform, page: Pag
     await chart.focus()
     await page.keyboard.press("ArrowRight")
     await expect(page.get_by_text(f"{jobs[0].shape.valid_rows} rollouts", exact=True)).to_be_visible()
+    table = await saved_table(page, "Train reward")
+    assert list(table[0]) == ["rollouts", "one", "other"]
+    assert int(table[0]["rollouts"]) == jobs[0].shape.valid_rows
     intervals = page.get_by_role("checkbox", name="Intervals")
     await intervals.check()
     await expect(chart).to_be_visible()

@@ -54,6 +54,14 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     await expect(canvas).not_to_have_attribute("data-points", str(drawn))
     assert int(await canvas.get_attribute("data-points") or "0") > drawn
 
+    # Shift and an arrow key take the part that is looked at a quarter of it on, in all charts.
+    shown_part = page.get_by_text(re.compile(r"^steps \d+ to \d+$"))
+    from_step, to_step = map(int, re.findall(r"\d+", await shown_part.inner_text()))
+    on = round((to_step - from_step) / 4)
+    await canvas.focus()
+    await page.keyboard.press("Shift+ArrowRight")
+    await expect(shown_part).to_have_text(f"steps {from_step + on} to {to_step + on}")
+
     # A step that comes meanwhile is added, and counted.
     await job.write([a_step(STEPS)])
     await expect(page.get_by_text(re.compile(r"^\d+ of 701 steps are drawn"))).to_be_visible()

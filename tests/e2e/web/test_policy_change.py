@@ -16,7 +16,7 @@ from rft.platform.rollouts.call_change import CallChangeObject
 from rft.platform.rollouts.policy_change import PolicyChangeObject
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import sign_in
+from tests.e2e.web.watched_page import saved_table, sign_in
 
 
 async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(platform: Platform, page: Page) -> None:
@@ -39,6 +39,9 @@ async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(plat
         f"{better} better, {worse} worse, {len(gains) - better - worse} the same"
     )
     await expect(page.locator(".scatter circle")).to_have_count(len(gains))
+    table = await saved_table(page, "Reward against calls")
+    told = {int(row["row"]): (float(row["reward before"]), float(row["reward after"])) for row in table}
+    assert told == {row: (rewards[0][row], rewards[8][row]) for row in rewards[0]}
     await page.get_by_role("radio", name="Tokens").or_(page.get_by_role("button", name="Tokens")).first.click()
     await expect(page.get_by_role("columnheader", name="no more tokens")).to_be_visible()
 

@@ -1,8 +1,10 @@
 """A browser page on which nothing may go wrong unseen."""
 
+import csv
 import re
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 
 import httpx
 from playwright.async_api import ConsoleMessage, Page, Request, expect
@@ -53,6 +55,22 @@ async def sign_in_link(url: str, key: str, path: str = "/") -> str:
     async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}) as program:
         made = (await program.post("/v1/dashboard/sign_in_links")).raise_for_status().json()
     return moved(made["url"], url, path)
+
+
+async def saved_table(page: Page, title: str) -> list[dict[str, str]]:
+    """A chart's values as it is taken away; its picture is looked at for something that was drawn."""
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name=f"{title} as PNG").click()
+    picture = _read(await (await saved.value).path())
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5_000, "more than an empty page"
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name=f"{title} as CSV").click()
+    return list(csv.DictReader(_read(await (await saved.value).path()).decode().splitlines()))
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 def shown(value: float | None, digits: int = 3) -> str:

@@ -8,6 +8,8 @@ interface Props {
   owner: string;
   title: string;
   chart: Chart;
+  /** What its places are, where they are no steps. */
+  unit?: string;
   /** Where the chart is drawn. */
   figure: RefObject<HTMLElement | null>;
 }
@@ -16,8 +18,8 @@ const PADDING = 16;
 const LINE = 20;
 
 /** Takes a chart away: its values as a table, what is seen as a picture. */
-export function ChartFiles({ owner, title, chart, figure }: Props) {
-  const onCsv = () => save(new Blob([csvOf(chart)], { type: "text/csv" }), chartFileName(owner, title, "csv"));
+export function ChartFiles({ owner, title, chart, unit, figure }: Props) {
+  const onCsv = () => save(new Blob([csvOf(chart, unit)], { type: "text/csv" }), chartFileName(owner, title, "csv"));
   const onPng = () => {
     const drawn = figure.current?.querySelector("canvas");
     if (figure.current && drawn)

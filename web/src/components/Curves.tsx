@@ -78,9 +78,16 @@ export function Curves({ job, curves, tools, markers, axis, onAxis, spent, zoom,
         )}
         <span className="spacer" />
         {zoom !== null && (
-          <button type="button" onClick={() => onZoom(null)}>
-            Show all steps
-          </button>
+          <>
+            {axis === "step" && (
+              <span className="muted small nowrap">
+                steps {zoom.from} to {zoom.to}
+              </span>
+            )}
+            <button type="button" onClick={() => onZoom(null)}>
+              Show all steps
+            </button>
+          </>
         )}
         {steps.length > 0 && (
           <>

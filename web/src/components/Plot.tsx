@@ -1,7 +1,8 @@
 import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { movedIndex, plotData, type PlotStyle, plotOptions, zoomOf } from "../lib/plot";
+import { askedRange, plotData, type PlotStyle, plotOptions, zoomOf } from "../lib/plot";
+import { movedIndex, panned } from "../lib/plot_keys";
 import { type Chart, indexOf } from "../lib/series";
 
 interface Props {
@@ -33,14 +34,15 @@ function moveCursors(chart: Chart, step: number | null): void {
  * step, wherever that is drawn now. */
 function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
   if (plot === null) return;
-  const { min, max } = plot.scales["x"] ?? {};
-  const isZoomed = zoomOf(plot.data[0], plot.scales["x"]) !== null;
+  const { min, max } = askedRange(chart, plot.scales["x"]) ?? {};
+  const isZoomed = zoomOf(plot.data[0], { min, max }) !== null;
   plot.setData(plotData(chart), !isZoomed);
   if (isZoomed && min !== undefined && max !== undefined) plot.setScale("x", { min, max });
   if (step !== null) plot.setCursor({ left: plot.valToPos(step, "x"), top: 1 });
 }
 
-/** The one place that draws with uPlot. Arrow keys move the crosshair; a double click zooms out again. */
+/** The one place that draws with uPlot. Arrow keys move the crosshair, with Shift the part that is looked at; a double
+ * click zooms out again. */
 export function Plot(props: Props) {
   const { label, chart, step, height, zoom } = props;
   const host = useRef<HTMLDivElement>(null);
@@ -86,11 +88,19 @@ export function Plot(props: Props) {
   useEffect(() => {
     const [from, to] = [chart.steps[0], chart.steps.at(-1)];
     if (zoom !== null || plot.current === null || from === undefined || to === undefined) return;
-    if (zoomOf(plot.current.data[0], plot.current.scales["x"]) !== null)
+    if (zoomOf(plot.current.data[0], askedRange(chart, plot.current.scales["x"])) !== null)
       plot.current.setScale("x", { min: from, max: to });
   }, [zoom, chart]);
 
+  const pan = (event: KeyboardEvent) => {
+    const [from, to] = [chart.steps[0], chart.steps.at(-1)];
+    const next = zoom && from !== undefined && to !== undefined ? panned(event.key, zoom, from, to) : null;
+    if (next === null) return;
+    event.preventDefault();
+    for (const one of uPlot.sync(syncKeyOf(chart)).plots) one.setScale("x", { min: next.from, max: next.to });
+  };
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.shiftKey) return pan(event);
     const at = movedIndex(event.key, step === null ? null : indexOf(chart.steps, step), chart.steps.length);
     if (at === null) return;
     event.preventDefault();

@@ -1,6 +1,7 @@
 import type { RowSpread, Variance } from "../api/types";
 import { count, fixed, percent, plural } from "../lib/format";
-import { type Bars, barsOf } from "../lib/variance";
+import { type Bars, barsOf, spreadTable } from "../lib/variance";
+import { PictureFiles } from "./PictureFiles";
 import { Empty } from "./State";
 import "./variance.css";
 
@@ -8,14 +9,16 @@ interface Props {
   variance: Variance;
   /** What a row is called here. */
   noun: string;
+  /** What files are named after. */
+  owner: string;
 }
 
 /** Rows by their mean with best and spread, and what they say of the size of groups. */
-export function VarianceView({ variance, noun }: Props) {
+export function VarianceView({ variance, noun, owner }: Props) {
   if (variance.rows === 0) return <Empty title="Nothing is graded yet" />;
   return (
     <div className="variance">
-      <Picture bars={barsOf(variance.data)} rows={variance.data} noun={noun} />
+      <Picture bars={barsOf(variance.data)} rows={variance.data} noun={noun} owner={owner} />
       <div className="stack">
         <dl className="facts">
           <div>
@@ -75,10 +78,16 @@ function GroupSizes({ variance }: { variance: Variance }) {
   );
 }
 
-function Picture({ bars, rows, noun }: { bars: Bars; rows: readonly RowSpread[]; noun: string }) {
+interface PictureProps extends Pick<Props, "noun" | "owner"> {
+  bars: Bars;
+  rows: readonly RowSpread[];
+}
+
+function Picture({ bars, rows, noun, owner }: PictureProps) {
   const { width, height } = bars;
   return (
     <figure className="variance-picture">
+      <PictureFiles owner={owner} title="Variance" csv={() => spreadTable(rows, noun)} />
       <svg
         viewBox={`0 0 ${width} ${height}`}
         preserveAspectRatio="none"

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chartFileName, csvOf } from "./chart_file";
+import { chartFileName, csvOf, csvTable } from "./chart_file";
 import { line } from "./series";
 
 test("values stand by their step, intervals beside them, and what was not measured is empty", () => {
@@ -22,4 +22,16 @@ test("names of tools cannot break the table or become formulas", () => {
 
 test("files are named after the job and the chart", () => {
   expect(chartFileName("ftjob-1", "Step time", "png")).toBe("ftjob-1-step-time.png");
+});
+
+test("rows stand under their names", () => {
+  expect(
+    csvTable(
+      ["row", "a,b"],
+      [
+        [1, null],
+        [2, 0.5],
+      ],
+    ),
+  ).toBe('row,"a,b"\r\n1,\r\n2,0.5\r\n');
 });

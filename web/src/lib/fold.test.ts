@@ -72,6 +72,28 @@ describe("curves of a long job", () => {
   });
 });
 
+describe("a page that is open for days", () => {
+  const many = Array.from({ length: 600 }, (_, number) => step(number, stats(), null));
+
+  test("asks for the curves anew, once, when more points have come than are drawn", () => {
+    const full = { ...NOTHING, curves: curves(many) };
+    const over = fold(full, [stepMessage(600)]);
+    expect(over.curves?.data.length).toBe(601);
+    expect(over.areCurvesStale).toBe(true);
+    expect(fold(over, [stepMessage(601)]).areCurvesStale).toBe(false);
+    expect(fold({ ...NOTHING, curves: curves(many.slice(1)) }, [stepMessage(600)]).areCurvesStale).toBe(false);
+  });
+
+  test("does not keep a step's figures twice", () => {
+    const data = { train: { reward: { mean: 0.5 } } };
+    const told: StreamMessage[] = [
+      { type: "event", data: { ...event("m", 1), type: "metrics", data } },
+      { type: "event", data: { ...event("h", 2), type: "message", data: { code: "held" } } },
+    ];
+    expect(fold(NOTHING, told).events.map((one) => one.data)).toEqual([{ code: "held" }, null]);
+  });
+});
+
 test("a stream goes on after the oldest of the replies", () => {
   expect(streamPosition({ lastEventId: "12" }, undefined, { lastEventId: "9" })).toBe("9");
   expect(streamPosition(undefined)).toBeUndefined();

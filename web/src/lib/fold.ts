@@ -4,6 +4,9 @@ import type { StreamMessage } from "../api/stream";
 import type { Job, JobEvent } from "../api/types";
 import type { JobCurves } from "./summary";
 
+/** More are not kept: a chart is hardly wider, and a page may be open for days. */
+const MOST_POINTS = 600;
+
 export interface Known<C extends JobCurves = JobCurves> {
   job: Job | undefined;
   curves: C | undefined;
@@ -13,14 +16,16 @@ export interface Known<C extends JobCurves = JobCurves> {
 export interface Folded<C extends JobCurves = JobCurves> extends Known<C> {
   /** Steps were finished or voided that were not known before. */
   hasNewSteps: boolean;
-  /** Its sums no longer hold: steps that they count were voided or done again. */
+  /** They are to be asked for anew: sums count steps that were voided or done again, or too many points have come. */
   areCurvesStale: boolean;
 }
 
 /** What is known after `messages`. What was not loaded yet stays unknown: the answer under way has it all. */
 export function fold<C extends JobCurves>(known: Known<C>, messages: readonly StreamMessage[]): Folded<C> {
   // The stream tells the oldest first.
-  const events = messages.flatMap((message) => (message.type === "event" ? [message.data] : [])).toReversed();
+  const events = messages
+    .flatMap((message) => (message.type === "event" ? [withoutFigures(message.data)] : []))
+    .toReversed();
   const job = messages.findLast((message) => message.type === "job")?.data ?? known.job;
   const { curves, isStale } = known.curves ? foldSteps(known.curves, messages) : { curves: undefined, isStale: false };
   return {
@@ -28,8 +33,17 @@ export function fold<C extends JobCurves>(known: Known<C>, messages: readonly St
     curves,
     events: events.length ? mergeEvents(known.events, [events]) : known.events,
     hasNewSteps: curves !== known.curves,
-    areCurvesStale: isStale,
+    areCurvesStale: isStale || (points(known.curves) <= MOST_POINTS && points(curves) > MOST_POINTS),
   };
+}
+
+function points(curves: JobCurves | undefined): number {
+  return curves?.data.length ?? 0;
+}
+
+/** Without a step's figures, which come as a step, too: a page that is open for hours would keep them all. */
+function withoutFigures(event: JobEvent): JobEvent {
+  return event.type === "metrics" ? { ...event, data: null } : event;
 }
 
 /** A step behind the last is new, one that is not drawn was left out; going back to a checkpoint voids those above. */

@@ -18,6 +18,7 @@ export const KEYS: readonly KeyGroup[] = [
     title: "Charts",
     keys: [
       ["← →", "move the crosshair from step to step"],
+      ["Shift ← →", "move the part that is looked at"],
       ["drag", "look closer; a double click shows all again"],
     ],
   },

@@ -1,17 +1,19 @@
 import { expect, test, vi } from "vitest";
 import { stats, step, tool } from "../testing/records";
 import {
+  askedRange,
   bands,
   barRange,
   fromZero,
   isSame,
-  movedIndex,
   plotData,
   plotOptions,
   plotShape,
   xRange,
   zoomOf,
 } from "./plot";
+import { movedIndex, panned } from "./plot_keys";
+import { type Chart, line } from "./series";
 import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
 
@@ -131,4 +133,27 @@ test("an axis is zoomed in where it does not show all steps", () => {
   expect(zoomOf([], { min: 1, max: 2 })).toBeNull();
   expect(isSame(null, null)).toBe(true);
   expect(isSame({ from: 1, to: 2 }, { from: 1, to: 3 })).toBe(false);
+});
+
+test("Shift and an arrow key move the part that is looked at, as far as there are steps", () => {
+  const zoom = { from: 100, to: 140 };
+  expect(panned("ArrowRight", zoom, 0, 1000)).toEqual({ from: 110, to: 150 });
+  expect(panned("ArrowLeft", zoom, 0, 1000)).toEqual({ from: 90, to: 130 });
+  expect(panned("ArrowRight", zoom, 0, 144)).toEqual({ from: 104, to: 144 });
+  expect(panned("ArrowRight", zoom, 0, 140)).toBeNull();
+  expect(panned("ArrowLeft", { from: 0, to: 40 }, 0, 140)).toBeNull();
+  expect(panned("ArrowRight", { from: 5, to: 6 }, 0, 140)).toEqual({ from: 6, to: 7 });
+  expect(panned("Enter", zoom, 0, 1000)).toBeNull();
+});
+
+test("a scale that is set to what it was asked for stays as wide, with bars, too", () => {
+  const drawn = (kind: "bar" | "line"): Chart => ({
+    steps: [0, 9],
+    series: [{ ...line("a", "A", "--c", [1, 2]), kind }],
+    isStacked: false,
+  });
+  const [min, max] = barRange(null, 3, 7);
+  expect(askedRange(drawn("bar"), { min, max })).toEqual({ min: 3, max: 7 });
+  expect(askedRange(drawn("line"), { min: 3, max: 7 })).toEqual({ min: 3, max: 7 });
+  expect(askedRange(drawn("bar"), undefined)).toBeUndefined();
 });

@@ -88,7 +88,10 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
     hooks: {
       drawAxes: [(plot: uPlot) => drawMarkers(plot, style)],
       setCursor: [(plot: uPlot) => style.onCursor(stepAt(plot.data[0], plot.cursor.idx))],
-      setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(plot.data[0], plot.scales.x))],
+      setScale: [
+        (plot: uPlot, key: string) =>
+          key === "x" && style.onZoom(zoomOf(plot.data[0], askedRange(chart, plot.scales.x))),
+      ],
     },
   };
 }
@@ -117,9 +120,22 @@ export function xRange(_plot: unknown, min: number | null, max: number | null): 
   return min === max ? [min, min + 1] : [min, max];
 }
 
+const BESIDE_BARS = 0.5;
+
 /** Bars stand around their step: half a step more on both sides. */
 export function barRange(plot: unknown, min: number | null, max: number | null): [number, number] {
-  return min === null || max === null ? xRange(plot, min, max) : [min - 0.5, max + 0.5];
+  return min === null || max === null ? xRange(plot, min, max) : [min - BESIDE_BARS, max + BESIDE_BARS];
+}
+
+/** What a scale was set to: without what bars take beside it, which would be added again whenever it is set anew. */
+export function askedRange(chart: Chart, scale: Range | undefined): Range | undefined {
+  if (scale?.min == null || scale.max == null || !hasBars(chart)) return scale;
+  return { min: scale.min + BESIDE_BARS, max: scale.max - BESIDE_BARS };
+}
+
+interface Range {
+  min?: number;
+  max?: number;
 }
 
 /** The area of each stacked series reaches down to the one below it. */
@@ -169,12 +185,4 @@ function isCrowded(one: Series): boolean {
 function axis(style: PlotStyle, options: uPlot.Axis): uPlot.Axis {
   const grid = { stroke: style.color("--c-grid"), width: 1 };
   return { stroke: style.color("--c-axis"), font: style.font, gap: 4, grid, ticks: { show: false }, ...options };
-}
-
-/** Where an arrow key takes the crosshair; it comes in from the side it moves away from. Null for other keys. */
-export function movedIndex(key: string, index: number | null, length: number): number | null {
-  const move = { ArrowLeft: -1, ArrowRight: 1 }[key];
-  if (move === undefined || length === 0) return null;
-  const from = index ?? (move > 0 ? -1 : length);
-  return Math.min(length - 1, Math.max(0, from + move));
 }

@@ -1,5 +1,6 @@
 /** What changed from one policy to another: row by row, as a picture and in a table. */
 import type { PolicyChange, RowChange, Step } from "../api/types";
+import { csvTable } from "./chart_file";
 import { plural } from "./format";
 
 /** What is held against the change in reward. */
@@ -77,4 +78,14 @@ export function leftOut(told: PolicyChange): string | null {
     ...(excluded ? [`${plural(excluded, "excluded rollout")} of step ${step}`] : []),
   ]);
   return parts.length === 0 ? null : `Left out: ${parts.join(", ")}.`;
+}
+
+/** Both policies row by row, as other programs read them. */
+export function changeTable(rows: readonly RowChange[]): string {
+  const figures = ["reward", "tool_calls", "completion_tokens", "duration_s"] as const;
+  const head = ["row", ...figures.flatMap((figure) => [`${figure} before`, `${figure} after`])];
+  return csvTable(
+    head,
+    rows.map((row) => [row.row_index, ...figures.flatMap((figure) => [row.before[figure], row.after[figure]])]),
+  );
 }

@@ -1,5 +1,6 @@
 /** Rows by their mean as paths of a picture: a bar each, its standard deviation, its best. */
 import type { RowSpread } from "../api/types";
+import { csvTable } from "./chart_file";
 
 export interface Bars {
   width: number;
@@ -56,4 +57,13 @@ function round(value: number): number {
 /** Up to `most` rows, those whose rewards spread furthest first. */
 export function widest(rows: readonly RowSpread[], most: number): RowSpread[] {
   return rows.toSorted((one, other) => (other.spread ?? 0) - (one.spread ?? 0)).slice(0, most);
+}
+
+/** The rows as other programs read them. */
+export function spreadTable(rows: readonly RowSpread[], noun: string): string {
+  const head = [noun, "samples", "mean", "standard deviation", "best"];
+  return csvTable(
+    head,
+    rows.map((row) => [row.row_index, row.samples, row.mean, row.spread, row.best]),
+  );
 }

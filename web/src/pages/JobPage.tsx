@@ -33,7 +33,7 @@ import { isSame, type Zoom } from "../lib/plot";
 import { actions } from "../lib/standing";
 import { isTerminal, NO_CURVES, refined } from "../lib/summary";
 import { DiagnosticsPanel } from "./DiagnosticsPanel";
-import { RolloutsPanel } from "./RolloutsPanel";
+import { RolloutsPanel, useListedRollouts } from "./RolloutsPanel";
 
 /** One job: curves, checkpoints, events, rollouts; live while it is not over. */
 export function JobPage({ jobId }: { jobId: string }) {
@@ -47,6 +47,7 @@ export function JobPage({ jobId }: { jobId: string }) {
   const liveness = useLive(jobId, isActive && !curves.isPending && !events.isPending, position);
   const liveEvents = useLiveEvents(jobId);
   const endpoints = useEndpoints(jobId, isActive);
+  const listed = useListedRollouts(jobId);
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
@@ -143,7 +144,7 @@ export function JobPage({ jobId }: { jobId: string }) {
               onMore={() => void events.fetchNextPage()}
             />
           </div>
-          <RolloutsPanel jobId={jobId} isActive={isActive} />
+          <RolloutsPanel jobId={jobId} isActive={isActive} listed={listed} />
         </>
       )}
     </>

@@ -11,12 +11,23 @@ import { formatFilter, parseFilter } from "../lib/filters";
 
 const PER_PAGE = 25;
 
+/** Which rollouts the address asks for, and the list of them. A page asks before it knows its job: nothing waits. */
+export function useListedRollouts(jobId: string) {
+  const search = useSearch();
+  const filter = useMemo(() => parseFilter(search), [search]);
+  return { filter, list: useRolloutList(jobId, filter, PER_PAGE) };
+}
+
+interface Props {
+  jobId: string;
+  isActive: boolean;
+  listed: ReturnType<typeof useListedRollouts>;
+}
+
 /** The rollouts of a job, filtered by what the address says. */
-export function RolloutsPanel({ jobId, isActive }: { jobId: string; isActive: boolean }) {
+export function RolloutsPanel({ jobId, isActive, listed: { filter, list: rollouts } }: Props) {
   const search = useSearch();
   const [path, navigate] = useLocation();
-  const filter = useMemo(() => parseFilter(search), [search]);
-  const rollouts = useRolloutList(jobId, filter, PER_PAGE);
   const { arrivals, show } = useArrivals(jobId, filter, { list: rollouts, isActive, perPage: PER_PAGE, isFed: true });
   const isFiltered = formatFilter(filter) !== "";
   const list = rollouts.data?.pages.flatMap((page) => page.data) ?? [];

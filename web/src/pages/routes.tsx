@@ -1,12 +1,24 @@
 /** Which address shows which page. Pages are loaded when they are first shown. */
-import { type ComponentType, lazy, Suspense } from "react";
+import { type ComponentType, createElement, lazy, Suspense } from "react";
 import { Route, Switch, useLocation } from "wouter";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { Skeleton } from "../components/State";
 import { JobsPage } from "./jobs/JobsPage";
 import { NotFoundPage } from "./NotFoundPage";
 
-const page = <P extends object>(load: () => Promise<ComponentType<P>>) => lazy(async () => ({ default: await load() }));
+const NEXT_MS = 2_000;
+
+type Page<P> = ComponentType<P> & { load(): Promise<void> };
+
+/** A page that is loaded when it is first shown, or before: then it is there at once. A page that React itself waits for
+ * comes 300 ms later than it could. */
+function page<P extends object>(load: () => Promise<ComponentType<P>>): Page<P> {
+  let loaded: ComponentType<P> | null = null;
+  const loading = async () => ({ default: (loaded ??= await load()) });
+  const Waiting = lazy(loading) as unknown as ComponentType<P>;
+  const Shown = (props: P) => (loaded ? createElement(loaded, props) : <Waiting {...props} />);
+  return Object.assign(Shown, { load: async () => void (await loading()) });
+}
 
 const NewJobPage = page(async () => (await import("./new/NewJobPage")).NewJobPage);
 const ComparePage = page(async () => (await import("./compare/ComparePage")).ComparePage);
@@ -27,6 +39,23 @@ const NewEvalPage = page(async () => (await import("./evals/NewEvalPage")).NewEv
 const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
 const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
 const EvalComparePage = page(async () => (await import("./evals/EvalComparePage")).EvalComparePage);
+
+const OFTEN_OPENED: readonly [RegExp, Page<{ jobId: string }> | typeof RolloutPage][] = [
+  [/^\/jobs\/[^/]+$/, JobPage],
+  [/^\/jobs\/[^/]+\/rollouts$/, RolloutsPage],
+  [/^\/jobs\/[^/]+\/rollouts\/[^/]+$/, RolloutPage],
+];
+
+/** Load the page of an address before it is shown. What fails is tried again, and told, when it is. */
+export async function preload(path: string): Promise<void> {
+  const found = OFTEN_OPENED.find(([pattern]) => pattern.test(path));
+  await found?.[1].load().catch(() => undefined);
+}
+
+/** Load the pages that are opened next, while nothing else is to be done. */
+export function preloadNext(): void {
+  setTimeout(() => OFTEN_OPENED.forEach(([, next]) => void next.load().catch(() => undefined)), NEXT_MS);
+}
 
 export function Routes() {
   const [path] = useLocation();

@@ -66,7 +66,7 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
         </header>
         {notCompared && <p className="muted small">{notCompared}</p>}
         <div className="change">
-          <Scatter rows={told.data} against={against} hrefOf={(row) => traceHref(row.after.trace_id)} />
+          <Scatter rows={told.data} against={against} owner={jobId} hrefOf={(row) => traceHref(row.after.trace_id)} />
           <Tools told={told} />
         </div>
       </section>

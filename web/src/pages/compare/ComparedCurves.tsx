@@ -1,5 +1,6 @@
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 import type { Job, JobCurvesObject } from "../../api/types";
+import { ChartFiles } from "../../components/ChartFiles";
 import { Plot } from "../../components/Plot";
 import { Segmented } from "../../components/Segmented";
 import { useScheme } from "../../components/Chart";
@@ -32,6 +33,7 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
   const [zoom, setZoom] = useState<Zoom | null>(null);
   const onCursor = useCallback((at: number | null) => setCursor(at), []);
   const scheme = useScheme();
+  const figure = useRef<HTMLElement>(null);
   const { chart, unit } = useMemo(
     () =>
       comparison(
@@ -80,7 +82,7 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
         />
         <Segmented label="Axis" options={AXES} value={axis} onChange={(next) => (setAxis(next), setZoom(null))} />
       </header>
-      <figure className="compared-chart">
+      <figure className="compared-chart" ref={figure}>
         <figcaption>
           <ul>
             {chart.series.map((one) => {
@@ -95,6 +97,8 @@ export function ComparedCurves({ compared }: { compared: readonly Compared[] }) 
             })}
           </ul>
           <span className="muted small">{cursor === null ? "latest" : placeText(unit, cursor)}</span>
+          {/* Last: what is told before them changes when a click takes the focus from the chart. */}
+          {!isEmpty && <ChartFiles owner="compared" title={metric.label} chart={chart} unit={unit} figure={figure} />}
         </figcaption>
         {isEmpty ? (
           <div className="chart-empty" style={{ height: HEIGHT }}>

@@ -36,7 +36,7 @@ export function VariancePanel({ evalId, run, criteria }: Props) {
         )}
       </header>
       {variance.error && <Problem error={variance.error} onRetry={() => void variance.refetch()} />}
-      {variance.data && <VarianceView variance={variance.data} noun="item" />}
+      {variance.data && <VarianceView variance={variance.data} noun="item" owner={run.id} />}
     </section>
   );
 }

@@ -54,7 +54,7 @@ export function JobVariancePage({ jobId }: { jobId: string }) {
         </header>
         {variance.error && <Problem error={variance.error} onRetry={() => void variance.refetch()} />}
         {variance.isPending && <Skeleton height={260} />}
-        {variance.data && <VarianceView variance={variance.data} noun="row" />}
+        {variance.data && <VarianceView variance={variance.data} noun="row" owner={jobId} />}
       </section>
       {variance.data && variance.data.data.length > 0 && (
         <Rows
