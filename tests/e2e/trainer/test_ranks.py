@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -17,7 +19,7 @@ from rft.core.egress_settings import EgressSettings
 from rft.core.events import Notice, RunEnded, StepDone
 from rft.core.spec import HoldRule, RetryBudget
 from rft.run_directory import layout
-from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, write_run
+from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 TWO = Devices(cpu_ranks=2)
@@ -144,7 +146,8 @@ sys.exit(sum(rank.wait() for rank in ranks))
 """
 
 
-def launch_together(run_dir: Path) -> "subprocess.Popen[bytes]":
+@contextmanager
+def launched_together(run_dir: Path) -> Generator["subprocess.Popen[bytes]"]:
     """Two ranks as `torchrun` starts them: by its variables, each in a session of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -154,29 +157,40 @@ def launch_together(run_dir: Path) -> "subprocess.Popen[bytes]":
         "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     with (run_dir / layout.LOG).open("ab") as log:
-        return subprocess.Popen(
+        launcher = subprocess.Popen(
             [sys.executable, "-c", LAUNCHER, str(run_dir)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env={**os.environ, **together},
         )  # fmt: skip
+    try:
+        yield launcher
+    finally:
+        launcher.kill()
+        launcher.wait()
 
 
 def test_ranks_that_were_launched_together_make_one_run_and_end_with_their_launcher(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
+    is_over = threading.Event()
+
+    def score(text: str) -> float:
+        is_over.wait(120)
+        return letter_share(text)
+
+    customer.score = score
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0)
-    launcher = launch_together(run_dir)
-    Trainer(run_dir, launcher).wait_for("run_started")
-    ranks = psutil.Process(launcher.pid).children()
-    assert len(ranks) == 2
-    launcher.kill()
-    launcher.wait()
+    with launched_together(run_dir) as launcher:
+        Trainer(run_dir, launcher).wait_for("step_done")  # The baseline's: both are there. Then grades are waited for.
+        ranks = psutil.Process(launcher.pid).children()
+        assert len(ranks) == 2
     for rank in ranks:
         wait_gone(rank)
-    launcher = launch_together(run_dir)
-    assert launcher.wait(400) == 0, (run_dir / layout.LOG).read_text()[-3000:]
+    is_over.set()
+    with launched_together(run_dir) as launcher:
+        assert launcher.wait(400) == 0, (run_dir / layout.LOG).read_text()[-3000:]
     assert last(run_dir).outcome == "succeeded"
-    launcher = launch_together(run_dir)
-    assert launcher.wait(400) == 0, "where nothing is left to do, the other rank is told as well"
+    with launched_together(run_dir) as launcher:
+        assert launcher.wait(400) == 0, "where nothing is left to do, the other rank is told as well"
 
 
 def test_more_ranks_than_cores_pause_the_run_in_words(customer: Customer, base_model: Path, tmp_path: Path) -> None:
