@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-peers clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -89,6 +89,9 @@ bench-overlap: install ## steps per hour with rollouts beside updates, and takin
 
 bench-shards: install ## 500 rollouts over four workers, and with two of them killed -> var/bench/shards.json (two minutes)
 	$(BIN)/python -m tests.bench.shards
+
+bench-scale: install ## what saturates first with 64 hosts, measured by call and simulated -> var/bench/scale.json (ten minutes)
+	$(BIN)/python -m tests.bench.scale
 
 bench-peers: install ## a step beside TRL's tool loop, rollouts beside verifiers -> var/bench/peers.json (half an hour; installs both)
 	$(BIN)/python -m tests.bench.peers

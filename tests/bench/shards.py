@@ -157,7 +157,7 @@ class Bench:
         )
         side = trainer_side(
             spec, broker_url=self.broker_url, inbox_token=str(token), folder=self.folder / name,
-            adapter=_adapter(self.folder),
+            adapter=saved_adapter(self.folder),
         )  # fmt: skip
         async with side as trainer:
             await trainer.step(rows(16), self.size.group_size)
@@ -194,7 +194,8 @@ class Bench:
                 worker.end()
 
 
-def _adapter(folder: Path) -> Path:
+def saved_adapter(folder: Path) -> Path:
+    """A folder that looks like an adapter."""
     adapter = folder / "adapter"
     if not adapter.exists():
         adapter.mkdir()

@@ -55,10 +55,10 @@ class MemoryInbox:
 
     async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
         """At once when something is handed over; for what is lost it looks four times a second."""
-        until_s = _now_s() + wait_s
+        until_s, dropped = _now_s() + wait_s, set(seen)
         while True:
             self.check()
-            self.rollouts = {id_: one for id_, one in self.rollouts.items() if one.position not in seen}
+            self.rollouts = {id_: one for id_, one in self.rollouts.items() if one.position not in dropped}
             for shard_id in over:
                 self.shards.pop(shard_id, None)
             news = self._news()
