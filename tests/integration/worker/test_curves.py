@@ -12,11 +12,11 @@ from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs, Spli
 from rft.platform.rollouts.diagnostics import DiagnosticsObject
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.step_bucket_repository import BUCKET, store_buckets
-from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
+from tests.integration.worker.test_stream_and_rollouts import ingest, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import step_done
 
-__all__ = ["http", "ingest"]
+__all__ = ["ingest"]
 TOTAL = 2000
 
 

@@ -7,11 +7,11 @@ import httpx
 from rft.core.events import RunStarted
 from rft.core.rollout import Split
 from rft.platform.worker.ingest import Ingest
-from tests.integration.worker.test_stream_and_rollouts import http, ingest, store
+from tests.integration.worker.test_stream_and_rollouts import ingest, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import rewarded, rollout_done, step_done
 
-__all__ = ["http", "ingest"]
+__all__ = ["ingest"]
 
 
 async def variance(http: httpx.AsyncClient, job_id: str, **query: str | int) -> Any:

@@ -23,11 +23,9 @@ from rft.run_directory.files import redact_specs
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
-from tests.integration.worker.test_endpoint_changes import http, told
+from tests.integration.worker.test_endpoint_changes import told
 from tests.integration.worker.test_hold import held_run
 from tests.integration.worker.workbench import Workbench
-
-__all__ = ["http"]
 
 SECRET = "s3cr3t"
 """In every secret of this module, and in nothing else."""
