@@ -176,7 +176,7 @@ def main() -> int:
     names = list(cases)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", type=int, action="append", choices=range(len(names)), help="by number; default: all")
-    parser.add_argument("--repeats", type=int, default=Size.repeats)
+    parser.add_argument("--repeats", type=int, default=Size().repeats)
     options = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     OUT.mkdir(parents=True, exist_ok=True)
