@@ -64,10 +64,13 @@ class Cluster:
     """How long it takes to tell customers' servers of ends."""
     problem: Exception | None = None
     """Why no worker can open the run."""
-    take_attempts: Callable[[str], tuple[Attempt, ...]] = lambda id_: (replace(ATTEMPT, trace_id=id_),)
     most_bytes: int | None = None
     """What a delivery may have."""
     name_version: Callable[[int, str | None], None] = lambda version, adapter: None
+    live: Callable[[], LiveRollouts] = LiveRollouts
+    """What a worker follows its rollouts with."""
+    taken: list[str] = field(default_factory=list[str])
+    """Rollouts whose attempts were taken."""
     ends: list[MemoryWorkerInbox] = field(init=False)
     sessions: list[RunSession] = field(init=False)
     hints: CalledWorkers = field(init=False)
@@ -88,14 +91,18 @@ class Cluster:
     async def open_run(self, announced: str) -> OpenedRun:
         if self.problem is not None:
             raise self.problem
-        there = replace(self.setup, prompts=Prompts(), live=LiveRollouts())
+        there = replace(self.setup, prompts=Prompts(), live=self.live())
         return OpenedRun(
             there,
             name_version=self.name_version,
-            take_attempts=self.take_attempts,
+            take_attempts=self._take_attempts,
             aclose=nothing_to_close,
             ends_told=lambda: asyncio.sleep(self.ends_take_s),
         )
+
+    def _take_attempts(self, trace_id: str) -> tuple[Attempt, ...]:
+        self.taken.append(trace_id)
+        return (replace(ATTEMPT, trace_id=trace_id),)
 
     async def step(self, rows: Sequence[DatasetRow] = ROWS) -> StepRollouts:
         async def tell(began: RolloutBegan) -> None:

@@ -1,11 +1,12 @@
 """What a rollout worker takes, keeps and hands over, and what becomes of what it cannot."""
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
-from rft.core.attempt import Attempt
 from rft.core.base import JsonObject
 from rft.core.errors import SamplerError
 from rft.core.events import RolloutBegan
@@ -14,6 +15,7 @@ from rft.core.grade import Grade
 from rft.core.rollout import RolloutKey, Split
 from rft.engines.vllm.named_versions import NamedVersions
 from rft.rollouts.hold import UnrecoverableRound
+from rft.rollouts.live import LiveConversation, LiveRollouts
 from rft.rollouts.lost_rounds import RoundLost
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
@@ -94,19 +96,43 @@ def test_workers_that_cannot_run_the_job_say_why(make_setup: MakeSetup) -> None:
     run_in_virtual_time(scenario())
 
 
+class BrokenLive(LiveRollouts):
+    """Raises what no part of a rollout may raise."""
+
+    @contextmanager
+    def conversation(self, trace_id: str, conversation: LiveConversation) -> Generator[None]:
+        raise KeyError(trace_id)
+        yield
+
+
 def test_an_exception_of_ours_in_a_worker_fails_its_rollout_and_does_not_repeat_it_for_ever(
     make_setup: MakeSetup,
 ) -> None:
-    def broken(trace_id: str) -> tuple[Attempt, ...]:
-        raise KeyError(trace_id)
-
     async def scenario() -> None:
-        cluster = Cluster(make_setup(TURNS), take_attempts=broken)
+        cluster = Cluster(make_setup(TURNS), live=BrokenLive)
         with pytest.raises((RoundLost, UnrecoverableRound), match="broke: KeyError"):
             await cluster.step(ROWS[:1])
         assert len(cluster.began) == len(cluster.inbox.handed_over)
+        assert sorted(cluster.taken) == sorted(cluster.inbox.handed_over)
+        settled = [Settled.model_validate_json(one.body) for one in cluster.inbox.rollouts.values()]
+        assert all(one.attempts for one in settled), "what was tried for it is known all the same"
 
     run_in_virtual_time(asyncio.wait_for(scenario(), 600.0))
+
+
+def test_attempts_of_a_rollout_that_is_broken_off_are_not_kept_for_ever(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 4.0)), workers=1)
+        (session,) = cluster.sessions
+        await cluster.inbox.give_out([sealed("one", "two", version=1)])
+        work = asyncio.create_task(session.work())
+        await asyncio.sleep(2.0)
+        await session.aclose()
+        await work
+        assert sorted(cluster.taken) == ["one", "two"]
+        assert not cluster.inbox.handed_over
+
+    run_in_virtual_time(scenario())
 
 
 def test_many_large_rollouts_are_handed_over_in_several_deliveries(

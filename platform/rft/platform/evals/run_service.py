@@ -134,12 +134,12 @@ async def retry_run(services: Services, eval_id: str, run_id: str, *, root: str)
     """
     async with unit_of_work(services.database, services.enqueuer) as uow:
         row, _ = await find_run(uow, eval_id, run_id)
-        if row.sealed is None and has_tools(row.data_source):
-            message = f"The run {run_id} has forgotten the secrets of its tools; order a new one."
-            raise BadRequest(message, code="invalid_state")
         if not await RunRepository(uow.connection).retry(run_id):
             message = f"The run {run_id} is {row.status}: there is nothing to try again."
             raise BadRequest(message, code="invalid_state")
+        if row.sealed is None and has_tools(row.data_source):
+            message = f"The run {run_id} has forgotten the secrets of its tools; order a new one."
+            raise BadRequest(message, code="invalid_state")  # Which takes back that it was queued.
         uow.enqueue(RUN_EVAL, run_id)
         return await retrieve_run(uow, eval_id, run_id, root=root)
 

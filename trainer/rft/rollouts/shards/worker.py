@@ -173,17 +173,17 @@ class RunSession:
                 release_policy(sampler, one.began.trace_id)  # A task that was cancelled early has not done so.
 
     async def _run_one(self, run: OpenedRun, shard_id: str, shard: Shard, one: ShardRollout) -> None:
-        row, trace_id = shard.rows[one.row], one.began.trace_id
+        trace_id = one.began.trace_id
         try:
-            ended = await run_begun(row, one.began, run.setup, is_grading=shard.is_grading)
-            attempts = run.take_attempts(trace_id)
-            is_pending = isinstance(ended, PendingGrade)
-            settled = Settled(ungraded=ended.ended) if is_pending else Settled(rollout=ended)
-            self._hand_over(shard_id, (trace_id, settled.model_copy(update={"attempts": attempts})))
+            ended = await run_begun(shard.rows[one.row], one.began, run.setup, is_grading=shard.is_grading)
+            settled = Settled(ungraded=ended.ended) if isinstance(ended, PendingGrade) else Settled(rollout=ended)
         except Exception as problem:  # Else it would be given out again for ever: nobody hears of a task's exception.
             _LOG.exception("rollout %s broke on an exception of ours", trace_id)
             failure = platform_failure(f"The rollout worker {self.worker} broke: {type(problem).__name__}: {problem}")
-            self._hand_over(shard_id, _refused(shard, one, failure))
+            _, settled = _refused(shard, one, failure)
+        finally:
+            attempts = run.take_attempts(trace_id)  # Also those of a rollout that was broken off: nobody else asks.
+        self._hand_over(shard_id, (trace_id, settled.model_copy(update={"attempts": attempts})))
 
     def _hand_over(self, shard_id: str, *settled: tuple[str, Settled]) -> None:
         """All that ends while something is being handed over goes with the next delivery."""

@@ -3,7 +3,6 @@ no rollouts, no events, no checkpoints, no optimizer. What it computes with come
 
 import logging
 import os
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from rft.core.errors import RunPaused
 from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer
+from rft.scratch.folder import ScratchFolder, sweep
 from rft.trainer.error_fields import error_fields
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
@@ -24,23 +24,37 @@ from rft.trainer.ranks.world import World
 from rft.trainer.token_budget import is_out_of_memory
 
 log = logging.getLogger(__name__)
+_FOLDER = "rft-rank-"
 
 
 def compute_until_end(world: World) -> None:
-    """Returns when rank 0 says so, or is gone."""
+    """Ends this process when rank 0 says so or is gone; with status 1, and the reason logged, where it is our fault."""
     return_large_blocks()
+    status = 1
     try:
-        store = launched_store(world)
-        arrive(store, world.rank)
-        group = RankGroup(world, store)
-        with tempfile.TemporaryDirectory(prefix="rft-rank-") as folder:
-            _OtherRank(group, Path(folder)).run()
+        _compute(world)
+        status = 0
     except RuntimeError as error:
-        # Only connections break here: whatever else fails is an answer.
+        # Connections break with these; whatever fails in a step is an answer.
         log.info("rank 0 is gone: %s", error)
+        status = 0
+    except Exception:
+        log.exception("this rank broke")
     finally:
         logging.shutdown()
-        os._exit(0)  # Without waiting for threads of connections that nobody answers any more.
+        os._exit(status)  # Without waiting for threads of connections that nobody answers any more.
+
+
+def _compute(world: World) -> None:
+    store = launched_store(world)
+    arrive(store, world.rank)
+    group = RankGroup(world, store)
+    sweep(_FOLDER)  # This process may be killed at any time.
+    folder = ScratchFolder(_FOLDER)
+    try:
+        _OtherRank(group, folder.path).run()
+    finally:
+        folder.remove()
 
 
 class _OtherRank:

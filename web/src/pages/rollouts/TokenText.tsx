@@ -1,5 +1,14 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, type PointerEvent, useEffect, useMemo, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  memo,
+  type PointerEvent,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import type { Token } from "../../api/types";
 import { details, levelOf, nextStriking, type OfRollout, type TokenFigure } from "../../lib/token_figures";
 import { type Chunk, chunked, chunkOf, moved, visible } from "../../lib/tokens";
@@ -33,14 +42,21 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
   useEffect(() => {
     if (isAtEnd && hasMore && !isLoadingMore) onMore();
   }, [isAtEnd, hasMore, isLoadingMore, onMore]);
-  // A token that a key chose stays in sight, however what is above it turns out to measure, until the reader scrolls.
-  const isKept = useRef(false);
-  const letGo = () => {
-    isKept.current = false;
-  };
-  useEffect(() => {
-    if (isKept.current)
-      scroll.current?.querySelector(`[data-place="${current}"]`)?.scrollIntoView({ block: "nearest" });
+  // The token that a key chose stays in sight, however what is above it turns out to measure, until the reader scrolls.
+  const [kept, setKept] = useState<{ place: number } | null>(null);
+  const letGo = () => setKept(null);
+  useLayoutEffect(() => {
+    let frame = 0;
+    const show = () => {
+      if (!kept) return;
+      const token = scroll.current?.querySelector(`[data-place="${kept.place}"]`);
+      token?.scrollIntoView({ block: "nearest" });
+      if (token) return;
+      parts.scrollToIndex(chunkOf(chunks, kept.place));
+      frame = requestAnimationFrame(show); // What is drawn meanwhile may move it out of sight again.
+    };
+    show();
+    return () => cancelAnimationFrame(frame);
   });
   const here = current === null ? null : chunkOf(chunks, current);
   const onKey = (event: KeyboardEvent) => {
@@ -52,9 +68,7 @@ export function TokenText({ tokens, rollout, figure, hasMore, isLoadingMore, onM
     if (next === null || event.altKey || event.ctrlKey || event.metaKey) return letGo();
     event.preventDefault();
     setCurrent(next);
-    isKept.current = true;
-    const chunk = chunkOf(chunks, next);
-    if (!seen.some(({ index }) => index === chunk)) parts.scrollToIndex(chunk);
+    setKept({ place: next });
   };
   const onPoint = (event: PointerEvent) => {
     const place = (event.target as HTMLElement).dataset["place"];
