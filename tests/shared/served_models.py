@@ -46,7 +46,7 @@ class ServedPlatform:
 
     def sdk(self, max_retries: int = 0) -> AsyncOpenAI:
         """The official SDK."""
-        return AsyncOpenAI(base_url=f"{self.api.url}/v1", api_key=self.api.key, max_retries=max_retries, timeout=120.0)
+        return AsyncOpenAI(base_url=f"{self.api.url}/v1", api_key=self.api.key, max_retries=max_retries, timeout=600.0)
 
 
 @contextmanager
@@ -61,7 +61,8 @@ def served_platform(
                 "DATABASE_URL": url,
                 "base_models": {"tiny": str(base_model), "other": str(base_model.parent / "other")},
                 "torch_threads": 1,
-                "serving_start_s": 120.0,
+                "serving_start_s": 600.0,
+                "serving_queue_s": 600.0,
                 "serving_reserve_bytes": 0,
                 **changes,
             }

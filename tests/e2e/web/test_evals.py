@@ -133,7 +133,7 @@ async def test_an_eval_is_defined_with_the_fields_of_a_file_and_a_mistake_is_tol
     page_problems.tolerated.append("400")
     line = json.dumps({"item": {"question": "1 + 1?", "total": 2}}).encode()
     headers = {"authorization": f"Bearer {platform.key}"}
-    async with httpx.AsyncClient(base_url=platform.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=platform.url, headers=headers, timeout=60.0) as client:
         files = {"file": ("sums.jsonl", line)}
         assert (await client.post("/v1/files", data={"purpose": "evals"}, files=files)).is_success
     await sign_in(page, platform.url, platform.key, "/evals")

@@ -87,7 +87,7 @@ async def test_a_job_is_ordered_after_everything_was_tried(
 
 
 async def created(platform: Platform) -> dict[str, Any]:
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {platform.key}"}) as http:
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0) as http:
         page = (await http.get(f"{platform.url}/v1/fine_tuning/jobs")).json()
     return page["data"][0]
 
@@ -144,7 +144,9 @@ async def test_what_is_registered_is_chosen_and_tried(
         "reference": "7",
         "operation": "eq",
     }
-    async with httpx.AsyncClient(base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}) as http:
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0
+    ) as http:
         (await http.post("/v1/tools", json={"name": "cat", "server_url": customer.tool_url})).raise_for_status()
         (await http.post("/v1/graders", json={"grader": grader})).raise_for_status()
     await filled_form(platform, page, customer.tool_url)

@@ -67,7 +67,9 @@ async def test_two_policies_are_compared_whole_or_not_at_all(
     await job.start()
     await job.write(events(job.shape, until_step=4, is_ended=False))
     headers = {"authorization": f"Bearer {platform.key}"}
-    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+    async with httpx.AsyncClient(
+        base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers, timeout=60.0
+    ) as http:
         reply = await http.get("/policy_change", params={"before": 0, "after": 4})
         told = PolicyChangeObject.model_validate_json(reply.content, strict=True)
         assert [row.row_index for row in told.data] == list(range(6))
@@ -97,7 +99,9 @@ async def test_calls_that_are_made_again_are_told_of_both_policies(platform: Pla
     again = {step: sum(len(calls) - len(set(calls)) for calls in rollouts) for step, rollouts in made.items()}
     assert again[0] > again[8], "the untrained policy goes in circles"
     headers = {"authorization": f"Bearer {platform.key}"}
-    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+    async with httpx.AsyncClient(
+        base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers, timeout=60.0
+    ) as http:
         reply = await http.get("/call_change", params={"before": 0, "after": 8})
     told = CallChangeObject.model_validate_json(reply.content, strict=True)
     assert (told.calls_before.repeated, told.calls_after.repeated) == (again[0], again[8])
@@ -123,6 +127,8 @@ async def test_calls_are_compared_whole_or_not_at_all(platform: Platform, monkey
     await job.write(events(job.shape, until_step=4, is_ended=False))
     monkeypatch.setattr(service, "_MOST_READ", 5)
     headers = {"authorization": f"Bearer {platform.key}"}
-    async with httpx.AsyncClient(base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers) as http:
+    async with httpx.AsyncClient(
+        base_url=f"{platform.url}/v1/fine_tuning/jobs/{job.id}", headers=headers, timeout=60.0
+    ) as http:
         refused = await http.get("/call_change", params={"after": 4})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "too_many_rollouts")

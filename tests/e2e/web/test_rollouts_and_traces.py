@@ -138,7 +138,7 @@ async def test_a_validation_rollout_has_its_step_for_neighbours(platform: Platfo
 async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, page: Page) -> None:
     """The reference stands beside the answer, and what the grader said of it."""
     async with httpx.AsyncClient(
-        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0
     ) as customer:
         rows = [{"messages": [{"role": "user", "content": "?"}], "reference": f"assets: {n}"} for n in range(64)]
         content = "".join(json.dumps(row) + "\n" for row in rows)

@@ -20,7 +20,9 @@ async def test_a_key_is_made_told_once_and_revoked(platform: Platform, page: Pag
     await keys.get_by_role("button", name="Create a key").click()
     told = keys.get_by_role("status").get_by_role("button", name="Copy it")
     key = (await told.inner_text()).strip()
-    async with httpx.AsyncClient(base_url=platform.url, headers={"authorization": f"Bearer {key}"}) as program:
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {key}"}, timeout=60.0
+    ) as program:
         assert (await program.get("/v1/models")).status_code == 200
         await keys.get_by_role("button", name="I have it").click()
         await expect(page.get_by_text(key)).to_have_count(0)

@@ -28,7 +28,9 @@ async def addresses(platform: Platform) -> list[str]:
     done = next(event for event in history if isinstance(event, RolloutDone))
     made = await SeededEval.make(platform.database)
     runs = [await made.run(name, skill=skill) for name, skill in (("before", 0.2), ("after", 0.8))]
-    async with httpx.AsyncClient(base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}) as client:
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0
+    ) as client:
         row = {"messages": [{"role": "user", "content": "How much?"}], "answer": "64"}
         files = {"file": ("rows.jsonl", json.dumps(row).encode())}
         sent = await client.post("/v1/files", data={"purpose": "fine-tune"}, files=files)

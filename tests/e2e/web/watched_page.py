@@ -52,7 +52,7 @@ async def sign_in(page: Page, url: str, key: str, path: str = "/") -> None:
 
 async def sign_in_link(url: str, key: str, path: str = "/") -> str:
     """A link made with a key."""
-    async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}) as program:
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=60.0) as program:
         made = (await program.post("/v1/dashboard/sign_in_links")).raise_for_status().json()
     return moved(made["url"], url, path)
 

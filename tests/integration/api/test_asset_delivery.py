@@ -12,7 +12,7 @@ BROWSER = {"accept": "text/html,*/*"}
 
 
 async def test_hashed_files_are_compressed_and_kept_for_good(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url, headers=BROWSER) as browser:
+    async with httpx.AsyncClient(base_url=api.url, headers=BROWSER, timeout=60.0) as browser:
         page = (await browser.get("/")).text
         files = re.findall(r'(?:src|href)="(/assets/[^"]+\.(?:js|css))"', page)
         assert {path.rpartition(".")[2] for path in files} == {"js", "css"}
@@ -34,7 +34,7 @@ async def test_hashed_files_are_compressed_and_kept_for_good(api: Api) -> None:
 
 
 async def test_pages_are_asked_for_each_time_and_data_stays_as_it_was(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url, headers={"accept-encoding": "gzip"}) as caller:
+    async with httpx.AsyncClient(base_url=api.url, headers={"accept-encoding": "gzip"}, timeout=60.0) as caller:
         for path in ("/", "/jobs/ftjob-1", "/assets/of-another-build.js"):
             reply = await caller.get(path, headers=BROWSER)
             assert "immutable" not in reply.headers.get("cache-control", ""), path
@@ -47,7 +47,7 @@ async def test_pages_are_asked_for_each_time_and_data_stays_as_it_was(api: Api) 
 
 async def test_the_first_load_is_small(api: Api) -> None:
     """The bar of the first load, scripts and styles together."""
-    async with httpx.AsyncClient(base_url=api.url, headers={"accept-encoding": "gzip"}) as browser:
+    async with httpx.AsyncClient(base_url=api.url, headers={"accept-encoding": "gzip"}, timeout=60.0) as browser:
         page = (await browser.get("/", headers=BROWSER)).text
         sent = 0
         for path in re.findall(r'(?:src|href)="(/assets/[^"]+\.(?:js|css))"', page):

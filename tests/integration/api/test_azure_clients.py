@@ -50,7 +50,7 @@ async def test_azure_clients_without_a_key_are_refused(api: Api, way: str) -> No
 
 
 async def test_both_spellings_are_one(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url, headers={"API-Key": api.key}) as caller:
+    async with httpx.AsyncClient(base_url=api.url, headers={"API-Key": api.key}, timeout=60.0) as caller:
         ours = await caller.get("/v1/files")
         assert ours.status_code == 200
         for path in ("/openai/v1/files", "/openai/files", f"/openai/v1/files?api-version={VERSION}"):
@@ -60,7 +60,7 @@ async def test_both_spellings_are_one(api: Api) -> None:
 
 
 async def test_strangers_learn_nothing_by_the_other_spelling(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as stranger:
+    async with httpx.AsyncClient(base_url=api.url, timeout=60.0) as stranger:
         for path in ("/openai/v1/files", "/openai/files", "/openai/v1/nothing", "/openai/v1", "/openai/x"):
             assert (await stranger.get(path)).status_code == 401, path
         for path in ("/openai", "/openaiv1/files"):  # Not below it: these are nobody's.
@@ -68,7 +68,7 @@ async def test_strangers_learn_nothing_by_the_other_spelling(api: Api) -> None:
 
 
 async def test_a_bearer_key_counts_before_the_other(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=f"{api.url}/v1") as caller:
+    async with httpx.AsyncClient(base_url=f"{api.url}/v1", timeout=60.0) as caller:
         for headers, status in (
             ({"authorization": f"Bearer {api.key}", "api-key": "wrong"}, 200),
             ({"authorization": "Bearer wrong", "api-key": api.key}, 401),

@@ -75,7 +75,10 @@ async def ask(app: FastAPI, path: str, key: str) -> httpx.Response:
     async with (
         asyncio.timeout(60),
         httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://here", headers={"authorization": f"Bearer {key}"}
+            transport=httpx.ASGITransport(app),
+            base_url="http://here",
+            headers={"authorization": f"Bearer {key}"},
+            timeout=60.0,
         ) as caller,
     ):
         return await caller.get(path)

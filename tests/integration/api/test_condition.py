@@ -21,7 +21,7 @@ async def told(database_url: str, home: Path, *, min_free_bytes: int) -> dict[st
     settings = Settings.model_validate({"home": home, "DATABASE_URL": database_url, "min_free_bytes": min_free_bytes})
     headers = {"authorization": f"Bearer {key}"}
     with Served(settings, ReceivedMessages()) as port:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60.0) as client:
             return (await client.get("/v1/dashboard/condition")).raise_for_status().json()
 
 

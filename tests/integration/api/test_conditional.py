@@ -14,7 +14,7 @@ from tests.shared.train_events import step_done
 
 async def poll(api: Api, path: str, etag: str | None = None) -> httpx.Response:
     """One look at one of the job's addresses."""
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {api.key}"}) as client:
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {api.key}"}, timeout=60.0) as client:
         return await client.get(
             f"{api.url}/v1/fine_tuning/jobs/{path}", headers={"if-none-match": etag} if etag else {}
         )
@@ -56,7 +56,7 @@ async def test_lists_of_jobs_and_checkpoints_can_be_polled(
     url = f"{api.url}/v1{path.format(job_id=job.id)}"
     headers = {"authorization": f"Bearer {api.key}"}
     async with (
-        httpx.AsyncClient(headers=headers) as http,
+        httpx.AsyncClient(headers=headers, timeout=60.0) as http,
         await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection,
     ):
         first = await http.get(url)

@@ -22,7 +22,9 @@ async def whole_order(client: AsyncOpenAI, order: dict[str, Any]) -> dict[str, A
 
 
 async def estimated(api: Api, order: dict[str, Any], status: int = 200) -> Any:
-    async with httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as http:
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0
+    ) as http:
         reply = await http.post(PATH, json=order)
     assert reply.status_code == status, reply.text
     return reply.json()

@@ -47,7 +47,9 @@ async def end(url: str, job_id: str, *, reward: float, gain: float, lasted_s: in
 async def listed(api: Api, **wanted: Any) -> list[str]:
     """The suffixes, page by page."""
     found, after = list[str](), None
-    async with httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as http:
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0
+    ) as http:
         while True:
             page = (await http.get(JOBS, params={**wanted, "limit": 2} | ({"after": after} if after else {}))).json()
             found += [job["user_provided_suffix"] for job in page["data"]]
@@ -81,7 +83,9 @@ async def test_a_figure_sorts_and_jobs_without_it_come_last(api: Api, ids: dict[
 
 
 async def test_a_page_goes_on_after_a_job_that_is_no_longer_among_them(api: Api, ids: dict[str, str]) -> None:
-    async with httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as http:
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0
+    ) as http:
         asked = {"status": "succeeded", "after": ids["coding"]}
         page = (await http.get(JOBS, params=asked)).raise_for_status().json()
         assert [job["user_provided_suffix"] for job in page["data"]] == ["Finance LARGE", "finance small"]

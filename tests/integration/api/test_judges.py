@@ -34,7 +34,7 @@ async def program(migrated_url: str, tmp_path: Path) -> Any:
     )
     headers = {"authorization": f"Bearer {key}"}
     with Served(settings, ReceivedMessages()) as port:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", headers=headers) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/v1", headers=headers, timeout=60.0) as client:
             yield client
 
 
@@ -68,6 +68,6 @@ async def test_a_judge_is_told_with_what_names_it_and_its_server_without_secrets
 
 
 async def test_without_a_judges_server_there_is_none_to_tell(api: Api) -> None:
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {api.key}"}) as client:
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {api.key}"}, timeout=60.0) as client:
         told = (await client.get(f"{api.url}/v1/dashboard/judges")).raise_for_status().json()
     assert told == {"object": "list", "server": None, "data": []}

@@ -55,7 +55,7 @@ async def test_every_route_whatever_it_answers(api: Api) -> None:
 
 
 async def test_every_file_of_the_dashboard_and_every_address_of_its_own(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url, headers=BROWSER) as browser:
+    async with httpx.AsyncClient(base_url=api.url, headers=BROWSER, timeout=60.0) as browser:
         page = await browser.get("/")
         assert "<title>Agent RFT</title>" in page.text
         assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\son\w+=|style=|javascript:|data:", page.text)
@@ -82,7 +82,7 @@ async def test_every_file_of_the_dashboard_and_every_address_of_its_own(api: Api
 
 async def test_files_customers_wrote_are_saved_and_never_shown(api: Api) -> None:
     bearer = {"authorization": f"Bearer {api.key}"}
-    async with httpx.AsyncClient(base_url=api.url, headers=bearer) as caller:
+    async with httpx.AsyncClient(base_url=api.url, headers=bearer, timeout=60.0) as caller:
         made = await caller.post(
             "/v1/files",
             data={"purpose": "user_data"},
@@ -115,7 +115,7 @@ def test_no_route_of_the_framework_shows_the_document(api: Api) -> None:
 async def test_a_stream_has_them_too(api: Api, client: Any, order: dict[str, Any]) -> None:
     job = await client.fine_tuning.jobs.create(**order)
     async with (
-        httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as caller,
+        httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0) as caller,
         caller.stream("GET", f"/v1/fine_tuning/jobs/{job.id}/stream") as reply,
     ):
         assert reply.status_code == 200

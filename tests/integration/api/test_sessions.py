@@ -38,7 +38,9 @@ async def signed_in(api: Api) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 async def link_token(api: Api) -> str:
-    async with httpx.AsyncClient(base_url=api.url, headers={"authorization": f"Bearer {api.key}"}) as program:
+    async with httpx.AsyncClient(
+        base_url=api.url, headers={"authorization": f"Bearer {api.key}"}, timeout=60.0
+    ) as program:
         made = (await program.post(LINKS)).json()
     address, _, fragment = made["url"].partition("#sign-in=")
     assert (address, made["object"]) == (f"{api.url}/", "dashboard.sign_in_link")
@@ -90,7 +92,7 @@ async def test_strangers_get_no_session(api: Api, credential: str) -> None:
 
 async def test_over_https_the_cookie_is_secure(api: Api) -> None:
     host = urlsplit(api.url).netloc
-    async with httpx.AsyncClient(base_url=api.url, headers={"origin": f"https://{host}"}) as page:
+    async with httpx.AsyncClient(base_url=api.url, headers={"origin": f"https://{host}"}, timeout=60.0) as page:
         (cookie,) = (await sign_in(page, api.key)).headers.get_list("set-cookie")
         assert cookie.startswith("__Host-rft_session_")
         assert "Secure" in cookie

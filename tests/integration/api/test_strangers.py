@@ -68,7 +68,7 @@ async def test_a_stranger_is_refused_without_the_bytes_that_he_announces(api: Ap
 
 
 async def test_a_stranger_does_not_learn_which_routes_there_are(api: Api) -> None:
-    async with httpx.AsyncClient(base_url=api.url) as stranger:
+    async with httpx.AsyncClient(base_url=api.url, timeout=60.0) as stranger:
         for method, path in (("GET", "/v1"), ("GET", "/v1/nothing"), ("PATCH", "/v1/files"), ("OPTIONS", "/v1/files")):
             assert (await stranger.request(method, path)).status_code == 401, f"{method} {path}"
 
@@ -85,7 +85,7 @@ async def test_where_names_are_told_the_api_is_asked_by_no_other(migrated_url: s
     )
     with Served(settings, api.messages) as port:
         headers = {"authorization": f"Bearer {api.key}"}
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60.0) as http:
             for host, status in (("evil.example", 400), ("rft.example.com", 200), (f"localhost:{port}", 200)):
                 for path in ("/v1/models", "/health", "/"):
                     reply = await http.get(path, headers={"host": host})

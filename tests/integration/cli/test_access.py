@@ -75,7 +75,7 @@ async def test_the_dashboards_link_is_one_line_and_signs_in_once(shell: Shell) -
     link = (await shell.ok("dashboard")).out
     address, token = link.removesuffix("\n").split("#sign-in=")
     assert address == f"{root}/"
-    async with httpx.AsyncClient(base_url=root, headers={"origin": root}) as browser:
+    async with httpx.AsyncClient(base_url=root, headers={"origin": root}, timeout=60.0) as browser:
         for status in (200, 401):
             reply = await browser.post("/dashboard/session", json={"credential": token})
             assert reply.status_code == status

@@ -61,7 +61,7 @@ def test_first_boot_ctrl_c_second_boot(start: Start, home: Path) -> None:
     assert first.is_healthy()
     file_id = first.client().files.create(file=("a.jsonl", b"{}\n"), purpose="fine-tune").id
     until(lambda: {found.api_key, found.dashboard_url} <= set(first.said().split()), "key and link on the screen")
-    with httpx.Client(base_url=address, headers={"origin": address.rstrip("/")}) as browser:
+    with httpx.Client(base_url=address, headers={"origin": address.rstrip("/")}, timeout=60.0) as browser:
         for status in (200, 401):
             assert browser.post("/dashboard/session", json={"credential": token}).status_code == status
         assert browser.get("/v1/models").status_code == 200

@@ -37,7 +37,7 @@ async def bench(
     changes: dict[str, object] = {
         "base_models": {"tiny": str(base_model)},
         "engine": ENGINE,
-        "serving_start_s": 120.0,
+        "serving_start_s": 600.0,
         "serving_reserve_bytes": 0,
         "torch_threads": 1,
     }

@@ -214,7 +214,9 @@ async def test_a_hostile_conversation_is_stored_found_and_cut(bench: Workbench) 
         api_key = await create_key(connection, "tests")
     with Served(bench.settings, ReceivedMessages()) as port:
         url = f"http://127.0.0.1:{port}/v1/fine_tuning/jobs/{job_id}"
-        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {api_key}"}) as client:
+        async with httpx.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=60.0
+        ) as client:
             for query in ({"q": "script word7"}, {"tool": "tool 99 '\\"}, {"contains": "</SCRIPT>", "step": "1"}):
                 (found,) = (await client.get("/rollouts", params=query)).raise_for_status().json()["data"]
                 assert (len(found["prompt"]), len(found["answer"])) == (300, 300), query
