@@ -24,7 +24,7 @@ from tests.bench.api_data import fill
 from tests.bench.api_server import postgres
 from tests.bench.api_writes import Run, ingestion
 from tests.bench.process_times import spent, times_by_role
-from tests.bench.shards import CALLS, Bench, Size, running, saved_adapter
+from tests.bench.shards import CALLS, Bench, Size, running, saved_adapter, valkey_queue
 from tests.shared.given_out_run import WorkerProcess, rows, spec_of, trainer_side
 
 STORED = StoredSize(rollouts=20_000, steps=200, jobs=4)
@@ -62,7 +62,7 @@ class Costs:
 async def measured_costs(size: Size) -> Costs:
     """Everything, one after the other. Wants a quiet machine."""
     with tempfile.TemporaryDirectory() as temporary:
-        async with running(size, Path(temporary)) as bench:
+        async with running(size, Path(temporary), valkey_queue()) as bench:
             by_role, trainer_s, bodies, events = await _burst(bench)
     rollouts = size.groups * size.group_size
     per_ms = {role: seconds / rollouts * 1e3 for role, seconds in by_role.items()}

@@ -1,7 +1,8 @@
 """`make bench-shards`: 500 rollouts by four worker processes against the same in the trainer's process.
 
-A real queue (Valkey), database, API, gateway services and workers, each a process; a vLLM server and a customer without
-model and work, in one more. A rollout is four turns of 0.2 s, three tool calls of one to three seconds, and a grade.
+A real queue (Valkey, then RabbitMQ where the machine has it), database, API, gateway services and workers, each a
+process; a vLLM server and a customer without model and work, in one more. A rollout is four turns of 0.2 s, three tool
+calls of one to three seconds, and a grade.
 Bars: every rollout ends once; at most 1.15 times the wall time in the trainer's process, and, with two workers killed
 in mid-burst, beyond that only what it takes to notice and one longest rollout. Written to `var/bench/shards.json`; 1
 when a bar is missed.
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -46,6 +47,7 @@ from tests.shared.given_out_run import (
     spec_of,
     trainer_side,
 )
+from tests.shared.rabbitmq import RabbitMq, rabbitmq_program
 from tests.shared.running_service import RunningService
 
 CALLS, TURN_S, TOOL_S = 3, 0.2, (1.0, 3.0)
@@ -122,7 +124,7 @@ async def _process(*arguments: str) -> AsyncGenerator[list[str]]:
 
 
 @asynccontextmanager
-async def _broker() -> AsyncGenerator[str]:
+async def valkey_queue() -> AsyncGenerator[str]:
     with tempfile.TemporaryDirectory(prefix="rft-bench-") as folder:
         home = Home(Path(folder))
         with home.hold():
@@ -132,6 +134,19 @@ async def _broker() -> AsyncGenerator[str]:
                 yield valkey.url()
             finally:
                 await valkey.stop()
+
+
+@asynccontextmanager
+async def rabbitmq_queue() -> AsyncGenerator[str]:
+    program = rabbitmq_program()
+    assert program is not None
+    with tempfile.TemporaryDirectory(prefix="rft-bench-") as folder:
+        server = RabbitMq(Path(folder), program)
+        await server.start()
+        try:
+            yield server.url()
+        finally:
+            await server.stop()
 
 
 @dataclass(slots=True)
@@ -205,13 +220,13 @@ def saved_adapter(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def running(size: Size, folder: Path) -> AsyncGenerator[Bench]:
+async def running(size: Size, folder: Path, broker: AbstractAsyncContextManager[str]) -> AsyncGenerator[Bench]:
     """All servers, and a job under a lease."""
     model = save_base_model(folder / "tiny")
     async with AsyncExitStack() as stack:
         database_url = await stack.enter_async_context(postgres())
         await migrate(database_url)
-        broker_url = await stack.enter_async_context(_broker())
+        broker_url = await stack.enter_async_context(broker)
         served = await stack.enter_async_context(api(database_url, BROKER_URL=broker_url))
         shape = (str(model), str(size.calls), *map(str, size.tool_s))
         vllm, tool, grader = await stack.enter_async_context(_process("--fakes", *shape))
@@ -223,10 +238,10 @@ async def running(size: Size, folder: Path) -> AsyncGenerator[Bench]:
         yield Bench(size, servers, broker_url, database, lease, folder, model)
 
 
-async def measure(size: Size) -> dict[str, Burst]:
-    """Every case."""
+async def measure(size: Size, broker: AbstractAsyncContextManager[str]) -> dict[str, Burst]:
+    """Every case of one queue."""
     with tempfile.TemporaryDirectory() as temporary:
-        async with running(size, Path(temporary)) as bench:
+        async with running(size, Path(temporary), broker) as bench:
             local = await bench.burst("local", is_given_out=False)
             by_workers = await bench.by_workers("workers")
             killed = await bench.by_workers("killed", kill_after_s=0.4 * by_workers.wall_s)
@@ -273,7 +288,14 @@ def main() -> int:
         serve_gateway(arguments.gateway)
         return 0
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    cases = report(asyncio.run(measure(Size())), Size())
+    brokers = {"valkey": valkey_queue, "rabbitmq": rabbitmq_queue if rabbitmq_program() else None}
+    cases: dict[str, dict[str, object]] = {}
+    for name, broker in brokers.items():
+        if broker is None:
+            print(f"{name} is not installed: not measured", file=sys.stderr)
+            continue
+        measured = report(asyncio.run(measure(Size(), broker())), Size())
+        cases |= {f"{name}_{case}": figures for case, figures in measured.items()}
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps({"cases": cases}, indent=2) + "\n")
     print(OUT.read_text())

@@ -1,10 +1,10 @@
-"""One embedded Postgres and one embedded Valkey for all tests of a process; an empty database per test."""
+"""One embedded Postgres and one embedded Valkey for all tests of a process; an empty database per test; RabbitMQ."""
 
 import asyncio
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,6 +16,7 @@ from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.store.migrations import migrate
 from tests.shared.emptied_database import EmptiedDatabase
+from tests.shared.rabbitmq import RabbitMq, rabbitmq_program
 
 _numbers = itertools.count(1)
 _WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -102,3 +103,17 @@ def broker_url(valkey: EmbeddedValkey) -> str:
     with Redis(unix_socket_path=str(valkey.socket)) as client:
         client.flushall()
     return valkey.url()
+
+
+@pytest.fixture
+async def rabbitmq(tmp_path: Path) -> AsyncIterator[RabbitMq]:
+    """The other kind of broker, running, for this test alone."""
+    program = rabbitmq_program()
+    if program is None:
+        pytest.skip("no RabbitMQ on this machine")
+    folder = tmp_path / "rabbitmq"
+    folder.mkdir()
+    server = RabbitMq(folder, program)
+    await server.start()
+    yield server
+    await server.stop()

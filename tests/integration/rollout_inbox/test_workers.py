@@ -41,12 +41,14 @@ from tests.shared.given_out_run import (
     spec_of,
     trainer_side,
 )
+from tests.shared.rabbitmq import RabbitMq
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 CALLBACKS = "/callbacks"
+Queue = EmbeddedValkey | RabbitMq
 
 
 class Customer(ScriptedEndpoint):
@@ -124,11 +126,11 @@ async def place(migrated_url: str, tmp_path: Path) -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-def start_worker(broker_url: str, tmp_path: Path) -> Iterator[Callable[[], WorkerProcess]]:
+def start_worker(queue: Queue, tmp_path: Path) -> Iterator[Callable[[], WorkerProcess]]:
     workers: list[WorkerProcess] = []
 
     def start() -> WorkerProcess:
-        workers.append(WorkerProcess(broker_url, tmp_path / f"worker-{len(workers)}.log"))
+        workers.append(WorkerProcess(queue.url(), tmp_path / f"worker-{len(workers)}.log"))
         return workers[-1]
 
     yield start
@@ -149,12 +151,17 @@ def queue_home() -> Iterator[Home]:
 
 
 @pytest.fixture
-async def own_queue(queue_home: Home) -> AsyncIterator[EmbeddedValkey]:
-    """A queue that a test may stop."""
+async def own_valkey(queue_home: Home) -> AsyncIterator[EmbeddedValkey]:
     queue = EmbeddedValkey(queue_home)
     await queue.start()
     yield queue
     await queue.stop()
+
+
+@pytest.fixture(params=["own_valkey", "rabbitmq"])
+def queue(request: pytest.FixtureRequest) -> Queue:
+    """Of each kind, and one that a test may stop."""
+    return request.getfixturevalue(request.param)
 
 
 def outcomes(ended: list[Rollout]) -> Counter[str]:
@@ -162,7 +169,7 @@ def outcomes(ended: list[Rollout]) -> Counter[str]:
 
 
 async def test_rollouts_of_real_workers_survive_one_that_is_killed_in_mid_burst(
-    place: Place, start_worker: Callable[[], WorkerProcess], broker_url: str, tmp_path: Path
+    place: Place, start_worker: Callable[[], WorkerProcess], queue: Queue, tmp_path: Path
 ) -> None:
     doomed, other = await asyncio.gather(start_worker().ready(), start_worker().ready())
     place.customer.free_rollouts = 12
@@ -171,7 +178,7 @@ async def test_rollouts_of_real_workers_survive_one_that_is_killed_in_mid_burst(
         callback_url=f"{place.url}{CALLBACKS}",
     )  # fmt: skip
     side = trainer_side(
-        spec, broker_url=broker_url, inbox_token=place.inbox_token, folder=tmp_path / "served", adapter=place.adapter
+        spec, broker_url=queue.url(), inbox_token=place.inbox_token, folder=tmp_path / "served", adapter=place.adapter
     )
     async with side as trainer:
         step = asyncio.create_task(trainer.step(rows(6), 8))
@@ -203,34 +210,30 @@ async def test_rollouts_of_real_workers_survive_one_that_is_killed_in_mid_burst(
 
 
 async def test_a_queue_that_was_away_is_found_again_by_trainer_and_workers(
-    place: Place, own_queue: EmbeddedValkey, tmp_path: Path
+    place: Place, queue: Queue, start_worker: Callable[[], WorkerProcess], tmp_path: Path
 ) -> None:
     spec = spec_of(
         place.servers, job_id=place.job_id, base_model=place.base_model, is_given_out=True, callback_url=None
     )
     side = trainer_side(
-        spec, broker_url=own_queue.url(), inbox_token=place.inbox_token, folder=tmp_path / "served",
+        spec, broker_url=queue.url(), inbox_token=place.inbox_token, folder=tmp_path / "served",
         adapter=place.adapter,
     )  # fmt: skip
-    worker = WorkerProcess(own_queue.url(), tmp_path / "worker.log")
-    try:
-        await worker.ready()
-        async with side as trainer:
-            await trainer.step(rows(1), 4)
-            await own_queue.stop()
-            step = asyncio.create_task(trainer.step(rows(6), 8))
-            await until(lambda: "broker_down" in [notice.code for notice in trainer.notices], "the outage to be told")
-            assert not step.done()
-            await own_queue.start()
-            done = await step
-            ended = [rollout for group in done.groups for rollout in group.rollouts]
-            assert len(outcomes(ended)) == 48 == outcomes(ended).total()
-            assert all(isinstance(rollout.outcome, Grade) for rollout in ended), [rollout.outcome for rollout in ended]
-            assert len(trainer.began) == 4 + 48, "nothing began twice"
-            assert [notice.code for notice in trainer.notices if notice.code and "broker" in notice.code] == [
-                "broker_down",
-                "broker_up",
-            ]
-        assert worker.stop() == 0
-    finally:
-        worker.end()
+    worker = await start_worker().ready()
+    async with side as trainer:
+        await trainer.step(rows(1), 4)
+        await queue.stop()
+        step = asyncio.create_task(trainer.step(rows(6), 8))
+        await until(lambda: "broker_down" in [notice.code for notice in trainer.notices], "the outage to be told")
+        assert not step.done()
+        await queue.start()
+        done = await step
+        ended = [rollout for group in done.groups for rollout in group.rollouts]
+        assert len(outcomes(ended)) == 48 == outcomes(ended).total()
+        assert all(isinstance(rollout.outcome, Grade) for rollout in ended), [rollout.outcome for rollout in ended]
+        assert len(trainer.began) == 4 + 48, "nothing began twice"
+        assert [notice.code for notice in trainer.notices if notice.code and "broker" in notice.code] == [
+            "broker_down",
+            "broker_up",
+        ]
+    assert worker.stop() == 0
