@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from rft.core.progress import StageCounts
 from rft.platform.rollout_inbox.repository import open_inbox
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
@@ -67,8 +68,9 @@ async def _measured(trainer: HttpTrainerInbox, worker: HttpWorkerInbox, body: st
     shards = [SealedShard(id=uuid4().hex, body=body * 8) for _ in range(CALLS)]
     give_out = await _cost(CALLS, lambda number: trainer.give_out([shards[number]]))
     take = await _cost(CALLS, lambda number: worker.take())
-    held = [shard.id for shard in shards]
-    beat = await _cost(CALLS, lambda number: worker.beat(held[:8]))
+    busy = StageCounts(sampling=20, calling={"search": 40}, grading=4)
+    held = {shard.id: busy for shard in shards[:8]}
+    beat = await _cost(CALLS, lambda number: worker.beat(held))
 
     def rollouts(shard_id: str, count: int) -> Sequence[SettledRollout]:
         return [SettledRollout(shard_id=shard_id, trace_id=uuid4().hex, body=body) for _ in range(count)]

@@ -7,7 +7,7 @@ whichever step ends is followed by another.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -17,6 +17,7 @@ from rft.core.dataset import DatasetRow, parse_row
 from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.messages import ToolCall, ToolResult
+from rft.core.progress import StageCounts
 from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import Budgets
 from rft.egress.limiter import Limiter
@@ -160,7 +161,7 @@ class CostlyWorkerInbox(MemoryWorkerInbox):
         await inbox.spend(costs.take.api_ms, costs.take.postgres_ms)
         return await MemoryWorkerInbox.take(self)
 
-    async def beat(self, shards: Sequence[str], *, is_leaving: bool = False) -> Sequence[str]:
+    async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """One call."""
         inbox, costs = self._costs()
         await inbox.spend(costs.beat.api_ms, costs.beat.postgres_ms)

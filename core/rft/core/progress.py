@@ -1,5 +1,6 @@
 """What a run is doing right now: told beside its events, replaced by what it does next, kept nowhere. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
@@ -22,6 +23,24 @@ class Activity(StrEnum):
     ROLLING_OUT = "rolling_out"
     TRAINING = "training"
     """The update, and its checkpoint."""
+
+
+class StageCounts(Record):
+    """Conversations under way, by what they wait for."""
+
+    sampling: int = 0
+    waiting_for_engine: int = 0
+    calling: Mapping[str, int] = Field(default_factory=dict[str, int])
+    """Calls that have no answer yet, by tool."""
+    grading: int = 0
+
+    def __add__(self, other: "StageCounts") -> "StageCounts":
+        return StageCounts(
+            sampling=self.sampling + other.sampling,
+            waiting_for_engine=self.waiting_for_engine + other.waiting_for_engine,
+            calling=Counter(self.calling) + Counter(other.calling),
+            grading=self.grading + other.grading,
+        )
 
 
 class RoundProgress(Record):

@@ -1,10 +1,11 @@
 """A run's inbox in memory, for trainer and workers in one event loop: what the platform's does, without HTTP."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from rft.core.progress import StageCounts
 from rft.rollouts.shards.inbox import BrokerDown, InboxDown, StaleLaunch
 from rft.rollouts.shards.inbox_wire import (
     SHARD_LEASE_S,
@@ -24,6 +25,7 @@ class _KeptShard:
     worker: str | None = None
     heard_s: float = 0.0
     is_lost: bool = False
+    stages: StageCounts = field(default_factory=StageCounts)
 
 
 @dataclass(slots=True)
@@ -67,6 +69,11 @@ class MemoryInbox:
             self._news_there.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news_there.wait(), _LOOK_S)
+
+    async def stages(self) -> StageCounts:
+        """Of shards that workers hold."""
+        self.check()
+        return sum((kept.stages for kept in self.shards.values() if not kept.is_lost), StageCounts())
 
     def of_worker(self, worker: str) -> "MemoryWorkerInbox":
         """The side of one worker."""
@@ -125,15 +132,15 @@ class MemoryWorkerInbox:
                 return kept.sealed
         return None
 
-    async def beat(self, shards: Sequence[str], *, is_leaving: bool = False) -> Sequence[str]:
+    async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """A worker that leaves loses them."""
         self.inbox.check()
         if self.is_silent:
             return ()
         held = {id_: self.inbox.held(id_, self.worker) for id_ in shards}
-        for kept in held.values():
+        for id_, kept in held.items():
             if kept is not None:
-                kept.heard_s, kept.is_lost = _now_s(), is_leaving
+                kept.heard_s, kept.is_lost, kept.stages = _now_s(), is_leaving, shards[id_]
         return [id_ for id_, kept in held.items() if kept is None]
 
     async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:

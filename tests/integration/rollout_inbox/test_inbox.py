@@ -10,6 +10,7 @@ import pytest
 
 from rft.core.errors import RftError
 from rft.core.job import JobStatus
+from rft.core.progress import StageCounts
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.guard import AddressPolicy
@@ -30,6 +31,8 @@ from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.waiting import until
 
 SHARDS = [SealedShard(id=name, body=f'{{"rows": "{name} \\u0000 é"}}') for name in ("one", "two")]
+
+BUSY = StageCounts(sampling=2, calling={"search": 1}, grading=1)
 
 
 def settled(shard: str, *trace_ids: str) -> list[SettledRollout]:
@@ -119,22 +122,40 @@ async def test_a_silent_worker_loses_its_shard_and_keeps_what_it_handed_over(sta
     await living.take()
     await dead.deliver(settled("one", "t1"))
     await stage.expire()
-    assert await living.beat(["two"]) == ()
+    assert await living.beat({"two": BUSY}) == ()
     news = await stage.trainer.read(seen=(), over=(), wait_s=60.0)
     assert [one.trace_id for one in news.rollouts] == ["t1"]
     assert [(lost.id, lost.worker) for lost in news.lost] == [("one", "dead")]
     assert await dead.deliver(settled("one", "t2")) == ("one",), "it was given up, and lives after all"
-    assert await dead.beat(["one", "two"]) == ("one", "two")
+    assert await dead.beat({"one": BUSY, "two": BUSY}) == ("one", "two")
     assert (await stage.trainer.read(seen=(), over=(), wait_s=0)).lost == news.lost, "told until it is over"
     again = await stage.trainer.read(seen=[news.rollouts[0].position], over=["one"], wait_s=0)
     assert (again.rollouts, again.lost) == ((), ())
+
+
+async def test_the_trainer_sees_where_rollouts_at_workers_are(stage: Stage) -> None:
+    trainer, first, second = stage.trainer, stage.worker("first"), stage.worker("second")
+    await trainer.give_out(SHARDS)
+    for worker in (first, second):
+        await worker.take()
+    assert await trainer.stages() == StageCounts(), "nobody has told yet"
+    await asyncio.gather(first.beat({"one": BUSY}), second.beat({"two": BUSY}))
+    assert await trainer.stages() == StageCounts(sampling=4, calling={"search": 2}, grading=2)
+    await second.beat({"one": StageCounts(sampling=50)})  # Not its own.
+    await first.beat({"one": StageCounts(calling={"cat": 3}, waiting_for_engine=1)})
+    now = StageCounts(sampling=2, calling={"search": 1, "cat": 3}, grading=1, waiting_for_engine=1)
+    assert await trainer.stages() == now
+    await second.beat({"two": StageCounts()}, is_leaving=True)
+    assert await trainer.stages() == StageCounts(calling={"cat": 3}, waiting_for_engine=1)
+    await stage.expire()
+    assert await trainer.stages() == StageCounts(), "a silent worker's are not under way"
 
 
 async def test_a_worker_that_leaves_is_lost_at_once(stage: Stage) -> None:
     await stage.trainer.give_out(SHARDS[:1])
     worker = stage.worker("a")
     await worker.take()
-    await worker.beat(["one"], is_leaving=True)
+    await worker.beat({"one": BUSY}, is_leaving=True)
     assert [lost.id for lost in (await stage.trainer.read(seen=(), over=(), wait_s=60.0)).lost] == ["one"]
 
 
@@ -221,7 +242,7 @@ async def test_the_next_launch_begins_with_an_empty_inbox_and_the_last_one_is_fe
         stage.trainer.read(seen=(), over=(), wait_s=0),
         stage.trainer.give_out(SHARDS),
         worker.deliver(settled("one", "t2")),
-        worker.beat(["one"]),
+        worker.beat({"one": BUSY}),
         worker.take(),
     ):
         with pytest.raises(StaleLaunch):
@@ -266,7 +287,7 @@ async def test_another_runs_token_and_a_guessed_one_open_nothing(stage: Stage) -
 
 async def test_what_no_patience_heals_is_told_as_it_is(stage: Stage) -> None:
     with pytest.raises(RftError, match="answered 400") as caught:
-        await stage.worker("a\0b").beat(["one"])
+        await stage.worker("a\0b").beat({"one": BUSY})
     assert not isinstance(caught.value, InboxDown | StaleLaunch)
 
 

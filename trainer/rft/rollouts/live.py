@@ -1,13 +1,13 @@
 """What the rollouts of the rounds under way are doing now, for whoever looks. Used from one event loop alone."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from rft.core.failure import Stage
-from rft.core.progress import RoundProgress
+from rft.core.progress import RoundProgress, StageCounts
 from rft.core.rollout import RolloutKey
 
 
@@ -64,6 +64,8 @@ class LiveRollouts:
 
     queued: Callable[[], Mapping[str, int]] = dict[str, int]
     """Calls that wait on our side, by tool."""
+    elsewhere: Callable[[], StageCounts] = StageCounts
+    """Of the conversations that rollout workers run."""
     _rounds: list[Sequence[LiveSlot]] = field(default_factory=list[Sequence[LiveSlot]])
     _conversations: dict[str, LiveConversation] = field(default_factory=dict[str, LiveConversation])
 
@@ -85,25 +87,34 @@ class LiveRollouts:
         finally:
             del self._conversations[trace_id]
 
+    def stages(self, trace_ids: Iterable[str]) -> StageCounts:
+        """Where those of these conversations are that are under way here."""
+        under_way = [one for id_ in trace_ids if (one := self._conversations.get(id_)) is not None]
+        held_by = Counter(one.holder for one in under_way)
+        waiting = sum(one.is_queued for one in under_way if one.holder is Stage.SAMPLER)
+        return StageCounts(
+            sampling=held_by[Stage.SAMPLER] - waiting,
+            waiting_for_engine=waiting,
+            calling=Counter(name for one in under_way if one.holder is Stage.TOOL for name in one.calls.unanswered),
+            grading=held_by[Stage.GRADER],
+        )
+
     def progress(self) -> RoundProgress | None:
         """Where the rollouts of the earliest step's round are, which the run waits for first; None between rounds."""
         first, *later = sorted(filter(None, self._rounds), key=lambda slots: slots[0].key.step) or [()]
         if not first:
             return None
-        key, under_way = first[0].key, list(self._conversations.values())
-        held_by = Counter(one.holder for one in under_way)
-        waiting = sum(one.is_queued for one in under_way if one.holder is Stage.SAMPLER)
-        calling = Counter(name for one in under_way if one.holder is Stage.TOOL for name in one.calls.unanswered)
+        key, now = first[0].key, self.stages(self._conversations) + self.elsewhere()
         return RoundProgress(
             step=key.step,
             split=key.split,
             rollouts=len(first),
             ended=_ended(first),
-            sampling=held_by[Stage.SAMPLER] - waiting,
-            waiting_for_engine=waiting,
-            calling=dict(calling),
+            sampling=now.sampling,
+            waiting_for_engine=now.waiting_for_engine,
+            calling=now.calling,
             queued={name: count for name, count in self.queued().items() if count},
-            grading=held_by[Stage.GRADER],
+            grading=now.grading,
             ungraded=sum(slot.rollout is None and slot.pending is not None for slot in first),
             later_rollouts=sum(map(len, later)),
             later_ended=sum(map(_ended, later)),

@@ -13,6 +13,7 @@ from rft.rollouts.shards.executor import ShardedExecutor
 from rft.rollouts.shards.http_inbox import HttpTrainerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.told import ShardNotices
 from rft.rollouts.shards.wire import RunForWorkers
+from rft.rollouts.shards.worker_stages import WorkerStages
 from rft.tool_gateway.remote import RemoteToolGateway
 from rft.trainer.run_chat import RunChat
 
@@ -40,6 +41,7 @@ class GivenOut:
         self._hints = CeleryHints(secrets.broker_url, address)
         self._notices = ShardNotices(tell)
         self._inbox = HttpTrainerInbox(address, self._http)
+        self.stages = WorkerStages(self._inbox)
         self.executor = ShardedExecutor(self._inbox, self._hints, self._notices, on_attempt)
 
     async def open(self, run_chat: RunChat, *, max_context_tokens: int, connections: CustomerConnections) -> None:
@@ -56,9 +58,11 @@ class GivenOut:
             chat_template=run_chat.saved.template,
         )
         await self._notices.platform.until_done(partial(self._inbox.announce, run.model_dump_json()))
+        self.stages.start()
 
     async def aclose(self) -> None:
         """Workers give up what is out."""
+        await self.stages.aclose()
         await self.executor.aclose()
         self._hints.close()
         await self._http.aclose()

@@ -12,6 +12,7 @@ from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from rft.core.progress import StageCounts
 from rft.platform.api.dependencies import AppDatabase
 from rft.platform.api.errors import NotFound
 from rft.platform.api.hang_up import while_connected
@@ -99,10 +100,18 @@ async def take_shard(database: AppDatabase, job_id: str, token: ShownToken, take
 async def note_beat(request: Request, database: AppDatabase, job_id: str, token: ShownToken, beat: Beat) -> Gone:
     """The worker lives, or leaves."""
     async with _inbox(database, job_id, token) as inbox:
-        gone = await inbox.beat(beat.worker, beat.shards, ttl_s=0.0 if beat.is_leaving else SHARD_LEASE_S)
+        ttl_s = 0.0 if beat.is_leaving else SHARD_LEASE_S
+        gone = await inbox.beat(beat.worker, beat.shards, ttl_s=ttl_s, stages=beat.stages)
     if beat.is_leaving:
         _signals(request).notify(job_id)
     return Gone(shards=tuple(gone))
+
+
+@router.get("/stages")
+async def worker_stages(database: AppDatabase, job_id: str, token: ShownToken) -> StageCounts:
+    """Where the rollouts are that workers run."""
+    async with _inbox(database, job_id, token) as inbox:
+        return await inbox.stages()
 
 
 @router.post("/inbox")

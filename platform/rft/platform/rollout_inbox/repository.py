@@ -1,12 +1,14 @@
 """Rows of `rollout_inboxes`, `rollout_shards` and `inbox_rollouts`. Only the database's clock counts."""
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
+from psycopg.types.json import Jsonb
 
+from rft.core.progress import StageCounts
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.repository import JOBS
 from rft.platform.rollout_inbox.run_token import RunToken, new_secret
@@ -99,12 +101,24 @@ class InboxRepository:
         row = await cursor.fetchone()
         return None if row is None else SealedShard(id=row[0], body=row[1])
 
-    async def beat(self, worker: str, shards: Sequence[str], *, ttl_s: float) -> list[str]:
+    async def beat(
+        self, worker: str, shards: Sequence[str], *, ttl_s: float, stages: Mapping[str, StageCounts]
+    ) -> list[str]:
         """Keep those that are this worker's for so long; returns the others."""
-        values = {"job_id": self._job_id, "worker": worker, "shards": list(shards), "ttl_s": ttl_s}
+        told = Jsonb({id_: counts.model_dump() for id_, counts in stages.items()})
+        values = {"job_id": self._job_id, "worker": worker, "shards": list(shards), "ttl_s": ttl_s, "stages": told}
         cursor = await self._connection.execute(_BEAT, values)
         held = {id_ for (id_,) in await cursor.fetchall()}
         return [id_ for id_ in shards if id_ not in held]
+
+    async def stages(self) -> StageCounts:
+        """Where the rollouts are that workers run, as those told last that were heard of."""
+        cursor = await self._connection.execute(
+            "select stages from rollout_shards"
+            " where job_id = %s and not is_lost and lease_until >= clock_timestamp() and stages is not null",
+            (self._job_id,),
+        )
+        return sum((StageCounts.model_validate(told) for (told,) in await cursor.fetchall()), StageCounts())
 
     async def deliver(self, worker: str, rollouts: Sequence[SettledRollout]) -> list[str]:
         """Take in what belongs to shards that are this worker's, each rollout once; returns the other shards."""
@@ -175,9 +189,8 @@ _CHECK: LiteralString = (
 )
 _OURS: LiteralString = " where job_id = %(job_id)s and worker = %(worker)s and not is_lost and id = any(%(shards)s)"
 _BEAT: LiteralString = (
-    "update rollout_shards set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s)"
-    + _OURS
-    + " returning id"
+    "update rollout_shards set lease_until = clock_timestamp() + make_interval(secs => %(ttl_s)s),"
+    " stages = %(stages)s -> id" + _OURS + " returning id"
 )
 _HELD: LiteralString = "select id from rollout_shards" + _OURS + " for share"
 _NEWS: LiteralString = (

@@ -1,6 +1,6 @@
 """Both sides of a run's inbox over HTTP: one exchange per call, nothing is tried again here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import quote
@@ -8,6 +8,7 @@ from urllib.parse import quote
 from rft.core.base import Record
 from rft.core.errors import RftError
 from rft.core.failure import FailureCode
+from rft.core.progress import StageCounts
 from rft.egress.client import HttpClient
 from rft.egress.endpoint import HeaderList, public_url, to_header_list
 from rft.egress.guard import OPERATORS_OWN
@@ -101,6 +102,10 @@ class HttpTrainerInbox:
         read = Read(seen=tuple(seen), over=tuple(over), wait_s=wait_s)
         return await self._connection.post("/inbox/read", read, InboxNews, timeout_s=wait_s + _CALL_S)
 
+    async def stages(self) -> StageCounts:
+        """As workers told last."""
+        return StageCounts.model_validate_json(await self._connection.ask("GET", "/stages"))
+
 
 class HttpWorkerInbox:
     """A `WorkerInbox`."""
@@ -116,9 +121,9 @@ class HttpWorkerInbox:
         """A shard, if there is one."""
         return (await self._connection.post("/takes", Take(worker=self._worker), Taken)).shard
 
-    async def beat(self, shards: Sequence[str], *, is_leaving: bool = False) -> Sequence[str]:
+    async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
         """Say that the worker lives."""
-        beat = Beat(worker=self._worker, shards=tuple(shards), is_leaving=is_leaving)
+        beat = Beat(worker=self._worker, shards=tuple(shards), stages=shards, is_leaving=is_leaving)
         return (await self._connection.post("/beats", beat, Gone)).shards
 
     async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:

@@ -1,9 +1,10 @@
 """The two sides of a run's inbox, as trainer and worker see them. Every call is one attempt; its caller tries again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rft.core.errors import RftError
+from rft.core.progress import StageCounts
 from rft.rollouts.shards.inbox_wire import InboxNews, SealedShard, SettledRollout
 
 
@@ -34,6 +35,10 @@ class TrainerInbox(Protocol):
         """What workers handed over, once there is something or the wait is over."""
         ...
 
+    async def stages(self) -> StageCounts:
+        """Where the rollouts are that workers run, as they told last."""
+        ...
+
 
 class WorkerInbox(Protocol):
     """What a worker asks. Every call raises StaleLaunch and InboxDown."""
@@ -46,8 +51,8 @@ class WorkerInbox(Protocol):
         """The oldest shard that nobody has taken."""
         ...
 
-    async def beat(self, shards: Sequence[str], *, is_leaving: bool = False) -> Sequence[str]:
-        """Keep these shards; returns those that are not this worker's any more."""
+    async def beat(self, shards: Mapping[str, StageCounts], *, is_leaving: bool = False) -> Sequence[str]:
+        """Keep these shards, whose rollouts are there now; returns those that are not this worker's any more."""
         ...
 
     async def deliver(self, rollouts: Sequence[SettledRollout]) -> Sequence[str]:

@@ -1,8 +1,11 @@
 """What trainers, workers and the platform's inbox say to each other; shards and results are opaque texts here."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from rft.core.base import Record
+from rft.core.progress import StageCounts
 
 SHARD_LEASE_S = 8.0
 """A worker that was not heard of for so long is dead: what it has not handed over is given out again."""
@@ -41,6 +44,8 @@ class Beat(Record):
 
     worker: str
     shards: tuple[str, ...]
+    stages: Mapping[str, StageCounts] = Field(default_factory=dict[str, StageCounts])
+    """Where their rollouts are now, by shard."""
     is_leaving: bool = False
     """It is shutting down: what it has not handed over is lost now, and not when its lease ends."""
 

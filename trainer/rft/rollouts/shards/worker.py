@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rft.core.attempt import Attempt
 from rft.core.errors import RftError
 from rft.core.failure import Failure
+from rft.core.progress import StageCounts
 from rft.rollouts.loop import PendingGrade, run_begun
 from rft.rollouts.sampler import keep_policy, release_policy
 from rft.rollouts.setup import RolloutSetup
@@ -64,8 +65,8 @@ class RunSession:
     shards_run: int = 0
     """How many it began."""
     _shards: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict[str, set[asyncio.Task[None]]])
-    _sizes: dict[str, int] = field(default_factory=dict[str, int])
-    """Rollouts of each."""
+    _rollouts: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Public ids of each that was read."""
     _outbox: list[SettledRollout] = field(default_factory=list[SettledRollout])
     _flusher: asyncio.Task[None] | None = None
     _beater: asyncio.Task[None] | None = None
@@ -117,7 +118,8 @@ class RunSession:
     def _has_room(self) -> bool:
         if self.is_over or not self._shards or _now_s() < self._refuses_until_s:
             return False
-        return sum(self._sizes[id_] for id_ in self._shards) + LARGEST <= self.most_rollouts
+        unread = len(self._shards) - len(self._rollouts)
+        return sum(map(len, self._rollouts.values())) + (unread + 1) * LARGEST <= self.most_rollouts
 
     async def aclose(self) -> None:
         """Break off what runs, and let it be given out to others at once."""
@@ -127,7 +129,7 @@ class RunSession:
         await _cancelled(tasks)
         if left and not was_over:
             with suppress(StaleLaunch, InboxDown):
-                await self.inbox.beat(left, is_leaving=True)
+                await self.inbox.beat(dict.fromkeys(left, StageCounts()), is_leaving=True)
         if self._opening is not None:
             self._opening.cancel()
             opened, *_ = await asyncio.gather(self._opening, return_exceptions=True)
@@ -137,14 +139,13 @@ class RunSession:
     async def _run_shard(self, sealed: SealedShard) -> None:
         tasks = self._shards[sealed.id] = set[asyncio.Task[None]]()
         self.shards_run += 1
-        self._sizes[sealed.id] = LARGEST
         if self._beater is None or self._beater.done():
             self._beater = asyncio.create_task(self._beat())
         if self._taker is None or self._taker.done():
             self._taker = asyncio.create_task(self._take_more())
         try:
             shard = Shard.model_validate_json(sealed.body)
-            self._sizes[sealed.id] = len(shard.rollouts)
+            self._rollouts[sealed.id] = tuple(one.began.trace_id for one in shard.rollouts)
             run = await self._opened()
             if isinstance(run, Failure):
                 self._hand_over(sealed.id, *(_refused(shard, one, run) for one in shard.rollouts))
@@ -156,7 +157,7 @@ class RunSession:
         finally:
             await _cancelled(list(tasks))
             self._shards.pop(sealed.id, None)
-            self._sizes.pop(sealed.id, None)
+            self._rollouts.pop(sealed.id, None)
 
     async def _run_rollouts(self, run: OpenedRun, shard_id: str, shard: Shard, tasks: set[asyncio.Task[None]]) -> None:
         """Each keeps its policy version from here: another shard's rollouts may end before these sample."""
@@ -225,18 +226,31 @@ class RunSession:
 
     async def _ends_told(self) -> None:
         """A trainer that has read its last rollout closes the run, and whatever is open then has been cancelled."""
-        opening = self._opening
-        if opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None:
+        run = self._open_now
+        if run is not None:
             try:
-                await opening.result().ends_told()
+                await run.ends_told()
             except Exception:
                 _LOG.exception("ends of rollouts may not have been told")
+
+    @property
+    def _open_now(self) -> OpenedRun | None:
+        opening = self._opening
+        is_open = opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None
+        return opening.result() if opening is not None and is_open else None
+
+    def _stages(self) -> dict[str, StageCounts]:
+        """Of every shard that it is at."""
+        run = self._open_now
+        if run is None:
+            return dict.fromkeys(self._shards, StageCounts())
+        return {id_: run.setup.live.stages(self._rollouts.get(id_, ())) for id_ in self._shards}
 
     async def _beat(self) -> None:
         while self._shards:
             await asyncio.sleep(BEAT_S)
             try:
-                gone = await self.inbox.beat(list(self._shards))
+                gone = await self.inbox.beat(self._stages())
             except StaleLaunch as stale:
                 self._give_up(str(stale))
                 return
