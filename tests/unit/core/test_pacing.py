@@ -84,11 +84,12 @@ def test_the_work_of_steps_is_read_from_their_records() -> None:
     found = work_of(records)
     assert found is not None
     assert (found.update_s, found.sampling_s, found.rollouts_s) == pytest.approx((2.25, 1.0, 1.75))
+    assert 0 < records[-1].timing.training_s == pytest.approx(found.stalled_s), "what is to begin beside updates waits"
     train = records[-1].train
     assert train is not None
     beside = work_of([hidden(record) for record in records[1:]])
     assert beside is not None
-    assert (beside.update_s, beside.sampling_s) == pytest.approx((2.25, 0.0))
+    assert (beside.update_s, beside.sampling_s, beside.stalled_s) == pytest.approx((2.25, 0.0, 0.0))
     assert beside.rollouts_s == pytest.approx(train.rollout_latency_p95_s)
     assert work_of(records[:1]) is None, "the baseline trains nothing"
 
