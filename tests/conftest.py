@@ -3,6 +3,7 @@
 import gc
 import signal
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ("tests.shared.servers",)
@@ -19,6 +20,13 @@ settings.register_profile("patient", deadline=None, print_blob=True)
 # A longer look for counterexamples: pytest --hypothesis-profile=thorough tests/unit
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=500)
 settings.load_profile("patient")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file leaves open is told in that file, and not wherever garbage is collected next."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
 
 
 def pytest_collection_finish() -> None:

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from openai import OpenAI
@@ -45,6 +45,7 @@ class RunningPlatform:
     home: Path
     process: subprocess.Popen[str]
     boot_s: float = 0.0
+    _clients: list[OpenAI] = field(default_factory=list[OpenAI])
 
     @classmethod
     def start(cls, home: Path, extra: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "RunningPlatform":
@@ -71,9 +72,11 @@ class RunningPlatform:
         return found
 
     def client(self) -> OpenAI:
-        """The official SDK on it."""
+        """The official SDK on it; closed with the platform, since what is left open is some later test's failure."""
         found = self.connection()
-        return OpenAI(base_url=found.base_url, api_key=found.api_key, max_retries=0, timeout=PATIENCE_S)
+        made = OpenAI(base_url=found.base_url, api_key=found.api_key, max_retries=0, timeout=PATIENCE_S)
+        self._clients.append(made)
+        return made
 
     def is_healthy(self) -> bool:
         """Whether API and database answer."""
@@ -110,6 +113,8 @@ class RunningPlatform:
 
     def end(self) -> None:
         """For teardown, whatever state it is in."""
+        for client in self._clients:
+            client.close()
         if self.process.poll() is None:
             self.interrupt()
 

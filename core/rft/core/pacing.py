@@ -154,7 +154,8 @@ def work_of(records: Sequence[StepDone], calls: Iterable[EndpointCalls] = ()) ->
     """As the last steps show it; None where too little is known.
 
     Rollouts beside updates hide how long they took: then it is that of the slower ones, stalls included, and of what
-    samples cost nothing is known. Updates are taken to stall rollouts that begin beside them. `calls`: to each endpoint; what rollouts waited for their turn there is no part of their length.
+    samples cost nothing is known. Updates are taken to stall rollouts that begin beside them. `calls`: to each
+    endpoint; what rollouts waited for their turn there is no part of their length.
     """
     recent = recent_updates(records)
     if not recent:

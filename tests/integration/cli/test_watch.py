@@ -123,20 +123,32 @@ async def test_a_line_that_is_cut_is_taken_up_where_it_was(shell: Shell, run: Ru
         lines += 1
         left = next(budgets, None)
         api_reader, api_writer = await asyncio.open_connection(platform.hostname, platform.port)
-        api_writer.write(await reader.readuntil(b"\r\n\r\n"))
-        while chunk := await api_reader.read(500 if left is None else min(500, left)):
-            writer.write(chunk)
-            await writer.drain()
-            if left is not None and (left := left - len(chunk)) == 0:
-                break
-        writer.transport.abort() if left == 0 else writer.close()
-        api_writer.close()
+        try:
+            api_writer.write(await reader.readuntil(b"\r\n\r\n"))
+            while chunk := await api_reader.read(500 if left is None else min(500, left)):
+                writer.write(chunk)
+                await writer.drain()
+                if left is not None and (left := left - len(chunk)) == 0:
+                    break
+        finally:
+            writer.transport.abort() if left == 0 else writer.close()
+            api_writer.close()
 
-    async with await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
+    async def forward_whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One that is told to the test: a server that is closed in Python 3.11 waits for none."""
+        forwarding = asyncio.create_task(forward(reader, writer))
+        under_way.append(forwarding)
+        await asyncio.gather(forwarding, return_exceptions=True)
+
+    under_way: list[asyncio.Task[None]] = []
+    async with await asyncio.start_server(forward_whole, "127.0.0.1", 0) as proxy:
         port = proxy.sockets[0].getsockname()[1]
         refused = await shell.rft("jobs", "watch", run.job_id, "--base-url", f"http://127.0.0.1:{port}/v1")
         assert refused.status == 1, "a platform that was never heard is not waited for"
         done = await shell.ok("jobs", "watch", run.job_id, "--base-url", f"http://127.0.0.1:{port}/v1")
+        for forwarding in under_way:
+            forwarding.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
     assert lines == 4
     told = [line for line in done.out.splitlines() if "Step " in line]
     assert [line.split("Step ")[1][0] for line in told] == ["0", "1", "2", "3"]

@@ -30,8 +30,11 @@ def port_of(platform: RunningPlatform) -> str:
 
 
 def test_a_stranger_has_no_key(platform: RunningPlatform) -> None:
-    stranger = openai.OpenAI(base_url=platform.connection().base_url, api_key="rft_x_y", max_retries=0)
-    with pytest.raises(openai.AuthenticationError):
+    url = platform.connection().base_url
+    with (
+        openai.OpenAI(base_url=url, api_key="rft_x_y", max_retries=0) as stranger,
+        pytest.raises(openai.AuthenticationError),
+    ):
         stranger.files.list()
 
 
@@ -70,8 +73,8 @@ def test_key_for_a_colleague(platform: RunningPlatform, tmp_path: Path) -> None:
     made = subprocess.run(KEY_CREATE, env=environment(platform.home), capture_output=True, text=True, cwd="/")
     assert made.returncode == 0, made.stderr
     url = platform.connection().base_url
-    colleague = openai.OpenAI(base_url=url, api_key=made.stdout.strip(), max_retries=0)
-    assert colleague.files.list().data == []
+    with openai.OpenAI(base_url=url, api_key=made.stdout.strip(), max_retries=0) as colleague:
+        assert colleague.files.list().data == []
     elsewhere = subprocess.run(KEY_CREATE, env=environment(tmp_path / "x"), capture_output=True, text=True, cwd="/")
     assert elsewhere.returncode == 1
     assert "start it with `rft up`" in elsewhere.stderr
