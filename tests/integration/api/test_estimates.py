@@ -8,7 +8,10 @@ import pytest
 from openai import AsyncOpenAI
 from psycopg.types.json import Jsonb
 
+from rft.platform.rehearsals.repository import NewRehearsal, RehearsalRepository
+from rft.rollouts.rehearsal_report import RehearsalPlan
 from rft.testing.loopback import LoopbackEndpoint
+from tests.shared.rehearsal_reports import endpoint, report
 from tests.shared.running_api import EXACT, ROW, Api, changed, upload
 
 PATH = "/v1/fine_tuning/alpha/jobs/estimate"
@@ -67,6 +70,28 @@ async def test_calls_are_those_of_the_newest_job_with_the_same_tool(
     search, cat, _ = (await estimated(api, whole_order))["endpoints"]
     assert (search["calls_per_rollout"], search["measured_in"]) == (2.5, earlier.id)
     assert (cat["calls_per_rollout"], cat["measured_in"]) == (1.5, None)
+
+
+async def test_auto_staleness_follows_a_rehearsal_as_the_job_s_would(
+    api: Api, whole_order: dict[str, Any], client: AsyncOpenAI, migrated_url: str
+) -> None:
+    wanted = with_reinforcement(whole_order, hyperparameters={"batch_size": 2, "max_staleness": "auto"})
+    job = await client.fine_tuning.jobs.create(**wanted)
+    assert (await estimated(api, wanted))["hyperparameters"]["max_staleness"] == 1, "nothing is known"
+    plan = RehearsalPlan(rows_per_step=2, group_size=4, rollouts=8, calls_per_rollout=2)
+    slow = report(endpoint(p50_ms=15e3, p95_ms=15e3), rollouts=8).model_dump_json()
+    async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
+        method = await (await connection.execute("select method from jobs where id = %s", (job.id,))).fetchone()
+        assert method is not None
+        new = NewRehearsal(
+            id="rehearsal-1", model=job.model, training_file=job.training_file, method=method[0], secrets=None, seed=1,
+            plan=plan,
+        )  # fmt: skip
+        await RehearsalRepository(connection).insert(new)
+        await connection.execute("update rehearsals set status = 'completed', report = %s", (slow,))
+    assert (await estimated(api, wanted))["hyperparameters"]["max_staleness"] == 3
+    fixed = with_reinforcement(whole_order, hyperparameters={"batch_size": 2, "max_staleness": 2})
+    assert (await estimated(api, fixed))["hyperparameters"]["max_staleness"] == 2
 
 
 @pytest.mark.parametrize(
