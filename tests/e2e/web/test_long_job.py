@@ -62,6 +62,20 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     await page.keyboard.press("Shift+ArrowRight")
     await expect(shown_part).to_have_text(f"steps {from_step + on} to {to_step + on}")
 
+    # A drag with Shift takes it along, without asking for every step on the way.
+    before, left = len([one for one in asked if "curves" in one.url]), from_step + on
+    await page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    await page.keyboard.down("Shift")
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + box["width"] * 0.8, middle, steps=20)
+    await page.mouse.up()
+    await page.keyboard.up("Shift")
+    await expect(shown_part).not_to_have_text(f"steps {left} to {left + to_step - from_step}")
+    dragged_from, dragged_to = map(int, re.findall(r"\d+", await shown_part.inner_text()))
+    assert dragged_to - dragged_from == to_step - from_step
+    assert dragged_from < left, "to the right goes back"
+    assert len([one for one in asked if "curves" in one.url]) <= before + 1
+
     # A step that comes meanwhile is added, and counted.
     await job.write([a_step(STEPS)])
     await expect(page.get_by_text(re.compile(r"^\d+ of 701 steps are drawn"))).to_be_visible()

@@ -1,8 +1,8 @@
-import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { askedRange, plotData, type PlotStyle, plotOptions, zoomOf } from "../lib/plot";
-import { movedIndex, panned } from "../lib/plot_keys";
+import { askedRange, plotData, type PlotStyle, plotOptions, type Zoom, zoomOf } from "../lib/plot";
+import { movedIndex, panned, shifted } from "../lib/plot_keys";
 import { type Chart, indexOf } from "../lib/series";
 
 interface Props {
@@ -41,8 +41,36 @@ function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
   if (step !== null) plot.setCursor({ left: plot.valToPos(step, "x"), top: 1 });
 }
 
-/** The one place that draws with uPlot. Arrow keys move the crosshair, with Shift the part that is looked at; a double
- * click zooms out again. */
+/** Charts over the same axis show the same part. */
+function showPart(chart: Chart, part: Zoom): void {
+  for (const plot of uPlot.sync(syncKeyOf(chart)).plots) plot.setScale("x", { min: part.from, max: part.to });
+}
+
+/** While a part is dragged along, nobody is told of it: each step on the way would ask the API for its points. */
+let isDragged = false;
+
+/** Follows the mouse with the part that is looked at, in steps; tells where it is let go. */
+function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZoom: (zoom: Zoom) => void): void {
+  const [first, last] = [chart.steps[0], chart.steps.at(-1)];
+  if (first === undefined || last === undefined) return;
+  const stepsPerPixel = (zoom.to - zoom.from) / plot.over.clientWidth;
+  let part = zoom;
+  isDragged = true;
+  const move = (moved: globalThis.MouseEvent) => {
+    part = shifted(zoom, (event.clientX - moved.clientX) * stepsPerPixel, first, last);
+    showPart(chart, part);
+  };
+  const end = () => {
+    removeEventListener("mousemove", move);
+    isDragged = false;
+    onZoom(part);
+  };
+  addEventListener("mousemove", move);
+  addEventListener("mouseup", end, { once: true });
+}
+
+/** The one place that draws with uPlot. Arrow keys move the crosshair, with Shift the part that is looked at, as a drag
+ * with Shift does; a double click zooms out again. */
 export function Plot(props: Props) {
   const { label, chart, step, height, zoom } = props;
   const host = useRef<HTMLDivElement>(null);
@@ -57,6 +85,7 @@ export function Plot(props: Props) {
     const width = () => element.clientWidth;
     const style: PlotStyle = {
       ...first,
+      onZoom: (next) => isDragged || first.onZoom(next),
       markers: () => markers.current ?? [],
       color: (property) => css.getPropertyValue(property).trim(),
       font: `11px ${css.fontFamily}`,
@@ -97,7 +126,13 @@ export function Plot(props: Props) {
     const next = zoom && from !== undefined && to !== undefined ? panned(event.key, zoom, from, to) : null;
     if (next === null) return;
     event.preventDefault();
-    for (const one of uPlot.sync(syncKeyOf(chart)).plots) one.setScale("x", { min: next.from, max: next.to });
+    showPart(chart, next);
+  };
+  const onMouseDown = (event: MouseEvent) => {
+    if (!event.shiftKey || event.button !== 0 || zoom === null || plot.current === null) return;
+    event.preventDefault();
+    event.stopPropagation(); // Else uPlot takes it for a part to look closer at.
+    dragPart(event, chart, plot.current, zoom, props.onZoom);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.shiftKey) return pan(event);
@@ -119,6 +154,7 @@ export function Plot(props: Props) {
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the arrow keys work on it
       tabIndex={0}
       onKeyDown={onKeyDown}
+      onMouseDownCapture={onMouseDown}
       onBlur={() => moveCursors(chart, null)}
     />
   );

@@ -20,6 +20,7 @@ export const KEYS: readonly KeyGroup[] = [
       ["← →", "move the crosshair from step to step"],
       ["Shift ← →", "move the part that is looked at"],
       ["drag", "look closer; a double click shows all again"],
+      ["Shift drag", "move the part that is looked at"],
     ],
   },
   {

@@ -12,7 +12,7 @@ import {
   xRange,
   zoomOf,
 } from "./plot";
-import { movedIndex, panned } from "./plot_keys";
+import { movedIndex, panned, shifted } from "./plot_keys";
 import { type Chart, line } from "./series";
 import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
@@ -144,6 +144,12 @@ test("Shift and an arrow key move the part that is looked at, as far as there ar
   expect(panned("ArrowLeft", { from: 0, to: 40 }, 0, 140)).toBeNull();
   expect(panned("ArrowRight", { from: 5, to: 6 }, 0, 140)).toEqual({ from: 6, to: 7 });
   expect(panned("Enter", zoom, 0, 1000)).toBeNull();
+});
+
+test("a part that is dragged along stays as wide, and within the steps there are", () => {
+  expect(shifted({ from: 100, to: 140 }, 7.4, 0, 1000)).toEqual({ from: 107, to: 147 });
+  expect(shifted({ from: 100, to: 140 }, -700, 20, 1000)).toEqual({ from: 20, to: 60 });
+  expect(shifted({ from: 100, to: 140 }, 1e9, 20, 1000)).toEqual({ from: 960, to: 1000 });
 });
 
 test("a scale that is set to what it was asked for stays as wide, with bars, too", () => {

@@ -1,4 +1,4 @@
-/** What keys do in a chart. */
+/** What keys, and a drag with Shift, do in a chart. */
 import type { Zoom } from "./plot";
 
 /** Where an arrow key takes the crosshair; it comes in from the side it moves away from. Null for other keys. */
@@ -14,8 +14,13 @@ export function movedIndex(key: string, index: number | null, length: number): n
 export function panned(key: string, zoom: Zoom, first: number, last: number): Zoom | null {
   const direction = { ArrowLeft: -1, ArrowRight: 1 }[key];
   if (direction === undefined) return null;
+  const moved = shifted(zoom, direction * Math.max(1, Math.round((zoom.to - zoom.from) / 4)), first, last);
+  return moved.from === zoom.from ? null : moved;
+}
+
+/** A part so many steps on, within the steps there are. */
+export function shifted(zoom: Zoom, by: number, first: number, last: number): Zoom {
   const width = zoom.to - zoom.from;
-  const wanted = zoom.from + direction * Math.max(1, Math.round(width / 4));
-  const from = Math.max(first, Math.min(last - width, wanted));
-  return from === zoom.from ? null : { from, to: from + width };
+  const from = Math.max(first, Math.min(last - width, zoom.from + Math.round(by)));
+  return { from, to: from + width };
 }
