@@ -28,6 +28,8 @@ from tests.shared.served_models import ServedPlatform, served_platform
 QUESTION: Any = [{"role": "user", "content": "How much is seven and five?"}]
 TOKENS = 12
 LARGEST_GAP = 1e-4
+RETRIES = 5
+"""A starved machine may have its server say that it is not there now: then one comes again, as the SDK does."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeModel = Callable[[], PreTrainedModel]
@@ -96,7 +98,7 @@ async def test_the_base_model_and_two_checkpoints_answer_at_once_each_as_itself(
 ) -> None:
     adapted = {step: adapter(tmp_path / f"v{step}", make_model, seed=step) for step in (2, 6)}
     names = {"tiny": make_model(), platform.checkpoint(2): adapted[2], platform.model: adapted[6]}
-    async with platform.sdk() as client:
+    async with platform.sdk(max_retries=RETRIES) as client:
         told = await asyncio.gather(*(answer(client, name) for name in names))
     for one, model in zip(told, names.values(), strict=True):
         assert largest_gap(one, model) <= LARGEST_GAP
@@ -105,7 +107,7 @@ async def test_the_base_model_and_two_checkpoints_answer_at_once_each_as_itself(
 
 
 async def test_a_stream_and_the_responses_shape_say_the_same(platform: ServedPlatform) -> None:
-    async with platform.sdk() as client:
+    async with platform.sdk(max_retries=RETRIES) as client:
         whole = await answer(client, platform.model)
         pieces: list[str] = []
         stream = await client.chat.completions.create(
@@ -132,7 +134,7 @@ async def test_a_stream_and_the_responses_shape_say_the_same(platform: ServedPla
 async def test_an_adapter_that_was_taken_away_answers_in_a_vllm_server(
     platform: ServedPlatform, real_server: RealServer, tmp_path: Path
 ) -> None:
-    async with platform.sdk() as client:
+    async with platform.sdk(max_retries=RETRIES) as client:
         served = await answer(client, platform.checkpoint(2))
         content = await client.get(f"/models/{platform.checkpoint(2)}/adapter", cast_to=bytes)
     with zipfile.ZipFile(io.BytesIO(content)) as files:
