@@ -2,8 +2,6 @@
 
 import asyncio
 import itertools
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from rft.platform.embedded.postgres import EmbeddedPostgres
 from rft.platform.embedded.valkey import EmbeddedValkey
 from rft.platform.store.migrations import migrate
 from tests.shared.emptied_database import EmptiedDatabase
+from tests.shared.homes import held_home
 from tests.shared.rabbitmq import RabbitMq, rabbitmq_program
 
 _numbers = itertools.count(1)
@@ -24,14 +23,9 @@ _WITHOUT_DISK_WAITS = {"fsync": "off", "synchronous_commit": "off", "full_page_w
 
 @pytest.fixture(scope="session")
 def servers_home() -> Iterator[Home]:
-    """A held home outside pytest's own folder, which root's service user could not enter."""
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711)
-    home = Home(folder)
-    with home.hold():
+    """Where the servers of this process are."""
+    with held_home() as home:
         yield home
-        shutil.rmtree(home.socket_dir(), ignore_errors=True)
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

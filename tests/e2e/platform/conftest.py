@@ -1,16 +1,13 @@
 """The whole product for a module of tests: `rft up`, a customer's server, the official SDK."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from openai import OpenAI
 
 from tests.e2e.platform.customer import CustomerServer, make_model
+from tests.shared.homes import home_folder
 from tests.shared.running_platform import RunningPlatform
 
 SETTINGS = {
@@ -40,18 +37,15 @@ def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
     A module changes settings with `CHANGED_SETTINGS`.
     """
     changed: dict[str, str] = getattr(request.module, "CHANGED_SETTINGS", {})
-    # Outside pytest's own folder, which root's service user could not enter.
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    model = make_model(folder / "tiny")
-    running = RunningPlatform.start(
-        folder / "home", SETTINGS | changed | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})}
-    )
-    try:
-        yield running
-    finally:
-        running.end()
-        shutil.rmtree(folder)
+    with home_folder() as folder:
+        model = make_model(folder / "tiny")
+        running = RunningPlatform.start(
+            folder / "home", SETTINGS | changed | {"RFT_BASE_MODELS": json.dumps({"tiny": str(model)})}
+        )
+        try:
+            yield running
+        finally:
+            running.end()
 
 
 @pytest.fixture(scope="module")

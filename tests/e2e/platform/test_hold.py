@@ -1,6 +1,5 @@
 """An endpoint goes away in the middle of a run: the job waits, no slot is lost, and the same step goes on."""
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from openai import OpenAI
 
 from rft.run_directory import layout
 from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
+from tests.shared.free_port import free_port
 from tests.shared.running_platform import RunningPlatform, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -122,13 +122,6 @@ def test_an_order_whose_tool_is_not_up_yet_is_held_until_it_is_and_tells_nobody_
     assert "tool?v=**********&key=**********" in told[0]
     assert files_with(platform.home, secret) == []
     assert files_with(platform.home, job.id), "what is asked of the files can be found in them"
-
-
-def free_port() -> int:
-    """Nobody listens there."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def files_with(folder: Path, text: str) -> list[str]:

@@ -8,8 +8,6 @@ import json
 import logging
 import os
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,6 +32,7 @@ from tests.e2e.platform.test_crash_recovery import (
     runs_started,
     trainers_of,
 )
+from tests.shared.homes import home_folder
 from tests.shared.running_platform import RunningPlatform, until
 from tests.shared.running_service import RunningService
 
@@ -71,29 +70,27 @@ def server() -> Iterator[Office]:
 @pytest.fixture(scope="module", params=["libraries", "services"])
 def platform(request: pytest.FixtureRequest) -> Iterator[RunningPlatform]:
     """`rft up` with an oracle for a policy; tools and grader are called by the trainer, or by gateway services."""
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    model = make_model(folder / "tiny")
-    lines = (OraclePlanLine(row=row, plan=perfect_plan(row)).model_dump_json() for row in (*TRAIN, *VALID))
-    (model / PLANS).write_text("\n".join(lines))
-    settings = SETTINGS | {
-        "RFT_ENGINE": "rft.testing.samplers_oracle:oracle_engine",
-        "RFT_MAX_IMPORTANCE_GAP": "1000",
-        "RFT_BASE_MODELS": json.dumps({"tiny": str(model)}),
-    }
-    apps = [tool_gateway.create_app, grader_gateway.create_app] if request.param == "services" else []
-    services = [RunningService(create_app(ServiceSettings())) for create_app in apps]
-    for name, service in zip(("RFT_TOOL_GATEWAY_URL", "RFT_GRADER_GATEWAY_URL"), services, strict=False):
-        service.__enter__()
-        settings[name] = service.url
-    running = RunningPlatform.start(folder / "home", settings)
-    try:
-        yield running
-    finally:
-        running.end()
-        for service in services:
-            service.stop()
-        shutil.rmtree(folder)
+    with home_folder() as folder:
+        model = make_model(folder / "tiny")
+        lines = (OraclePlanLine(row=row, plan=perfect_plan(row)).model_dump_json() for row in (*TRAIN, *VALID))
+        (model / PLANS).write_text("\n".join(lines))
+        settings = SETTINGS | {
+            "RFT_ENGINE": "rft.testing.samplers_oracle:oracle_engine",
+            "RFT_MAX_IMPORTANCE_GAP": "1000",
+            "RFT_BASE_MODELS": json.dumps({"tiny": str(model)}),
+        }
+        apps = [tool_gateway.create_app, grader_gateway.create_app] if request.param == "services" else []
+        services = [RunningService(create_app(ServiceSettings())) for create_app in apps]
+        for name, service in zip(("RFT_TOOL_GATEWAY_URL", "RFT_GRADER_GATEWAY_URL"), services, strict=False):
+            service.__enter__()
+            settings[name] = service.url
+        running = RunningPlatform.start(folder / "home", settings)
+        try:
+            yield running
+        finally:
+            running.end()
+            for service in services:
+                service.stop()
 
 
 def start(client: OpenAI, server: CustomerServer) -> str:

@@ -1,12 +1,11 @@
 """Homes outside pytest's own folder, which root's service user could not enter."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.shared.homes import home_folder
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,5 @@ def home() -> Iterator[Path]:
 
 
 def _home() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    yield folder / "home"
-    shutil.rmtree(folder)
+    with home_folder() as folder:
+        yield folder / "home"

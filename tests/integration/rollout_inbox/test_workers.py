@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -41,6 +39,7 @@ from tests.shared.given_out_run import (
     spec_of,
     trainer_side,
 )
+from tests.shared.homes import held_home
 from tests.shared.rabbitmq import RabbitMq
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.running_service import RunningService
@@ -141,13 +140,8 @@ def start_worker(queue: Queue, tmp_path: Path) -> Iterator[Callable[[], WorkerPr
 @pytest.fixture
 def queue_home() -> Iterator[Home]:
     """Held, and apart from that of the queue which all tests share."""
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711)
-    home = Home(folder)
-    with home.hold():
+    with held_home() as home:
         yield home
-        shutil.rmtree(home.socket_dir(), ignore_errors=True)
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

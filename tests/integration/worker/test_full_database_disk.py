@@ -2,9 +2,6 @@
 
 import asyncio
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from rft.platform.store.migrations import migrate
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
+from tests.shared.homes import home_folder
 from tests.shared.waiting import until
 from tests.small_disk import fill_disk, small_disk
 
@@ -32,15 +30,10 @@ NEEDS_ROOM = (
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """Outside pytest's own folder, which root's service user could not enter."""
-    folder = Path(tempfile.mkdtemp(prefix="rft-test-"))
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    try:
-        with small_disk(folder / "home", megabytes=120) as mounted:
-            mounted.chmod(0o711)
-            yield mounted
-    finally:
-        shutil.rmtree(folder)
+    """Where the database's home is."""
+    with home_folder() as folder, small_disk(folder / "home", megabytes=120) as mounted:
+        mounted.chmod(0o711)
+        yield mounted
 
 
 @pytest.fixture
