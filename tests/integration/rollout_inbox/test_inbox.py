@@ -7,6 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
 
 from rft.core.errors import RftError
 from rft.core.job import JobStatus
@@ -28,6 +30,7 @@ from rft.rollouts.shards.wire import Shard
 from rft.trainer.rollout_worker import RolloutWorker, WorkerConfig
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served
+from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
 SHARDS = [SealedShard(id=name, body=f'{{"rows": "{name} \\u0000 é"}}') for name in ("one", "two")]
@@ -283,6 +286,27 @@ async def test_another_runs_token_and_a_guessed_one_open_nothing(stage: Stage) -
             await HttpWorkerInbox(address, stage.http, "a").take()
     assert stage.token.secret not in repr(stage.token)
     assert stage.token.secret not in repr(stage.address)
+
+
+async def test_a_proxys_page_is_an_outage_and_no_answer() -> None:
+    app = FastAPI()
+
+    @app.api_route("/{path:path}", methods=["GET", "POST"], response_class=HTMLResponse)
+    async def page() -> str:
+        return "<h1>Please sign in</h1>"
+
+    with RunningService(app) as proxy:
+        http = open_inbox_http()
+        address = RunAddress(proxy.url, "ftjob-1", "rftrun_x")
+        trainer, worker = HttpTrainerInbox(address, http), HttpWorkerInbox(address, http, "w")
+        asked = (
+            trainer.stages(), trainer.read(seen=(), over=(), wait_s=0.0), worker.take(), worker.beat({"one": BUSY}),
+            worker.deliver(settled("one", "trace")),
+        )  # fmt: skip
+        for call in asked:
+            with pytest.raises(InboxDown, match="Please sign in"):
+                await call
+        await http.aclose()
 
 
 async def test_what_no_patience_heals_is_told_as_it_is(stage: Stage) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from rft.core.base import Record
 from rft.core.errors import RftError
 from rft.core.failure import FailureCode
@@ -79,8 +81,19 @@ class _Connection:
 
     async def post(self, path: str, request: Record, kind: type[R], *, timeout_s: float = _CALL_S) -> R:
         """The reply, read. Raises as above."""
-        reply = await self.ask("POST", path, request.model_dump_json().encode(), timeout_s=timeout_s)
-        return kind.model_validate_json(reply)
+        return self._read(await self.ask("POST", path, request.model_dump_json().encode(), timeout_s=timeout_s), kind)
+
+    async def get(self, path: str, kind: type[R]) -> R:
+        """The reply, read. Raises as above."""
+        return self._read(await self.ask("GET", path), kind)
+
+    def _read(self, reply: bytes, kind: type[R]) -> R:
+        try:
+            return kind.model_validate_json(reply)
+        except ValidationError:
+            # A proxy's page, say: it may be gone with the next call.
+            where, told = public_url(self._url), reply[:300].decode(errors="replace")
+            raise InboxDown(f"the platform at {where} answered what is no {kind.__name__}: {told}") from None
 
 
 class HttpTrainerInbox:
@@ -104,7 +117,7 @@ class HttpTrainerInbox:
 
     async def stages(self) -> StageCounts:
         """As workers told last."""
-        return StageCounts.model_validate_json(await self._connection.ask("GET", "/stages"))
+        return await self._connection.get("/stages", StageCounts)
 
 
 class HttpWorkerInbox:
