@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useLayoutEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { KeyList } from "../components/KeyList";
 import { Palette } from "../components/Palette";
@@ -15,7 +15,8 @@ interface Props {
 
 /** What keys open from every page. */
 export function GlobalKeys({ open, onOpen }: Props) {
-  useEffect(() => {
+  // Before the page is seen: whoever sees it may press a key.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const asked = globalKey(event, takesText(document.activeElement));
       if (asked === null || document.querySelector("dialog[open]")) return;
