@@ -87,7 +87,7 @@ bench-beside: install ## what answering chat costs a training job on the same ma
 bench-overlap: install ## steps per hour with rollouts beside updates, and taking turns -> var/bench/overlap.json (an hour)
 	$(BIN)/python -m tests.bench.overlap
 
-bench-shards: install ## 500 rollouts over four workers, and with two of them killed -> var/bench/shards.json (two minutes)
+bench-shards: install ## 500 rollouts over four workers, and with two of them killed -> var/bench/shards.json (three minutes)
 	$(BIN)/python -m tests.bench.shards
 
 bench-scale: install ## what saturates first with 64 hosts, measured by call and simulated -> var/bench/scale.json (ten minutes)
