@@ -32,7 +32,14 @@ class RabbitMq:
         return f"amqp://guest:guest@127.0.0.1:{self._port}//"
 
     async def start(self) -> None:
-        """Once it takes connections."""
+        """Once it takes connections. One that fails leaves nothing running."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         log = self._folder / "rabbitmq.log"
         log.unlink(missing_ok=True)
         self._spawn(log, ["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"])

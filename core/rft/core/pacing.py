@@ -150,12 +150,15 @@ class Calibration:
         )
 
 
-def work_of(records: Sequence[StepDone], calls: Iterable[EndpointCalls] = ()) -> StepWork | None:
+def work_of(
+    records: Sequence[StepDone], calls: Iterable[EndpointCalls] = (), *, is_shared: bool = True
+) -> StepWork | None:
     """As the last steps show it; None where too little is known.
 
     Rollouts beside updates hide how long they took: then it is that of the slower ones, stalls included, and of what
-    samples cost nothing is known. Updates are taken to stall rollouts that begin beside them. `calls`: to each
-    endpoint; what rollouts waited for their turn there is no part of their length.
+    samples cost nothing is known. `calls`: to each endpoint; what rollouts waited for their turn there is no part of
+    their length. `is_shared`: samples and updates are computed by the same processors; then updates stall rollouts that
+    begin beside them.
     """
     recent = recent_updates(records)
     if not recent:
@@ -174,7 +177,8 @@ def work_of(records: Sequence[StepDone], calls: Iterable[EndpointCalls] = ()) ->
         update_s=fmean(one.training_s + one.eval_s for one in timings),
         sampling_s=0.0 if is_hidden else fmean(one.sampling_s for one in timings),
         rollouts_s=max(0.0, fmean(rounds_s) - queued_s),
-        stalled_s=0.0 if is_hidden else fmean(one.training_s for one in timings),
+        is_shared=is_shared,
+        stalled_s=fmean(one.training_s for one in timings) if is_shared and not is_hidden else 0.0,
         endpoints_s={one.endpoint: one.seconds for one in called if one.seconds},
     )
 

@@ -71,8 +71,7 @@ def test_a_step_that_was_broken_off_only_does_what_is_missing(
     assert kept < {done.trace_id for done in of_step}
     assert not [event for event in told if isinstance(event, RolloutsVoided)]
     assert adapter_bytes(disturbed, STEPS) == adapter_bytes(straight, STEPS)
-    updates = [trained(run_dir)[1].optimization for run_dir in (straight, disturbed)]
-    assert [exact(update) for update in updates] == [exact(updates[0])] * 2
+    assert exact(trained(disturbed)[1].optimization) == exact(trained(straight)[1].optimization)
     first, same = trained(straight)[1].train, trained(disturbed)[1].train
     assert first is not None
     assert same is not None

@@ -1,7 +1,5 @@
 """The platform's own queue over RabbitMQ: what changes with the broker is nothing that a job notices."""
 
-import os
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -71,5 +69,4 @@ async def test_a_queue_that_restarts_is_found_again_by_a_waiting_worker(
     job_id = await bench.queued_job()
     enqueuer(TaskMessage(RUN_JOB, job_id))
     await succeeded(bench, job_id)
-    os.kill(worker.process.pid, signal.SIGTERM)
-    assert worker.process.wait(PATIENCE_S) == 0
+    assert worker.stop(PATIENCE_S) == 0

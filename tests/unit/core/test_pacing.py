@@ -85,6 +85,8 @@ def test_the_work_of_steps_is_read_from_their_records() -> None:
     assert found is not None
     assert (found.update_s, found.sampling_s, found.rollouts_s) == pytest.approx((2.25, 1.0, 1.75))
     assert 0 < records[-1].timing.training_s == pytest.approx(found.stalled_s), "what is to begin beside updates waits"
+    apart = work_of(records, is_shared=False)
+    assert apart == replace(found, is_shared=False, stalled_s=0.0), "updates on other processors stall no rollout"
     train = records[-1].train
     assert train is not None
     beside = work_of([hidden(record) for record in records[1:]])

@@ -7,7 +7,7 @@ import pytest
 from rft.core.devices import Devices
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.run_spec import to_vllm_spec
-from rft.platform.orders.devices import devices_problem, refuse_unusable_devices, to_devices
+from rft.platform.orders.devices import devices_problem, refuse_unusable_devices, shares_processors, to_devices
 from rft.platform.settings import Settings
 
 GPUS = {"devices": "train=0,1 vllm=2,3", "engine": "vllm"}
@@ -48,3 +48,20 @@ def test_vllm_takes_a_gpu_of_its_own_whole_unless_a_share_is_set(tmp_path: Path)
     assert to_vllm_spec(settings(tmp_path)).gpu_memory_share is None, "the run works it out"
     assert to_vllm_spec(settings(tmp_path, **GPUS)).gpu_memory_share == 0.9
     assert to_vllm_spec(settings(tmp_path, **GPUS, vllm_gpu_memory_share=0.5)).gpu_memory_share == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "shared"),
+    [
+        ({}, True),
+        ({"devices": "cpu:2"}, True),
+        ({"engine": "vllm"}, True),
+        ({"engine": "vllm", "vllm_servers": ["http://10.0.0.7:8000"]}, False),
+        ({"engine": "transformers", "vllm_servers": ["http://10.0.0.7:8000"]}, True),
+        (GPUS, False),
+    ],
+)
+def test_samples_and_updates_share_processors_unless_vllm_has_others(
+    tmp_path: Path, given: dict[str, object], shared: bool
+) -> None:
+    assert shares_processors(settings(tmp_path, **given)) is shared

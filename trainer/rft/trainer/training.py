@@ -140,7 +140,8 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             loop_thread.call(
                 given_out.open(run_chat, max_context_tokens=engine.max_context_tokens, connections=connections)
             )
-            setup, live.elsewhere = replace(setup, executor=given_out.executor), given_out.stages.now
+            live.elsewhere = given_out.stages.now
+            setup = replace(setup, executor=given_out.executor)
         probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
         token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
         step_context = StepContext(

@@ -25,6 +25,13 @@ def gpu_memory_share(settings: Settings) -> float | None:
     return unset if settings.vllm_gpu_memory_share is None else settings.vllm_gpu_memory_share
 
 
+def shares_processors(settings: Settings) -> bool:
+    """Whether samples are computed where updates are, and not by servers elsewhere or on GPUs named for vLLM."""
+    devices = to_devices(settings)
+    is_elsewhere = bool(settings.vllm_servers) or (devices is not None and bool(devices.vllm))
+    return settings.engine != Engine.VLLM or not is_elsewhere
+
+
 def devices_problem(settings: Settings) -> str | None:
     """Why no job can have these devices, in words for the operator; None where nothing is amiss."""
     devices, problems = to_devices(settings), list[str]()

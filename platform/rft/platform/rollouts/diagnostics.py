@@ -49,10 +49,16 @@ class DiagnosticsObject(BaseModel):
 
 
 def diagnostics_of(
-    records: Sequence[StepDone], max_staleness: int = 0, calls: Sequence[EndpointCalls] = ()
+    records: Sequence[StepDone],
+    max_staleness: int = 0,
+    calls: Sequence[EndpointCalls] = (),
+    *,
+    is_shared: bool = True,
 ) -> DiagnosticsObject:
-    """From the records of the steps. Pure. `calls`: of a step, to each endpoint."""
-    return DiagnosticsObject(data=[_point(record) for record in records], pace=pace_of(records, max_staleness, calls))
+    """From the records of the steps. Pure. `calls`: of a step, to each endpoint; `is_shared`: samples and updates are
+    computed by the same processors."""
+    pace = pace_of(records, max_staleness, calls, is_shared=is_shared)
+    return DiagnosticsObject(data=[_point(record) for record in records], pace=pace)
 
 
 def _point(record: StepDone) -> DiagnosticPoint:

@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from rft.core.rollout import Split
 from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, not_modified, tagged
-from rft.platform.api.dependencies import AppServices, Reading
+from rft.platform.api.dependencies import AppServices, AppSettings, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
+from rft.platform.orders.devices import shares_processors
 from rft.platform.rollouts import service
 from rft.platform.rollouts.call_change import CallChangeObject
 from rft.platform.rollouts.curve_objects import CurvesObject, CurvesOfJobs
@@ -111,6 +112,7 @@ async def retrieve_call_change(
 async def retrieve_job_diagnostics(
     request: Request,
     uow: Reading,
+    settings: AppSettings,
     fine_tuning_job_id: str,
     points: Annotated[int, Query(ge=FEWEST, le=500)] = 500,
     from_step: Number = None,
@@ -123,7 +125,14 @@ async def retrieve_job_diagnostics(
     etag = etag_of(known.version, points, from_step, to_step)
     if has_newest(request, etag):
         return not_modified(etag)
-    told = await service.job_diagnostics(uow, fine_tuning_job_id, points=points, from_step=from_step, to_step=to_step)
+    told = await service.job_diagnostics(
+        uow,
+        fine_tuning_job_id,
+        points=points,
+        from_step=from_step,
+        to_step=to_step,
+        is_shared=shares_processors(settings),
+    )
     return tagged(told.model_dump_json(), etag, known.newest_seq)
 
 

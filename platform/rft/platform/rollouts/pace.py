@@ -85,9 +85,12 @@ def _in_words(rows: Sequence[CalledRow]) -> str:
     return f"{stage}s {', '.join(others)} and {last}" if others else f"{stage} {last}"
 
 
-def pace_of(records: Sequence[StepDone], max_staleness: int, calls: Sequence[EndpointCalls] = ()) -> PaceObject | None:
-    """From the last of these records; None where none tells enough. `calls`: a step's, to each endpoint."""
-    work = work_of(records, calls)
+def pace_of(
+    records: Sequence[StepDone], max_staleness: int, calls: Sequence[EndpointCalls] = (), *, is_shared: bool = True
+) -> PaceObject | None:
+    """From the last of these records; None where none tells enough. `calls`: a step's, to each endpoint; `is_shared`:
+    samples and updates are computed by the same processors."""
+    work = work_of(records, calls, is_shared=is_shared)
     if work is None:
         return None
     now, advised = pace(work, max_staleness), advised_staleness(work)

@@ -86,9 +86,16 @@ async def curves_of_jobs(uow: UnitOfWork, job_ids: Sequence[str], *, points: int
 
 
 async def job_diagnostics(
-    uow: UnitOfWork, job_id: str, *, points: int, from_step: int | None = None, to_step: int | None = None
+    uow: UnitOfWork,
+    job_id: str,
+    *,
+    points: int,
+    from_step: int | None = None,
+    to_step: int | None = None,
+    is_shared: bool = True,
 ) -> DiagnosticsObject:
-    """Of the steps that the curves over this window show, and no other."""
+    """Of the steps that the curves over this window show, and no other. `is_shared`: samples and updates are computed
+    by the same processors."""
     series = await CurveRepository(uow.connection).series(job_id, from_step=from_step, to_step=to_step)
     rows = await StepRepository(uow.connection).some(job_id, _chosen(series, points=points))
     records, jobs = [row.record for row in rows], JobRepository(uow.connection)
@@ -98,7 +105,8 @@ async def job_diagnostics(
     made = await LedgerRepository(uow.connection).called(job_id, from_step=window[0], to_step=window[-1])
     told = await jobs.last_progress(job_id)
     calls = calls_of(made, records, window, () if told is None else told.endpoints, addresses_in(job.method))
-    return diagnostics_of(records, 0 if job.resolved is None else job.resolved.max_staleness, calls)
+    max_staleness = 0 if job.resolved is None else job.resolved.max_staleness
+    return diagnostics_of(records, max_staleness, calls, is_shared=is_shared)
 
 
 async def job_policy_change(

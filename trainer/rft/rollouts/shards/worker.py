@@ -236,8 +236,9 @@ class RunSession:
     @property
     def _open_now(self) -> OpenedRun | None:
         opening = self._opening
-        is_open = opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None
-        return opening.result() if opening is not None and is_open else None
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return None
+        return opening.result()
 
     def _stages(self) -> dict[str, StageCounts]:
         """Of every shard that it is at."""
