@@ -9,6 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rft.rollouts.celery_executor import CeleryHints
+from rft.rollouts.shards.http_inbox import RunAddress
+from tests.shared.free_port import free_port
+from tests.shared.given_out_run import WorkerProcess
 from tests.shared.waiting import is_gone, until
 
 COMMAND = (sys.executable, "-m", "rft.platform.cli", "worker", "--queue", "rollouts")
@@ -44,6 +48,42 @@ async def test_a_process_that_dies_is_started_again_and_sigterm_ends_all(broker_
     finally:
         if parent.poll() is None:
             parent.kill()
+
+
+async def test_a_worker_that_waits_for_the_platform_ends_on_sigterm(broker_url: str, tmp_path: Path) -> None:
+    """However long the platform is away."""
+    worker = WorkerProcess(broker_url, tmp_path / "log")
+    hints = CeleryHints(broker_url, RunAddress(f"http://127.0.0.1:{free_port()}", "ftjob-1", "token-1"))
+    try:
+        await worker.ready()
+        await hints.publish(1)
+        await until(lambda: "the inbox cannot be reached" in worker.said, "a worker that waits")
+        assert worker.stop() == 0
+        assert "leaving without" not in worker.said
+    finally:
+        hints.close()
+        worker.end()
+
+
+STUCK = """
+import sys, time
+from rft.trainer import rollout_worker
+
+def stuck(*_, on_stop, **__):
+    on_stop()
+    time.sleep(600.0)
+
+rollout_worker.serve_hints, rollout_worker._EXIT_S = stuck, 0.2
+sys.exit(rollout_worker.main())
+"""
+
+
+def test_a_worker_whose_queue_never_lets_it_go_ends_and_says_where_it_was() -> None:
+    config = '{"broker_url": "redis://127.0.0.1:9/0"}'
+    done = subprocess.run([sys.executable, "-c", STUCK], input=config, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "did not end within 0 s of SIGTERM: leaving without" in done.stderr
+    assert "in stuck" in done.stderr
 
 
 def test_without_a_queue_it_says_what_is_missing(tmp_path: Path) -> None:

@@ -231,3 +231,4 @@ async def test_a_queue_that_was_away_is_found_again_by_trainer_and_workers(
             "broker_up",
         ]
     assert worker.stop() == 0
+    assert "leaving without" not in worker.said

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,9 +16,10 @@ from rft.core.grade import Grade
 from rft.core.messages import ToolCall
 from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow
-from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S
+from rft.rollouts.shards.inbox_wire import SHARD_LEASE_S, InboxNews
 from rft.rollouts.shards.told import NO_WORKER_S
 from rft.rollouts.shards.wire import LARGEST, SMALLEST, Settled, shard_sizes
+from rft.testing.memory_inbox import MemoryInbox
 from rft.testing.samplers_gateways import FunctionTools
 from rft.testing.samplers_time import run_in_virtual_time
 from tests.unit.rollouts.conftest import nothing_to_close
@@ -121,6 +123,26 @@ def test_a_step_that_is_given_up_is_given_up_by_its_workers(make_setup: MakeSetu
         await asyncio.sleep(3.0)
         assert all(session.is_idle for session in cluster.sessions)
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_in_virtual_time(scenario())
+
+
+class SlowToDrop(MemoryInbox):
+    """Takes a second until it drops what was read."""
+
+    async def read(self, *, seen: Sequence[int], over: Sequence[str], wait_s: float) -> InboxNews:
+        if seen or over:
+            await asyncio.sleep(1.0)
+        return await super().read(seen=seen, over=over, wait_s=wait_s)
+
+
+def test_a_run_that_ends_with_its_last_rollout_leaves_nothing_in_the_inbox(make_setup: MakeSetup) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS), inbox=SlowToDrop())
+        await cluster.step()
+        assert cluster.inbox.rollouts, "it does not know yet that its last ones were read"
+        await cluster.executor.aclose()
+        assert (cluster.inbox.shards, cluster.inbox.rollouts) == ({}, {})
 
     run_in_virtual_time(scenario())
 

@@ -111,6 +111,9 @@ def _app(broker_url: str) -> Celery:
         accept_content=["json"],
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=is_redis(broker_url),
+        # After an outage it sets the prefetch count again from the pool's threads, which wait for the answer on the
+        # connection that the consumer reads: on AMQP either then takes the other's, and both wait for ever.
+        worker_enable_prefetch_count_reduction=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
     )

@@ -5,6 +5,7 @@ knows of customers' secrets is nothing: the gateway services make the calls.
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import secrets
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 _IDLE_S = 300.0
 """A run that gave nothing out for so long is closed; it is opened again by its next shard."""
 _CLOSE_S = 20.0
+_EXIT_S = 30.0
+"""After SIGTERM. Celery ends what it has with the broker first, and waits for a broker that fell silent for ever."""
 
 
 class WorkerConfig(Record):
@@ -55,7 +58,9 @@ class RolloutWorker:
         self._http = open_inbox_http()
         self._sessions: dict[RunAddress, RunSession] = {}
         self._closing: set[asyncio.Future[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
         self._stopping: Future[None] | None = None
+        self._is_over = False
 
     def work(self, address: RunAddress) -> None:
         """Run what the run has to give out now; returns when nothing of it is left."""
@@ -78,6 +83,11 @@ class RolloutWorker:
         self._loop.close()
 
     async def _work(self, address: RunAddress) -> None:
+        task = asyncio.current_task()
+        if task is None or self._is_over:
+            return
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
         session = self._sessions.get(address)
         if session is None:
             earlier = [other for other in self._sessions if other.job_id == address.job_id]
@@ -116,11 +126,22 @@ class RolloutWorker:
             self._close(session)
 
     async def _stop(self) -> None:
+        self._is_over = True
         sessions, self._sessions = list(self._sessions.values()), {}
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await asyncio.gather(*(session.aclose() for session in sessions), *self._closing)
+        for task in self._working:  # A platform that is away would be waited for.
+            task.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
         await self._http.aclose()
+
+
+def _exit_anyway() -> None:
+    """Says where it hangs. Nothing is lost: the sessions gave back what they had, and messages are only hints."""
+    log.warning("the connection to the queue did not end within %.0f s of SIGTERM: leaving without", _EXIT_S)
+    faulthandler.dump_traceback()
+    os._exit(0)
 
 
 def main() -> int:
@@ -135,10 +156,17 @@ def main() -> int:
     worker = RolloutWorker(config)
     log.info("rollout worker %s", worker.name)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def stop() -> None:
+        worker.stop()
+        last_resort = threading.Timer(_EXIT_S, _exit_anyway)
+        last_resort.daemon = True
+        last_resort.start()
+
     try:
         serve_hints(
             config.broker_url, worker.work, name=f"rollouts-{os.getpid()}", threads=config.threads,
-            log_level=config.log_level, on_stop=worker.stop,
+            log_level=config.log_level, on_stop=stop,
         )  # fmt: skip
     finally:
         worker.close()

@@ -64,6 +64,8 @@ class ShardedExecutor:
     on_attempt: Callable[[Attempt], None] = lambda attempt: None
     _wanted: list[_Order] = field(default_factory=list[_Order])
     _shards: dict[str, _GivenOut] = field(default_factory=dict[str, _GivenOut])
+    _seen: tuple[int, ...] = ()
+    """Positions of what was read; like `_over`, kept until the inbox has heard it."""
     _over: list[str] = field(default_factory=list[str])
     _unhinted: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -86,9 +88,9 @@ class ShardedExecutor:
         await asyncio.gather(*tasks, return_exceptions=True)
         left = (*self._over, *self._shards)
         self._shards.clear()
-        if left:
+        if left or self._seen:
             try:
-                await self.inbox.read(seen=(), over=left, wait_s=0.0)
+                await self.inbox.read(seen=self._seen, over=left, wait_s=0.0)
             except Exception as error:
                 _LOG.warning("workers were not told that the run has ended: %s", error)
 
@@ -155,13 +157,12 @@ class ShardedExecutor:
 
     async def _read(self) -> None:
         try:
-            seen: tuple[int, ...] = ()
-            while self._shards or seen or self._over:
-                over, self._over = tuple(self._over), []
-                wait_s = _POLL_S if self._shards else 0.0
-                read = seen, over, wait_s
+            while self._shards or self._seen or self._over:
+                over, wait_s = tuple(self._over), _POLL_S if self._shards else 0.0
+                read = self._seen, over, wait_s
                 news = await self.notices.platform.until_done(lambda read=read: self._ask(*read))
-                seen = tuple(rollout.position for rollout in news.rollouts)
+                del self._over[: len(over)]
+                self._seen = tuple(rollout.position for rollout in news.rollouts)
                 self._take_in(news)
         except Exception as error:
             left = [order for out in self._shards.values() for order in out.orders.values()]

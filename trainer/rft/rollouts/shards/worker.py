@@ -75,6 +75,8 @@ class RunSession:
     """Shards that it took beside those of messages."""
     _opening: asyncio.Task[OpenedRun] | None = None
     _refuses_until_s: float = 0.0
+    _working: int = 0
+    """Calls of `work` that have not returned."""
     _patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,11 +87,12 @@ class RunSession:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is at no shard."""
-        return not self._shards
+        """Whether it is at no shard, and looks for none."""
+        return not self._shards and not self._working
 
     async def work(self) -> None:
         """Run shards until nobody has one left. Raises nothing but cancellation."""
+        self._working += 1
         try:
             while not self.is_over and _now_s() >= self._refuses_until_s:
                 shard = await self._patience.until_done(self.inbox.take)
@@ -101,6 +104,8 @@ class RunSession:
                 await self._run_shard(shard)
         except StaleLaunch as stale:
             self._give_up(str(stale))
+        finally:
+            self._working -= 1
 
     async def _take_more(self) -> None:
         try:
