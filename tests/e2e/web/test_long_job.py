@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, Request, expect
 
-from rft.core.events import RunStarted, StepDone
+from rft.core.events import Notice, RunStarted, StepDone
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import shown, sign_in
 from tests.shared.train_events import step_done
@@ -97,3 +97,35 @@ async def test_the_highest_reward_can_be_read_among_downsampled_steps(platform: 
             break
     await expect(step).to_have_text(f"step {PEAK}")
     await expect(reward.locator("li", has_text=re.compile(r"^Train\d")).locator("output")).to_have_text(shown(0.975))
+
+
+async def test_events_of_a_page_that_is_open_for_days_are_cut_and_can_be_followed_back(
+    platform: Platform, page: Page
+) -> None:
+    job = await platform.new_job(suffix="talks", total_steps=STEPS)
+    await job.start()
+    told = [Notice(level="info", message=f"notice {number} of a talkative run") for number in range(2400)]
+    await job.write(told[:100])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".liveness")).to_have_text("live")
+    events = page.get_by_role("list", name="Events, newest first").get_by_role("listitem")
+    await page.get_by_role("button", name="Older events").click()
+    await expect(events.filter(has_text="notice 0 of")).to_have_count(1)
+    for begin in range(100, 2400, 100):
+        await job.write(told[begin : begin + 100])
+        newest = begin + 99
+        await expect(events.first).to_contain_text(f"notice {newest} of")
+
+    numbers = await notices(page)
+    assert numbers == list(range(2399, 2399 - len(numbers), -1)), "the newest, without a gap"
+    assert 1000 <= len(numbers) <= 2000
+    await page.get_by_role("button", name="Older events").click()
+    await expect(events.filter(has_text=f"notice {numbers[-1] - 1} of")).to_have_count(1)
+    further = await notices(page)
+    assert further == list(range(2399, 2399 - len(further), -1)), "what is older follows what was kept"
+
+
+async def notices(page: Page) -> list[int]:
+    """The numbers of the notices, as they stand on the page."""
+    text = await page.get_by_role("list", name="Events, newest first").inner_text()
+    return [int(number) for number in re.findall(r"notice (\d+) of", text)]

@@ -1,7 +1,7 @@
 /** Follows a job's stream and folds what comes into the query cache. */
-import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { ApiError, type Positioned } from "../api/http";
+import { ApiError, type Page, type Positioned } from "../api/http";
 import { readStream, StreamBroken, type StreamHandlers, type StreamMessage } from "../api/stream";
 import type { Curves, Job, JobEvent } from "../api/types";
 import { fold, reconnectDelay } from "../lib/fold";
@@ -9,6 +9,7 @@ import { CONDITION } from "./condition";
 import { keys } from "./queries";
 import { useSession } from "./session";
 
+type EventPage = Page<JobEvent> & Positioned;
 export type Liveness = "connecting" | "live" | "interrupted" | "off";
 
 /** Connected while `isWanted`, from `position` on; reconnects where it stopped, or when the position is another. */
@@ -99,6 +100,7 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
   if (now.job) cache.setQueryData(keys.job(jobId), now.job);
   if (now.curves) cache.setQueryData(keys.curves(jobId), now.curves);
   cache.setQueryData(keys.liveEvents(jobId), now.events);
+  if (now.areEventsCut) continueBehind(cache, jobId, now.events.slice(-1));
   if (now.hasNewSteps) {
     void cache.invalidateQueries({ queryKey: keys.allDiagnostics(jobId) });
     void cache.invalidateQueries({ queryKey: keys.endpoints(jobId) });
@@ -106,6 +108,14 @@ function foldIntoCache(cache: QueryClient, jobId: string, messages: readonly Str
     void cache.invalidateQueries({ queryKey: keys.allRolloutHeads(jobId) });
   }
   return now.areCurvesStale;
+}
+
+/** What was loaded of older events joins those of the stream no more; the next page that is asked for does. */
+function continueBehind(cache: QueryClient, jobId: string, last: JobEvent[]): void {
+  cache.setQueriesData<InfiniteData<EventPage>>({ queryKey: keys.allEvents(jobId) }, (known) => {
+    const first = known?.pages[0];
+    return first && { pages: [{ ...first, data: last, has_more: true }], pageParams: [undefined] };
+  });
 }
 
 function pause(seconds: number, signal: AbortSignal): Promise<void> {

@@ -14,6 +14,7 @@ export const keys = {
   diagnostics: (id: string, zoom: Zoom | null) => ["job", id, "diagnostics", zoom],
   policyChange: (id: string, before: number, after: number) => ["job", id, "policy-change", before, after],
   callChange: (id: string, before: number, after: number) => ["job", id, "call-change", before, after],
+  allEvents: (id: string) => ["job", id, "events"],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
@@ -151,9 +152,9 @@ export function useEvents(id: string, type: EventType | undefined) {
   });
 }
 
-/** What the stream brought; folded in by `useLive`. */
+/** What the stream brought; folded in by `useLive`, and forgotten with the page: the stream stops with it. */
 export function useLiveEvents(id: string) {
-  return useQuery({ queryKey: keys.liveEvents(id), initialData: [] as JobEvent[], enabled: false });
+  return useQuery({ queryKey: keys.liveEvents(id), initialData: [] as JobEvent[], enabled: false, gcTime: 0 });
 }
 
 export function useRollout(id: string, traceId: string) {

@@ -47,6 +47,37 @@ describe("steps", () => {
   });
 });
 
+describe("events of a page that is open for days", () => {
+  const told = (count: number, from = 0): StreamMessage[] =>
+    Array.from({ length: count }, (_, index) => {
+      const number = from + index;
+      const type = number % 10 === 3 ? "message" : "metrics";
+      return { type: "event", data: { ...event(`event-${number}`, number), type } };
+    });
+
+  test("are cut at a message, rarely, and the newest stay", () => {
+    const full = fold(NOTHING, told(2000));
+    expect([full.events.length, full.areEventsCut]).toEqual([2000, false]);
+    const cut = fold({ ...NOTHING, events: full.events }, told(1, 2000));
+    expect(cut.areEventsCut).toBe(true);
+    expect(cut.events[0]?.id).toBe("event-2000");
+    expect(cut.events.at(-1)?.id).toBe("event-1003");
+    expect(cut.events).toHaveLength(998);
+    expect(fold({ ...NOTHING, events: cut.events }, told(1, 2001)).areEventsCut).toBe(false);
+  });
+
+  test("that come later in one second stand before those that came first", () => {
+    const known = fold(NOTHING, [{ type: "event", data: event("a", 7) }]).events;
+    const later = fold({ ...NOTHING, events: known }, [{ type: "event", data: event("b", 7) }]);
+    expect(later.events.map((one) => one.id)).toEqual(["b", "a"]);
+  });
+
+  test("without any message they are cut all the same", () => {
+    const figures = told(4000).filter((one) => one.type === "event" && one.data.type === "metrics");
+    expect(fold(NOTHING, figures).events).toHaveLength(1000);
+  });
+});
+
 describe("curves of a long job", () => {
   const drawn = [step(0, null, stats()), step(40, stats(), null), step(80, stats(), null)];
   const long = { data: drawn, steps: 81, rollouts: 900, excluded: 7 };

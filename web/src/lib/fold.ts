@@ -6,6 +6,9 @@ import type { JobCurves } from "./summary";
 
 /** More are not kept: a chart is hardly wider, and a page may be open for days. */
 const MOST_POINTS = 600;
+/** Nor more of what the stream told: so many are cut to so few, rarely, for it changes what can be scrolled to. */
+const MOST_EVENTS = 2000;
+const KEPT_EVENTS = 1000;
 
 export interface Known<C extends JobCurves = JobCurves> {
   job: Job | undefined;
@@ -18,6 +21,8 @@ export interface Folded<C extends JobCurves = JobCurves> extends Known<C> {
   hasNewSteps: boolean;
   /** They are to be asked for anew: sums count steps that were voided or done again, or too many points have come. */
   areCurvesStale: boolean;
+  /** Old events were dropped: what is older than the last of those here is to be asked for behind it. */
+  areEventsCut: boolean;
 }
 
 /** What is known after `messages`. What was not loaded yet stays unknown: the answer under way has it all. */
@@ -28,13 +33,23 @@ export function fold<C extends JobCurves>(known: Known<C>, messages: readonly St
     .toReversed();
   const job = messages.findLast((message) => message.type === "job")?.data ?? known.job;
   const { curves, isStale } = known.curves ? foldSteps(known.curves, messages) : { curves: undefined, isStale: false };
+  const all = events.length ? mergeEvents(events, [known.events]) : known.events;
+  const areEventsCut = all.length > MOST_EVENTS;
   return {
     job,
     curves,
-    events: events.length ? mergeEvents(known.events, [events]) : known.events,
+    events: areEventsCut ? newest(all) : all,
+    areEventsCut,
     hasNewSteps: curves !== known.curves,
     areCurvesStale: isStale || (points(known.curves) <= MOST_POINTS && points(curves) > MOST_POINTS),
   };
+}
+
+/** Down to a message where there is one: going back to a checkpoint takes figures back, and no page can follow them. */
+function newest(events: readonly JobEvent[]): readonly JobEvent[] {
+  const kept = events.slice(0, KEPT_EVENTS);
+  const last = kept.findLastIndex((event) => event.type === "message");
+  return last < 0 ? kept : kept.slice(0, last + 1);
 }
 
 function points(curves: JobCurves | undefined): number {
