@@ -21,8 +21,12 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, *, p
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended, whoever has yet to take note of it."""
+    """Whether a process has ended with all its threads, whoever has yet to take note of it.
+
+    One that was killed is a zombie while other threads of it still end, and cannot be waited for until they have.
+    """
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() == 1
     except psutil.NoSuchProcess:
         return True

@@ -47,5 +47,12 @@ def test_a_vocabulary_with_marked_spaces_and_byte_tokens() -> None:
     assert bytes_of.of(6) == "<▁end>".encode(), "a control token is what it is called"
 
 
+@pytest.mark.parametrize("text", ["  ", "a  b", "▁▁", " \n\n  ", "\t\t"])
+def test_runs_of_spaces_are_spaces_also_where_a_vocabulary_adds_them_as_tokens(real: Tokenizer, text: str) -> None:
+    ids = real.encode(text, add_special_tokens=False).ids
+    joined = b"".join(map(TokenBytes(real).of, ids))
+    assert joined.decode() == real.decode(ids, skip_special_tokens=False)
+
+
 def test_an_id_beyond_the_vocabulary_stands_for_nothing() -> None:
     assert TokenBytes(Tokenizer(models.BPE({"a": 0}, []))).of(7) == b""

@@ -17,10 +17,15 @@ class TokenBytes:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._added = {token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()}
         kinds = _decoder_kinds(tokenizer)
         self._is_byte_level = "ByteLevel" in kinds
         self._has_marked_spaces = not kinds.isdisjoint({"Metaspace", "Replace"})
+        # What is added and not special is text, and marks its spaces as the vocabulary does: Gemma 3 adds runs of them.
+        self._added = {
+            token_id: token.content
+            for token_id, token in tokenizer.get_added_tokens_decoder().items()
+            if token.special or not self._has_marked_spaces
+        }
         self._has_byte_tokens = "ByteFallback" in kinds
 
     def of(self, token_id: int) -> bytes:
