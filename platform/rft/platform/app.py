@@ -5,11 +5,12 @@ import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -130,17 +131,20 @@ def create_app(
     app.add_api_route(
         "/health", _health, name="health", methods=["GET"], tags=["health"], responses={503: {"model": ErrorEnvelope}}
     )
-    app.include_router(session_router, responses=_ANY_REFUSAL)
-    app.include_router(rollout_inbox_router)
-    _include_v1(app)
+    app.router.routes.extend(_endpoints().routes)
     _serve_dashboard(app, web_assets or _SHIPPED_WEB_ASSETS)
     return app
 
 
-def _include_v1(app: FastAPI) -> None:
+@cache
+def _endpoints() -> APIRouter:
+    """What needs no settings, once a process: FastAPI looks at each parameter of each endpoint."""
+    router = APIRouter(generate_unique_id_function=_operation_id)
+    router.include_router(session_router, responses=_ANY_REFUSAL)
+    router.include_router(rollout_inbox_router)
     # Each by itself, first models' answers and what the dashboard asks for: a request is held against one route after
     # the other, and once more for every router inside a router.
-    for router in (
+    for resource in (
         chat_router,
         responses_router,
         jobs_router,
@@ -172,7 +176,8 @@ def _include_v1(app: FastAPI) -> None:
         served_tokens_router,
         providers_router,
     ):
-        app.include_router(router, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
+        router.include_router(resource, prefix=PREFIX, dependencies=[Depends(require_key)], responses=_ANY_REFUSAL)
+    return router
 
 
 def _limit_bytes(method: str, path: str) -> int:
