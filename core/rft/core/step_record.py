@@ -20,6 +20,8 @@ class ToolStats(Record):
     """Model mistakes and endpoint failures by code."""
     client_errors_by_status: dict[str, int] = Field(default_factory=dict)
     """Calls that were answered with a 4xx, whoever's affair it was."""
+    execution_latency_p50_s: float | None = None
+    execution_latency_p95_s: float | None = None
 
 
 class GraderStats(Record):

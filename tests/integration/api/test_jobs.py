@@ -3,6 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
@@ -158,6 +159,27 @@ async def test_events_are_newest_first_and_paged(client: AsyncOpenAI, order: dic
     with pytest.raises(BadRequestError) as raised:
         await client.fine_tuning.jobs.list_events(other.id, after="ftevent-m")
     assert raised.value.param == "after"
+
+
+async def test_events_of_some_codes_are_found_however_many_others_there_are(
+    client: AsyncOpenAI, order: dict[str, Any], migrated_url: str
+) -> None:
+    job = await client.fine_tuning.jobs.create(**order)
+    for number, data in enumerate(({"code": "held", "step": 3}, {"code": "no_signal"}, {"code": "resumed", "step": 2})):
+        await execute(
+            migrated_url,
+            "insert into job_events (id, job_id, level, type, message, data)"
+            " values (%s, %s, 'info', 'message', 'told', %s)",
+            f"ftevent-{number}",
+            job.id,
+            Jsonb(data),
+        )
+    path = f"/fine_tuning/jobs/{job.id}/events?limit=2&code=held&code=resumed"
+    found = (await client.get(path, cast_to=httpx.Response)).json()
+    assert ([event["id"] for event in found["data"]], found["has_more"]) == (["ftevent-2", "ftevent-0"], False)
+    with pytest.raises(BadRequestError) as raised:
+        await client.get(path + "&code=x" * 20, cast_to=httpx.Response)
+    assert raised.value.param == "code"
 
 
 async def test_a_test_file_is_named_in_a_field_or_in_the_metadata_and_stays_while_it_is_needed(

@@ -170,6 +170,7 @@ def test_tools_by_name() -> None:
     assert tools["search"].calls_per_rollout_mean == 1.0
     assert tools["search"].output_tokens_mean == 10
     assert tools["search"].execution_latency_mean_s == 2.0
+    assert (tools["search"].execution_latency_p50_s, tools["search"].execution_latency_p95_s) == (2.0, 2.0)
     assert tools["(unknown)"].execution_latency_mean_s is None
     assert stats.tool_calls_mean == 4.0
     done = to_rollout_done(graded)
@@ -182,6 +183,7 @@ def test_a_tool_that_never_answered_has_no_means() -> None:
     (tool,) = rollout_stats([Group(0, (failed,))]).tools
     assert (tool.calls, tool.errors_by_code) == (1, {"deadline_exceeded": 1})
     assert (tool.calls_per_rollout_mean, tool.output_tokens_mean, tool.execution_latency_mean_s) == (None, None, None)
+    assert (tool.execution_latency_p50_s, tool.execution_latency_p95_s) == (None, None)
 
 
 @pytest.mark.parametrize("make", [lambda: rollout(0.0, turn(("search", None))), lambda: rollout(FailureCode.TIMEOUT)])

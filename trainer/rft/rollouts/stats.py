@@ -203,6 +203,8 @@ def _tool_stats(rollouts: Sequence[Rollout]) -> tuple[ToolStats, ...]:
             calls_per_rollout_mean=tally.graded_calls / graded if graded else None,
             output_tokens_mean=mean(tally.output_tokens),
             execution_latency_mean_s=mean(tally.latencies_s),
+            execution_latency_p50_s=percentile(tally.latencies_s, 0.50),
+            execution_latency_p95_s=percentile(tally.latencies_s, 0.95),
             errors_by_code=tally.errors,
             client_errors_by_status=tally.client_errors,
         )

@@ -4,6 +4,7 @@ import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from rft.core.job import JobStatus
@@ -29,6 +30,7 @@ from rft.platform.jobs.search_repository import JobFilter, JobSort
 from rft.platform.orders.schemas import JobOrder
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["fine-tuning jobs"])
+EventCode = Annotated[str, StringConstraints(max_length=100)]
 _METADATA_FILTER = re.compile(r"^metadata\[(.*)\]$", re.DOTALL)
 _METADATA_PARAMETERS = {
     "parameters": [
@@ -134,15 +136,16 @@ async def list_job_events(
     uow: Reading,
     fine_tuning_job_id: str,
     type_: Annotated[EventType | None, Query(alias="type")] = None,
+    code: Annotated[list[EventCode] | None, Query(max_length=20)] = None,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
-    """A job's events, newest first; ours: `type` leaves out the others. Answers `If-None-Match`."""
+    """A job's events, newest first; ours: `type` and `code` leave out the others. Answers `If-None-Match`."""
     known = await service.history(uow, fine_tuning_job_id)
-    etag = etag_of(known.version, type_, after, limit)
+    etag = etag_of(known.version, type_, code, after, limit)
     if has_newest(request, etag):
         return not_modified(etag)
-    page = await service.list_events(uow, fine_tuning_job_id, type_, after=after, limit=limit)
+    page = await service.list_events(uow, fine_tuning_job_id, type_, code or (), after=after, limit=limit)
     return tagged(page, etag, known.newest_seq)
 
 

@@ -1,5 +1,6 @@
 """Rows of `job_events`; runners write them, here they are read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, LiteralString, TypeAlias
@@ -28,6 +29,7 @@ _AFTER: LiteralString = (
     " where e.job_id = %s and e.seq > %s order by e.seq limit %s"
 )
 _NEWEST: LiteralString = " order by seq desc limit %(limit)s"
+_OF_CODES: LiteralString = " and type = 'message' and data->>'code' = any(%(codes)s)"
 _OF_TYPE: dict[EventType, LiteralString] = {"message": " and type = 'message'", "metrics": " and type = 'metrics'"}
 """Written out, so that the planner sees that the index `job_events_messages` fits."""
 
@@ -69,11 +71,14 @@ class EventRepository:
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
         self._connection = connection
 
-    async def page(self, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> list[JsonObject]:
-        """Up to `limit` events of a job as they go out, newest first; all of one type where one is named."""
-        query = _PAGE + ("" if type_ is None else _OF_TYPE[type_]) + _NEWEST
+    async def page(
+        self, job_id: str, type_: EventType | None, codes: Sequence[str], *, after: str | None, limit: int
+    ) -> list[JsonObject]:
+        """Up to `limit` events of a job as they go out, newest first; of one type, or with one of some codes."""
+        wanted = ("" if type_ is None else _OF_TYPE[type_]) + (_OF_CODES if codes else "")
+        query = _PAGE + wanted + _NEWEST
         async with self._connection.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query, {"job_id": job_id, "after": after, "limit": limit})
+            await cursor.execute(query, {"job_id": job_id, "after": after, "limit": limit, "codes": list(codes)})
             return await cursor.fetchall()
 
     async def history(self, job_id: str) -> History | None:

@@ -1,6 +1,6 @@
 """What can be done with jobs that exist."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from psycopg import AsyncConnection
@@ -86,12 +86,14 @@ async def expect_job(uow: UnitOfWork, job_id: str) -> None:
         raise _unknown(job_id)
 
 
-async def list_events(uow: UnitOfWork, job_id: str, type_: EventType | None, *, after: str | None, limit: int) -> bytes:
+async def list_events(
+    uow: UnitOfWork, job_id: str, type_: EventType | None, codes: Sequence[str], *, after: str | None, limit: int
+) -> bytes:
     """One page of the events of a job that exists, newest first, as JSON. Raises BadRequest."""
     events = EventRepository(uow.connection)
     if after is not None and not await events.exists(job_id, after):
         raise unknown_cursor(after)
-    return page_document(await events.page(job_id, type_, after=after, limit=limit + 1), limit=limit)
+    return page_document(await events.page(job_id, type_, codes, after=after, limit=limit + 1), limit=limit)
 
 
 def found_job(job: JobRow | None, job_id: str) -> JobRow:

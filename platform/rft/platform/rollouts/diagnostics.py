@@ -16,6 +16,9 @@ class ToolDiagnostics(BaseModel):
 
     name: str
     latency_mean_s: float | None
+    latency_p50_s: float | None = None
+    """Null, like the other, for jobs of releases that did not measure it."""
+    latency_p95_s: float | None = None
     output_tokens_mean: float | None
 
 
@@ -78,6 +81,8 @@ def _point(record: StepDone) -> DiagnosticPoint:
             ToolDiagnostics(
                 name=tool.name,
                 latency_mean_s=tool.execution_latency_mean_s,
+                latency_p50_s=tool.execution_latency_p50_s,
+                latency_p95_s=tool.execution_latency_p95_s,
                 output_tokens_mean=tool.output_tokens_mean,
             )
             for tool in train.tools

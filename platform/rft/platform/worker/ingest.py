@@ -145,7 +145,8 @@ class Ingest:
         await job.recount_tokens()
         if started.resumed_from_step is not None:
             message = f"Training resumed from the checkpoint of step {started.resumed_from_step}"
-            await add_event(connection, job_id, message, key=_key(line), at=line.at)
+            where: JsonObject = {"code": "resumed", "step": started.resumed_from_step}
+            await add_event(connection, job_id, message, data=where, key=_key(line), at=line.at)
         if started.kept:
             message = f"Kept are the rollouts of later steps that had ended: {len(started.kept):,}"
             data: JsonObject = {"code": "rollouts_kept", "rollouts": len(started.kept)}
