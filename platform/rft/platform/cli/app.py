@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
+from rft.platform.cli import host_commands
 from rft.platform.cli import resource_commands as resources
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.arguments import ApiKey, BaseUrl, HomeOption
+from rft.platform.cli.arguments import ApiKey, BaseUrl
 from rft.platform.cli.chat_command import chat
 from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.eval_commands import evals_app
-from rft.platform.cli.host_commands import keys_app, secrets_app
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 from rft.platform.cli.model_check import check_model
-from rft.platform.cli.worker_command import worker
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"
@@ -35,20 +35,19 @@ app.add_typer(resources.tools_app, name="tools", rich_help_panel=_WORK)
 app.add_typer(resources.graders_app, name="graders", rich_help_panel=_WORK)
 app.add_typer(resources.providers_app, name="providers", rich_help_panel=_WORK)
 app.add_typer(resources.models_app, name="models", rich_help_panel=_WORK)
-resources.models_app.command("check")(check_model)
+resources.models_app.add_on_host("check")(check_model)
 app.add_typer(evals_app, name="evals", rich_help_panel=_WORK)
 app.add_typer(resources.permissions_app, name="permissions", rich_help_panel=_WORK)
 app.add_typer(resources.rehearsals_app, name="rehearsals", rich_help_panel=_WORK)
 app.add_typer(resources.signing_app, name="signing-secrets", rich_help_panel=_WORK)
-app.add_typer(keys_app, name="keys", rich_help_panel=_HOST)
-app.add_typer(keys_app, name="key", hidden=True)  # What it was called when it could only create.
-app.add_typer(secrets_app, name="secrets", rich_help_panel=_HOST)
+app.add_typer(host_commands.keys_app, name="keys", rich_help_panel=_HOST)
+app.add_typer(host_commands.keys_app, name="key", hidden=True)  # What it was called when it could only create.
+app.add_typer(host_commands.secrets_app, name="secrets", rich_help_panel=_HOST)
 app.add_typer(engine_app, name="engine", rich_help_panel=_HOST)
 
-HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")]
-PortOption = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="Port (default: 8787); 0: a free one.")
-]
+app.add_on_host("up", panel=_HOST)(host_commands.up)
+app.add_on_host("worker", panel=_HOST)(host_commands.worker)
+app.add_on_host("doctor", panel=_HOST)(host_commands.doctor)
 
 
 def main() -> None:
@@ -76,64 +75,32 @@ def _tell_version(is_asked: bool) -> None:
 @app.callback()
 def rft(
     _: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Which version this is.")
+        bool, Option("--version", callback=_tell_version, is_eager=True, help="Which version this is.")
     ] = False,
 ) -> None:
     """Agent RFT: teach a model to use your tools."""
 
 
-@app.command(rich_help_panel=_HOST)
-def up(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
-    """Start the platform on this machine; Ctrl-C stops it."""
-    from rft.platform.cli.session import chosen_settings, give_up
-    from rft.platform.embedded.faults import StartFailed
-    from rft.platform.embedded.supervisor import run_platform
-
-    try:
-        run_platform(chosen_settings(home, host, port), say=typer.echo)
-    except StartFailed as problem:
-        give_up(str(problem))
-
-
-app.command("worker", rich_help_panel=_HOST)(worker)
-
-
-@app.command(rich_help_panel=_HOST)
-def doctor(home: HomeOption = None, port: PortOption = None, host: HostOption = None) -> None:
-    """Tell what is wrong with this machine."""
-    from rft.platform.cli.doctor import Level, examine
-    from rft.platform.cli.session import chosen_settings
-
-    colours = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.ERROR: typer.colors.RED}
-    findings = examine(chosen_settings(home, host, port))
-    for finding in findings:
-        typer.echo(f"{typer.style(f'{finding.level:<5}', fg=colours[finding.level])}  {finding.what}")
-        if finding.what_to_do:
-            typer.echo(f"       {finding.what_to_do}")
-    if any(finding.level is Level.ERROR for finding in findings):
-        raise typer.Exit(1)
-
-
 @app.command(rich_help_panel=_BEFORE)
 def rehearse(
-    job: Annotated[Path, typer.Argument(metavar="JOB.json", help="JSON file with the body of a job's order.")],
+    job: Annotated[Path, Argument(metavar="JOB.json", help="JSON file with the body of a job's order.")],
     file: Annotated[
-        Path | None, typer.Option("--file", help="Dataset (default: the order's training_file, as a path).")
+        Path | None, Option("--file", help="Dataset (default: the order's training_file, as a path).")
     ] = None,
-    remote: Annotated[bool, typer.Option("--remote", help="Let the platform play it, not this machine.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    remote: Annotated[bool, Option("--remote", help="Let the platform play it, not this machine.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
     calls_per_rollout: Annotated[
-        int | None, typer.Option("--calls-per-rollout", min=0, help="Tool calls of each rollout (default: 3).")
+        int | None, Option("--calls-per-rollout", min=0, help="Tool calls of each rollout (default: 3).")
     ] = None,
     max_rollouts: Annotated[
-        int | None, typer.Option("--max-rollouts", min=1, help="Play at most so many rollouts of the burst.")
+        int | None, Option("--max-rollouts", min=1, help="Play at most so many rollouts of the burst.")
     ] = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
     """Play the burst of a job's step at its tools and grader, without a model; 1 when a job would fail."""
     from rft.platform.cli.rehearsals import Wanted, conclude, rehearse_there
-    from rft.platform.cli.session import session
+    from rft.platform.cli.session import problems_end_command, session
 
     wanted = Wanted(job, file, calls_per_rollout, max_rollouts)
     if remote:
@@ -143,29 +110,28 @@ def rehearse(
     else:
         from rft.platform.cli.rehearse import rehearse_here
 
-        report = rehearse_here(wanted, as_json=as_json)
-        conclude(report, report, as_json=as_json)
+        with problems_end_command(as_json=as_json):
+            report = rehearse_here(wanted, as_json=as_json)
+            conclude(report, report, as_json=as_json)
 
 
 @app.command(rich_help_panel=_BEFORE)
 def validate(
-    data: Annotated[Path, typer.Argument(metavar="DATA.jsonl", help="The training file.", exists=True, dir_okay=False)],
+    data: Annotated[Path, Argument(metavar="DATA.jsonl", help="The training file.", exists=True, dir_okay=False)],
     validation: Annotated[
-        Path | None, typer.Option("--validation", help="The validation file.", exists=True, dir_okay=False)
+        Path | None, Option("--validation", help="The validation file.", exists=True, dir_okay=False)
     ] = None,
     context_tokens: Annotated[
-        int | None, typer.Option("--context-tokens", min=1, help="What the model can read: warn of longer rows.")
+        int | None, Option("--context-tokens", min=1, help="What the model can read: warn of longer rows.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a report for programs.")] = False,
 ) -> None:
     """Check a dataset as a job would; exit status 1 when a job would refuse it."""
-    from rft.platform.cli.session import give_up
+    from rft.platform.cli.session import problems_end_command
     from rft.platform.cli.validate import report_lines, validate_files
 
-    try:
+    with problems_end_command(as_json=as_json):
         validated = validate_files(data, validation, context_tokens=context_tokens)
-    except OSError as problem:
-        give_up(str(problem), as_json=as_json)
     typer.echo(validated.model_dump_json(indent=2) if as_json else "\n".join(report_lines(validated)))
     if not validated.is_usable:
         raise typer.Exit(1)

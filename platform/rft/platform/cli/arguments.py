@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from rft.platform.cli.formats import one_line
 
@@ -33,9 +34,14 @@ def ids(path: str, *described: str) -> Callable[[typer.Context, str], list[tuple
     return offered
 
 
+def only(flag: str, about: str, kind: Any = str, **more: Any) -> Any:
+    """An option that narrows a list, and says nothing unless it is given."""
+    return Annotated[kind | None, Option(flag, help=about, **more)]
+
+
 BaseUrl = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--base-url",
         envvar="RFT_BASE_URL",
         show_envvar=False,
@@ -44,39 +50,38 @@ BaseUrl = Annotated[
 ]
 ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", envvar="RFT_API_KEY", show_envvar=False, help="Its key (default: RFT_API_KEY)."),
+    Option("--api-key", envvar="RFT_API_KEY", show_envvar=False, help="Its key (default: RFT_API_KEY)."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what the API answered, and nothing else.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
-After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Go on after this one.")]
-FromStep = Annotated[int | None, typer.Option("--from-step", min=0, help="First step of the window.")]
-ToStep = Annotated[int | None, typer.Option("--to-step", min=0, help="Last step of the window.")]
-Body = Annotated[str, typer.Argument(metavar="BODY.json", help="JSON file; `-`: standard input.")]
-GraderBody = Annotated[str, typer.Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")]
+AsJson = Annotated[bool, Option("--json", help="Print what the API answered, and nothing else.")]
+Limit = Annotated[int, Option("--limit", min=1, help="How many at most.")]
+After = Annotated[str | None, Option("--after", metavar="ID", help="Go on after this one.")]
+Split = Annotated[Literal["train", "valid", "test"] | None, Option("--split", help="Only of these rows.")]
+FromStep = Annotated[int | None, Option("--from-step", min=0, help="First step of the window.")]
+ToStep = Annotated[int | None, Option("--to-step", min=0, help="Last step of the window.")]
+Body = Annotated[str, Argument(metavar="BODY.json", help="JSON file; `-`: standard input.")]
+GraderBody = Annotated[str, Argument(metavar="GRADER.json", help="The grader as JSON; `-`: standard input.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Where to write it; `-`: standard output.", dir_okay=False)
+    Path | None, Option("--output", "-o", help="Where to write it; `-`: standard output.", dir_okay=False)
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
-HomeOption = Annotated[Path | None, typer.Option("--home", help="Data directory (default: RFT_HOME).")]
+Force = Annotated[bool, Option("--force", help="Overwrite what is there.")]
+HomeOption = Annotated[Path | None, Option("--home", help="Data directory (default: RFT_HOME).")]
 
 of_jobs = ids("/fine_tuning/jobs", "status", "model")
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="ftjob-...", autocompletion=of_jobs)]
-FileId = Annotated[str, typer.Argument(metavar="FILE", help="file-...", autocompletion=ids("/files", "filename"))]
+JobId = Annotated[str, Argument(metavar="JOB", help="ftjob-...", autocompletion=of_jobs)]
+FileId = Annotated[str, Argument(metavar="FILE", help="file-...", autocompletion=ids("/files", "filename"))]
 ToolId = Annotated[
-    str, typer.Argument(metavar="TOOL", help="The registered tool's id.", autocompletion=ids("/tools", "name"))
+    str, Argument(metavar="TOOL", help="The registered tool's id.", autocompletion=ids("/tools", "name"))
 ]
 GraderId = Annotated[
-    str, typer.Argument(metavar="GRADER", help="The registered grader's id.", autocompletion=ids("/graders", "name"))
+    str, Argument(metavar="GRADER", help="The registered grader's id.", autocompletion=ids("/graders", "name"))
 ]
-ProviderId = Annotated[
-    str, typer.Argument(metavar="PROVIDER", help="provider_...", autocompletion=ids("/providers", "name"))
-]
-Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="ft:... or ft:...:ckpt-step-N")]
+ProviderId = Annotated[str, Argument(metavar="PROVIDER", help="provider_...", autocompletion=ids("/providers", "name"))]
+Checkpoint = Annotated[str, Argument(metavar="CHECKPOINT", help="ft:... or ft:...:ckpt-step-N")]
 RehearsalId = Annotated[
-    str, typer.Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=ids("/rehearsals", "status"))
+    str, Argument(metavar="REHEARSAL", help="rehearsal-...", autocompletion=ids("/rehearsals", "status"))
 ]
-EvalId = Annotated[str, typer.Argument(metavar="EVAL", help="eval_...", autocompletion=ids("/evals", "name"))]
-EvalRunId = Annotated[str, typer.Argument(metavar="RUN", help="evalrun_...")]
+EvalId = Annotated[str, Argument(metavar="EVAL", help="eval_...", autocompletion=ids("/evals", "name"))]
+EvalRunId = Annotated[str, Argument(metavar="RUN", help="evalrun_...")]
 
 IN_PATHS: dict[str, Any] = {
     "job_id": JobId,
@@ -88,10 +93,10 @@ IN_PATHS: dict[str, Any] = {
     "eval_id": EvalId,
     "run_id": EvalRunId,
     "checkpoint": Checkpoint,
-    "permission": Annotated[str, typer.Argument(metavar="PERMISSION", help="cp_...")],
+    "permission": Annotated[str, Argument(metavar="PERMISSION", help="cp_...")],
     # Names of models are not offered: shells break words at their colons.
-    "model": Annotated[str, typer.Argument(metavar="MODEL", help="A name from the list.")],
-    "fine_tuned_model": Annotated[str, typer.Argument(metavar="MODEL", help="ft:...")],
-    "secret_id": Annotated[str, typer.Argument(metavar="ID", help="sigsec_...")],
+    "model": Annotated[str, Argument(metavar="MODEL", help="A name from the list.")],
+    "fine_tuned_model": Annotated[str, Argument(metavar="MODEL", help="ft:...")],
+    "secret_id": Annotated[str, Argument(metavar="ID", help="sigsec_...")],
 }
 """What a command takes for each name in the path that it calls."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from rft.platform.cli.arguments import of_jobs
 from rft.platform.cli.inputs import read_body
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
 
 def chat(
     here: "Session",
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="ft:..., ...:ckpt-step-N, a base model, or a job.")],
+    model: Annotated[str, Argument(metavar="MODEL", help="ft:..., ...:ckpt-step-N, a base model, or a job.")],
     message: Annotated[
-        str | None, typer.Option("--message", "-m", help="Say this and end; else read lines until Ctrl-D.")
+        str | None, Option("--message", "-m", help="Say this and end; else read lines until Ctrl-D.")
     ] = None,
     job: Annotated[
         str | None,
-        typer.Option("--job", metavar="JOB", help="Whose tools a base model may call.", autocompletion=of_jobs),
+        Option("--job", metavar="JOB", help="Whose tools a base model may call.", autocompletion=of_jobs),
     ] = None,
     item: Annotated[
-        str | None, typer.Option("--item", metavar="ITEM.json", help="A row's fields that the tools read.")
+        str | None, Option("--item", metavar="ITEM.json", help="A row's fields that the tools read.")
     ] = None,
-    system: Annotated[str | None, typer.Option("--system", help="What stands before the conversation.")] = None,
-    temperature: Annotated[float | None, typer.Option("--temperature", min=0.0, max=2.0)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="The same one gives the same answers.")] = None,
+    system: Annotated[str | None, Option("--system", help="What stands before the conversation.")] = None,
+    temperature: Annotated[float | None, Option("--temperature", min=0.0, max=2.0)] = None,
+    seed: Annotated[int | None, Option("--seed", help="The same one gives the same answers.")] = None,
 ) -> None:
     """Talk to a model; the tools of its job are really called. 1 when the answer of -m ended in a failure."""
     from rft.platform.cli.chat import Chat, open_conversation

@@ -5,54 +5,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from rft.platform.cli.arguments import HomeOption
+from rft.platform.cli.command import Group
+from rft.platform.cli.inputs import CannotDo
 from rft.vllm_server.release import Device
 
 if TYPE_CHECKING:
     from rft.platform.settings import Settings
 
-engine_app = typer.Typer(help="vLLM: install it, serve a model with it, check it.", no_args_is_help=True)
+engine_app = Group("vLLM: install it, serve a model with it, check it.")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@engine_app.command("install")
-def install_engine(
-    device: Annotated[Device, typer.Argument(help="What it computes on.")], home: HomeOption = None
-) -> None:
+@engine_app.add_on_host("install")
+def install_engine(settings: "Settings", device: Annotated[Device, Argument(help="What it computes on.")]) -> None:
     """Make an environment of its own for vLLM: three gigabytes on a CPU, about nine on a GPU."""
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.vllm_server.environment import environment_of
-    from rft.vllm_server.install import InstallFailed, install
+    from rft.vllm_server.install import install
 
-    target = environment_of(chosen_settings(home).home)
-    try:
-        install(target, device)
-    except InstallFailed as problem:
-        give_up(str(problem))
+    target = environment_of(settings.home)
+    install(target, device)
     typer.echo(f"installed in {target}; jobs use it with RFT_ENGINE=vllm")
 
 
-@engine_app.command("serve")
+@engine_app.add_on_host("serve")
 def serve_model(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A base model's name here, its directory or hub name.")],
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port.")] = 8000,
-    lora_rank: Annotated[int, typer.Option("--lora-rank", min=1, help="Largest rank of an adapter.")] = 16,
+    settings: "Settings",
+    model: Annotated[str, Argument(metavar="MODEL", help="A base model's name here, its directory or hub name.")],
+    host: Annotated[str, Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=1, max=65535, help="Port.")] = 8000,
+    lora_rank: Annotated[int, Option("--lora-rank", min=1, help="Largest rank of an adapter.")] = 16,
     gpu_memory_share: Annotated[
-        float, typer.Option("--gpu-memory-share", min=0.05, max=1.0, help="What it may take of its GPU's memory.")
+        float, Option("--gpu-memory-share", min=0.05, max=1.0, help="What it may take of its GPU's memory.")
     ] = 0.9,
-    home: HomeOption = None,
 ) -> None:
     """Serve a base model to the jobs that train it, until Ctrl-C; its key is RFT_VLLM_API_KEY."""
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.platform.orders.base_models import base_models
     from rft.vllm_server.command import ServerOptions, server_command, server_environment
     from rft.vllm_server.environment import is_for_cpu
 
-    settings = chosen_settings(home)
     if host not in _LOOPBACK and settings.vllm_api_key is None:
-        give_up(f"whoever reaches {host} could load adapters from this machine: set RFT_VLLM_API_KEY first")
+        raise CannotDo(f"whoever reaches {host} could load adapters from this machine: set RFT_VLLM_API_KEY first")
     python = _python(settings)
     options = ServerOptions(
         model=base_models(settings).get(model, model),
@@ -69,18 +63,15 @@ def serve_model(
     os.execve(command[0], command, server_environment(options, api_key=settings.vllm_api_key, inherited=os.environ))
 
 
-@engine_app.command("check")
-def check_engine(home: HomeOption = None) -> None:
+@engine_app.add_on_host("check")
+def check_engine(settings: "Settings") -> None:
     """Tell whether vLLM is installed, or what each server of RFT_VLLM_SERVERS serves; 1 where something is wrong."""
     import asyncio
 
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.vllm_server.inspection import Inspected, inspect
 
-    settings = chosen_settings(home)
     if not settings.vllm_servers:
-        python = _python(settings)
-        typer.echo(f"vLLM is installed: {python.parent.parent}")
+        typer.echo(f"vLLM is installed: {_python(settings).parent.parent}")
         return
 
     async def inspect_all() -> list[Inspected]:
@@ -90,14 +81,13 @@ def check_engine(home: HomeOption = None) -> None:
     for one in found:
         typer.echo(f"{one.server}: {one.message}")
     if not all(one.is_fit for one in found):
-        give_up("not every server can be used")
+        raise CannotDo("not every server can be used")
 
 
 def _python(settings: "Settings") -> Path:
-    from rft.platform.cli.session import give_up
     from rft.vllm_server.environment import python_of
 
     python = settings.vllm_python or python_of(settings.home)
     if not python.exists():
-        give_up(f"there is no vLLM at {python}: `rft engine install cpu` (or gpu) makes it")
+        raise CannotDo(f"there is no vLLM at {python}: `rft engine install cpu` (or gpu) makes it")
     return python

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from rft.platform.cli import eval_resources as resources
-from rft.platform.cli.arguments import After, EvalId, EvalRunId, Limit
+from rft.platform.cli.arguments import EvalId, EvalRunId, only
 from rft.platform.cli.command import Group
 from rft.platform.cli.inputs import part
 
@@ -19,18 +20,16 @@ evals_app = Group("Evals: what models answer, judged by testing criteria.")
 @evals_app.add("import")
 def import_evals(
     here: "Session",
-    export: Annotated[
-        Path, typer.Argument(metavar="DIR|ZIP", help="What examples/evals_export.py wrote.", exists=True)
-    ],
+    export: Annotated[Path, Argument(metavar="DIR|ZIP", help="What examples/evals_export.py wrote.", exists=True)],
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Let this model of the platform answer anew (default: judge what was recorded)."),
+        Option("--model", help="Let this model of the platform answer anew (default: judge what was recorded)."),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Carry evals over without the testing criteria that are refused here.")
+        bool, Option("--partial", help="Carry evals over without the testing criteria that are refused here.")
     ] = False,
-    incomplete: Annotated[bool, typer.Option("--incomplete", help="Take an export that lacks something.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the runs and compare them.")] = True,
+    incomplete: Annotated[bool, Option("--incomplete", help="Take an export that lacks something.")] = False,
+    wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for the runs and compare them.")] = True,
 ) -> None:
     """Carry evals of the hosted service over and run them here; 1 when something could not be carried over."""
     from rft.platform.cli.evals_import.export import open_export
@@ -51,28 +50,13 @@ def import_evals(
         raise typer.Exit(1)
 
 
-_NEWEST_FIRST = {"order": "desc"}
 _EVAL = "/evals/{eval_id}"
-_RUN = f"{_EVAL}/runs/{{run_id}}"
-
-
-@evals_app.add("list")
-def list_evals(here: "Session", limit: Limit = 20, after: After = None) -> None:
-    """Evals, newest first."""
-    here.show_all(here.client.listed("/evals", _NEWEST_FIRST, limit=limit, after=after), resources.EVAL)
-
-
+_RUNS = f"{_EVAL}/runs"
+_RUN = f"{_RUNS}/{{run_id}}"
+evals_app.add_list("list", "Evals, newest first.", "/evals", resources.EVAL, order="desc")
 evals_app.add_get("get", "One eval.", _EVAL, resources.EVAL)
 evals_app.add_delete("delete", "Delete an eval with its runs.", _EVAL, "{eval_id} is deleted")
-
-
-@evals_app.add("runs")
-def list_runs(here: "Session", eval_id: EvalId, limit: Limit = 20, after: After = None) -> None:
-    """An eval's runs, newest first."""
-    path = f"/evals/{part(eval_id)}/runs"
-    here.show_all(here.client.listed(path, _NEWEST_FIRST, limit=limit, after=after), resources.EVAL_RUN)
-
-
+evals_app.add_list("runs", "An eval's runs, newest first.", _RUNS, resources.EVAL_RUN, order="desc")
 evals_app.add_get("run", "One run with its figures.", _RUN, resources.EVAL_RUN)
 evals_app.add_post("cancel", "Break a run off; finished items are kept.", f"{_RUN}/cancel", "{id}: {status}")
 evals_app.add_list(
@@ -80,7 +64,7 @@ evals_app.add_list(
     "What became of a run's items, in their order.",
     f"{_RUN}/output_items",
     resources.OUTPUT_ITEM,
-    filters={"status": Annotated[str | None, typer.Option("--status", help="Only pass, fail or error.")]},
+    filters={"status": only("--status", "Only pass, fail or error.")},
 )
 
 
@@ -89,7 +73,7 @@ def compare_runs(
     here: "Session",
     eval_id: EvalId,
     run_id: EvalRunId,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The run that it is compared with.")],
+    other: Annotated[str, Argument(metavar="OTHER", help="The run that it is compared with.")],
 ) -> None:
     """A run against another one of the same eval, item by item."""
     path = f"/evals/{part(eval_id)}/runs/{part(run_id)}/compare"

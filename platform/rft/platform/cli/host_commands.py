@@ -1,41 +1,102 @@
-"""`rft keys ...` and `rft secrets ...`: on the platform's host, straight in its database."""
+"""`rft up`, `doctor`, `worker`, `keys ...` and `secrets ...`: on the platform's host, some straight in its database."""
 
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from rft.platform.cli.answers import Answer, Resource
-from rft.platform.cli.arguments import HomeOption
+from rft.platform.cli.command import Group
+from rft.platform.cli.inputs import CannotDo
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
     from psycopg.rows import TupleRow
 
+    from rft.platform.api.key_repository import KeyRow
     from rft.platform.settings import Settings
+    from rft.platform.signing.schemas import NewSigningSecret
     from rft.platform.store.secret_box import SecretBox
 
 T = TypeVar("T")
 Connection: TypeAlias = "AsyncConnection[TupleRow]"
-keys_app = typer.Typer(help="API keys.", no_args_is_help=True)
-secrets_app = typer.Typer(
-    help="Secrets that calls are signed with, and the key that secrets are sealed with.", no_args_is_help=True
-)
+_Port = Annotated[int | None, Option("--port", min=0, max=65535, help="Port (default: 8787); 0: a free one.")]
+_Host = Annotated[str | None, Option("--host", help="Address to listen on (default: 127.0.0.1).")]
 _KEY = Resource("key=id; name; state=status; created=created_at; last used=last_used_at", spare="created; state")
+keys_app = Group("API keys.")
+secrets_app = Group("Secrets that calls are signed with, and the key that secrets are sealed with.")
 
 
-def _in_database(home: Path | None, work: "Callable[[Connection], Awaitable[T]]", *, as_json: bool = False) -> T:
-    """What came of work in the platform's database; a problem with it ends the command with status 1 and one line."""
+class WorkerQueue(StrEnum):
+    """What a worker takes from."""
+
+    ROLLOUTS = "rollouts"
+
+
+def up(settings: "Settings", port: _Port = None, host: _Host = None) -> None:
+    """Start the platform on this machine; Ctrl-C stops it."""
+    from rft.platform.embedded.supervisor import run_platform
+
+    run_platform(_listening_at(settings, host, port), say=typer.echo)
+
+
+def doctor(settings: "Settings", port: _Port = None, host: _Host = None) -> None:
+    """Tell what is wrong with this machine."""
+    from rft.platform.cli.doctor import Level, examine
+
+    colours = {Level.OK: typer.colors.GREEN, Level.WARN: typer.colors.YELLOW, Level.ERROR: typer.colors.RED}
+    findings = examine(_listening_at(settings, host, port))
+    for finding in findings:
+        typer.echo(f"{typer.style(f'{finding.level:<5}', fg=colours[finding.level])}  {finding.what}")
+        if finding.what_to_do:
+            typer.echo(f"       {finding.what_to_do}")
+    if any(finding.level is Level.ERROR for finding in findings):
+        raise typer.Exit(1)
+
+
+def _listening_at(settings: "Settings", host: str | None, port: int | None) -> "Settings":
+    said = {"host": host, "port": port}
+    return settings.model_copy(update={name: value for name, value in said.items() if value is not None})
+
+
+def worker(
+    settings: "Settings",
+    queue: Annotated[WorkerQueue, Option("--queue", help="What to work on.")] = WorkerQueue.ROLLOUTS,
+    processes: Annotated[int, Option("--processes", min=1, help="Processes on this host.")] = 1,
+) -> None:
+    """Run rollouts for the jobs of a platform, on any host that reaches it; Ctrl-C stops it.
+
+    Needs BROKER_URL, RFT_GATEWAY_TOKEN and RFT_VLLM_API_KEY as the platform has them, and the base models' tokenizers
+    under the paths that they have there.
+    """
+    import logging
+
+    from rft.platform.embedded.home import Home
+    from rft.platform.embedded.valkey import EmbeddedValkey
+    from rft.platform.worker.rollout_processes import RolloutProcesses
+
+    del queue
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    broker_url = settings.broker_url
+    if broker_url is None:
+        here = Home(settings.home)
+        if not here.is_serving():
+            raise CannotDo(f"BROKER_URL is not set, and no platform runs in {here.path} whose queue this could be")
+        broker_url = EmbeddedValkey(here).url()
+    RolloutProcesses(settings, broker_url, processes).run()
+
+
+def _in_database(settings: "Settings", work: "Callable[[Connection], Awaitable[T]]") -> T:
+    """What came of work in the platform's database. Raises CannotDo."""
     import asyncio
 
     import psycopg
 
-    from rft.platform.cli.session import chosen_settings, give_up
-
-    url = _database_url(chosen_settings(home, as_json=as_json), as_json=as_json)
+    url = _database_url(settings)
 
     async def in_transaction() -> T:
         async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -44,163 +105,147 @@ def _in_database(home: Path | None, work: "Callable[[Connection], Awaitable[T]]"
     try:
         return asyncio.run(in_transaction())
     except psycopg.Error as problem:
-        give_up(f"the database cannot be used: {problem}", as_json=as_json)
+        raise CannotDo(f"the database cannot be used: {problem}") from problem
 
 
-def _with_secrets(home: Path | None, work: "Callable[[Connection, SecretBox], Awaitable[T]]") -> T:
+def _with_secrets(settings: "Settings", work: "Callable[[Connection, SecretBox], Awaitable[T]]") -> T:
     """The same with what opens the secrets in it."""
-    from rft.platform.api.errors import ApiError
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.platform.store.key_file import KeyFileUnusable
     from rft.platform.store.secret_box import KEY_FILE, SecretBox, SecretsUnreadable
 
     try:
-        return _in_database(home, lambda connection: work(connection, SecretBox(chosen_settings(home).home / KEY_FILE)))
-    except ApiError as problem:
-        give_up(problem.message)
+        return _in_database(settings, lambda connection: work(connection, SecretBox(settings.home / KEY_FILE)))
     except (OSError, KeyFileUnusable, SecretsUnreadable) as problem:
-        give_up(f"the secrets cannot be read: {problem}")
+        raise CannotDo(f"the secrets cannot be read: {problem}") from problem
 
 
-def _database_url(settings: "Settings", *, as_json: bool = False) -> str:
-    from rft.platform.cli.session import give_up
-    from rft.platform.embedded.faults import StartFailed
+def _database_url(settings: "Settings") -> str:
     from rft.platform.embedded.home import Home
     from rft.platform.embedded.postgres import EmbeddedPostgres
 
     if settings.database_url is not None:
         return settings.database_url
     home = Home(settings.home)
-    try:
-        if home.is_serving():
-            return EmbeddedPostgres(home).url()
-    except StartFailed as problem:
-        give_up(str(problem), as_json=as_json)
-    give_up(f"the platform of {home.path} is not running: start it with `rft up`", as_json=as_json)
+    if not home.is_serving():
+        raise CannotDo(f"the platform of {home.path} is not running: start it with `rft up`")
+    return EmbeddedPostgres(home).url()
 
 
-@keys_app.command("create")
+@keys_app.add_on_host("create")
 def create_key(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")], home: HomeOption = None
+    settings: "Settings", name: Annotated[str, Argument(metavar="NAME", help="Who or what the key is for.")]
 ) -> None:
     """Make an API key in the running platform's database and print it, this once."""
     from rft.platform.api.key_repository import create_key
 
-    typer.echo(_in_database(home, lambda connection: create_key(connection, name)))
+    typer.echo(_in_database(settings, lambda connection: create_key(connection, name)))
 
 
-@keys_app.command("list")
+@keys_app.add_on_host("list")
 def list_keys(
-    show_all: Annotated[bool, typer.Option("--all", help="Revoked ones too.")] = False,
-    home: HomeOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them for programs.")] = False,
+    settings: "Settings",
+    show_all: Annotated[bool, Option("--all", help="Revoked ones too.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print them for programs.")] = False,
 ) -> None:
     """API keys, newest first, without their values; when each was last used."""
     from rft.platform.api.key_repository import list_keys
     from rft.platform.cli.pages import table
     from rft.platform.cli.session import console
 
-    keys = _in_database(home, list_keys, as_json=as_json)
-    found = [key for key in keys if show_all or key.revoked_at is None]
+    found = [key for key in _in_database(settings, list_keys) if show_all or key.revoked_at is None]
     if as_json:
         typer.echo(json.dumps([key.model_dump(mode="json") for key in found], indent=2, ensure_ascii=False))
     elif not found:
         typer.echo("no keys", err=True)
     else:
-        answers = [
-            Answer(
-                {
-                    "id": key.id,
-                    "name": key.name,
-                    "status": "active" if key.revoked_at is None else "revoked",
-                    "created_at": key.created_at.timestamp(),
-                    "last_used_at": None if key.last_used_at is None else key.last_used_at.timestamp(),
-                }
-            )
-            for key in found
-        ]
-        console().print(table(_KEY, answers, console()))
+        console().print(table(_KEY, map(_to_answer, found), console()))
 
 
-@keys_app.command("revoke")
+def _to_answer(key: "KeyRow") -> Answer:
+    used = None if key.last_used_at is None else key.last_used_at.timestamp()
+    status = "active" if key.revoked_at is None else "revoked"
+    shown = {"id": key.id, "name": key.name, "status": status}
+    return Answer({**shown, "created_at": key.created_at.timestamp(), "last_used_at": used})
+
+
+@keys_app.add_on_host("revoke")
 def revoke_key(
-    key: Annotated[str, typer.Argument(metavar="ID", help="What `rft keys list` shows; or the key itself.")],
-    may_be_last: Annotated[bool, typer.Option("--last", help="Also when no usable key is left then.")] = False,
-    home: HomeOption = None,
+    settings: "Settings",
+    key: Annotated[str, Argument(metavar="ID", help="What `rft keys list` shows; or the key itself.")],
+    may_be_last: Annotated[bool, Option("--last", help="Also when no usable key is left then.")] = False,
 ) -> None:
     """Make a key worthless at once; the sessions made with it end, and so do open streams, within seconds."""
     from rft.platform.api.key_repository import LastKey, id_of, revoke_key
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.platform.embedded.supervisor import own_key
 
     key_id = id_of(key) or key.removeprefix("rft_")
     try:
-        is_known = _in_database(home, lambda connection: revoke_key(connection, key_id, may_be_last=may_be_last))
-    except LastKey:
-        give_up(f"{key_id} is the only usable key: make another first (`rft keys create NAME`), or say --last")
+        is_known = _in_database(settings, lambda connection: revoke_key(connection, key_id, may_be_last=may_be_last))
+    except LastKey as problem:
+        raise CannotDo(
+            f"{key_id} is the only usable key: make another first (`rft keys create NAME`), or say --last"
+        ) from problem
     if not is_known:
         # Not what was typed: it may be most of a key.
-        give_up(f"there is no key '{key_id[:12]}': `rft keys list` shows them")
+        raise CannotDo(f"there is no key '{key_id[:12]}': `rft keys list` shows them")
     typer.echo(f"{key_id} is revoked")
-    if id_of(own_key(chosen_settings(home).home)) == key_id:
+    if id_of(own_key(settings.home)) == key_id:
         typer.echo(
             "It was this host's own: commands here need RFT_API_KEY until `rft up` starts again and makes a new one.",
             err=True,
         )
 
 
-@secrets_app.command("show")
-def show_secrets(home: HomeOption = None) -> None:
+@secrets_app.add_on_host("show")
+def show_secrets(settings: "Settings") -> None:
     """Print the active signing secrets, newest first: id, when it was made, value."""
     from rft.platform.signing.service import active_with_ids
 
-    for secret in _with_secrets(home, active_with_ids):
+    for secret in _with_secrets(settings, active_with_ids):
         made = datetime.fromtimestamp(secret.created_at, UTC).isoformat(sep=" ", timespec="seconds")
         typer.echo(f"{secret.id}  {made}  {secret.secret}")
 
 
-@secrets_app.command("rotate")
-def rotate_secret(home: HomeOption = None) -> None:
+@secrets_app.add_on_host("rotate")
+def rotate_secret(settings: "Settings") -> None:
     """Make a new signing secret and print it. The old one stays valid until you retire it."""
     from rft.platform.signing import service
-    from rft.platform.signing.schemas import NewSigningSecret
 
-    async def rotate(connection: "Connection", box: "SecretBox") -> NewSigningSecret:
+    async def rotate(connection: "Connection", box: "SecretBox") -> "NewSigningSecret":
         await service.active_secrets(connection, box)  # Sealed with another home's key, the new one would be lost.
         return await service.rotate(connection, box)
 
-    made = _with_secrets(home, rotate)
+    made = _with_secrets(settings, rotate)
     typer.echo(f"{made.id}  {made.secret}")
 
 
-@secrets_app.command("retire")
+@secrets_app.add_on_host("retire")
 def retire_secret(
-    secret_id: Annotated[str, typer.Argument(metavar="ID", help="Which one: sigsec_...")], home: HomeOption = None
+    settings: "Settings", secret_id: Annotated[str, Argument(metavar="ID", help="Which one: sigsec_...")]
 ) -> None:
     """Sign nothing with this secret any more."""
     from rft.platform.signing.service import retire
 
-    _with_secrets(home, lambda connection, _: retire(connection, secret_id))
+    _with_secrets(settings, lambda connection, _: retire(connection, secret_id))
     typer.echo(f"{secret_id} is retired")
 
 
-@secrets_app.command("rotate-key")
-def rotate_key(home: HomeOption = None) -> None:
+@secrets_app.add_on_host("rotate-key")
+def rotate_key(settings: "Settings") -> None:
     """Seal everything at rest with a new key and drop the old one. The platform may go on running."""
     import psycopg
 
-    from rft.platform.cli.session import chosen_settings, give_up
     from rft.platform.store.key_file import KeyFileUnusable
     from rft.platform.store.key_rotation import RotationRunning, rotate_key
     from rft.platform.store.secret_box import KEY_FILE
 
-    settings = chosen_settings(home)
+    url = _database_url(settings)
     try:
-        done = rotate_key(settings.home / KEY_FILE, _database_url(settings))
+        done = rotate_key(settings.home / KEY_FILE, url)
     except psycopg.Error as problem:
-        give_up(f"the database cannot be used: {problem}")
+        raise CannotDo(f"the database cannot be used: {problem}") from problem
     except (OSError, KeyFileUnusable, RotationRunning) as problem:
-        give_up(f"the key was not rotated: {problem}")
+        raise CannotDo(f"the key was not rotated: {problem}") from problem
     typer.echo(f"a new key is in place; {done.resealed} secrets were sealed with it")
     if done.unreadable:
         typer.echo(f"{done.unreadable} secrets could not be opened with any key; they are as unreadable as before")

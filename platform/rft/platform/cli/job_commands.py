@@ -1,13 +1,27 @@
 """`rft jobs ...`, `rft rollouts ...` and `rft regrade`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from rft.core.errors import RftError
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.arguments import After, Body, Force, FromStep, GraderBody, JobId, Limit, Output, ToStep, of_jobs
+from rft.platform.cli.arguments import (
+    After,
+    Body,
+    Force,
+    FromStep,
+    GraderBody,
+    JobId,
+    Limit,
+    Output,
+    Split,
+    ToStep,
+    of_jobs,
+    only,
+)
 from rft.platform.cli.command import Group
 from rft.platform.cli.inputs import CannotDo, pairs, part, read_body, read_grader
 from rft.platform.cli.resources import ATTEMPT, CHECKPOINT, ENDPOINT, JOB, REGRADE, ROLLOUT, STEP, job_state
@@ -22,7 +36,7 @@ rollouts_app = Group("What the model did: rollouts and their conversations.")
 _JOBS = "/fine_tuning/jobs"
 _JOB = f"{_JOBS}/{{job_id}}"
 _JOBS_SEARCHED = 200
-_SplitOption = Annotated[Literal["train", "valid", "test"] | None, typer.Option("--split", help="Only of these rows.")]
+_Sort = Literal["newest", "reward", "completion_tokens", "duration_s", "tool_calls"]
 
 
 def _moved(job: Answer) -> str:
@@ -33,21 +47,19 @@ def _path(job_id: str, *more: str) -> str:
     return "/".join((_JOBS, *map(part, (job_id, *more))))
 
 
+def _upload(flag: str, about: str) -> Any:
+    return Option(flag, help=about, exists=True, dir_okay=False)
+
+
 @jobs_app.add("create")
 def create_job(
     here: "Session",
     body: Body,
-    train: Annotated[
-        Path | None, typer.Option("--train", help="Upload this and train on it.", exists=True, dir_okay=False)
-    ] = None,
-    valid: Annotated[
-        Path | None, typer.Option("--valid", help="Upload this and validate with it.", exists=True, dir_okay=False)
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option("--test", help="Upload this and measure on it.", exists=True, dir_okay=False)
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Another base model than the body names.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on as `rft jobs watch`.")] = False,
+    train: Annotated[Path | None, _upload("--train", "Upload this and train on it.")] = None,
+    valid: Annotated[Path | None, _upload("--valid", "Upload this and validate with it.")] = None,
+    test: Annotated[Path | None, _upload("--test", "Upload this and measure on it.")] = None,
+    model: Annotated[str | None, Option("--model", help="Another base model than the body names.")] = None,
+    watch: Annotated[bool, Option("--watch", help="Go on as `rft jobs watch`.")] = False,
 ) -> None:
     """Order a job: BODY.json holds what POST /v1/fine_tuning/jobs takes."""
     from rft.platform.cli.transfer import uploading_for_order
@@ -82,15 +94,15 @@ def _warnings(here: "Session", job_id: str) -> list[str]:
 def list_jobs(
     here: "Session",
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Only jobs with this pair; repeatable.")
+        list[str] | None, Option("--metadata", metavar="KEY=VALUE", help="Only jobs with this pair; repeatable.")
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option("--search", metavar="WORDS", help="Only jobs whose name, id, model or metadata has them."),
+        Option("--search", metavar="WORDS", help="Only jobs whose name, id, model or metadata has them."),
     ] = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only jobs of this status.")] = None,
+    status: Annotated[str | None, Option("--status", help="Only jobs of this status.")] = None,
     sort: Annotated[
-        Literal["created", "reward", "gain", "burst", "duration"], typer.Option("--sort", help="The largest first.")
+        Literal["created", "reward", "gain", "burst", "duration"], Option("--sort", help="The largest first.")
     ] = "created",
     limit: Limit = 20,
     after: After = None,
@@ -126,7 +138,7 @@ def resume_job(
     job_id: JobId,
     max_importance_gap: Annotated[
         float | None,
-        typer.Option("--max-importance-gap", help="Pause only beyond this difference of trainer and sampler."),
+        Option("--max-importance-gap", help="Pause only beyond this difference of trainer and sampler."),
     ] = None,
 ) -> None:
     """Let a paused job go on."""
@@ -147,7 +159,7 @@ def list_endpoints(
     to_step: ToStep = None,
     changes: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="CHANGES.json",
             help="New URLs and headers for a held or paused job (POST .../endpoints); `-`: standard input.",
@@ -168,7 +180,7 @@ def show_regrades(
     here: "Session",
     job_id: JobId,
     regrade_id: Annotated[
-        str | None, typer.Argument(metavar="[REGRADE]", help="Only this one, with its report.", show_default=False)
+        str | None, Argument(metavar="[REGRADE]", help="Only this one, with its report.", show_default=False)
     ] = None,
     limit: Limit = 20,
     after: After = None,
@@ -219,7 +231,7 @@ def show_curves(
     from_step: FromStep = None,
     to_step: ToStep = None,
     points: Annotated[
-        int, typer.Option("--points", min=50, max=2000, help="At most so many steps, the most telling ones.")
+        int, Option("--points", min=50, max=2000, help="At most so many steps, the most telling ones.")
     ] = 500,
 ) -> None:
     """A job's reward curve up to now; `rft jobs watch` draws it as it grows."""
@@ -233,10 +245,10 @@ def regrade(
     here: "Session",
     job_id: JobId,
     grader: GraderBody,
-    split: _SplitOption = None,
-    step: Annotated[list[int] | None, typer.Option("--step", min=0, help="Only of this step; repeatable.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report.")] = True,
+    split: Split = None,
+    step: Annotated[list[int] | None, Option("--step", min=0, help="Only of this step; repeatable.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
+    wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for the report.")] = True,
 ) -> None:
     """Run another grader over a job's stored rollouts and tell what changes. The policy is not touched."""
     from rft.platform.cli.transfer import wait_for_end
@@ -251,10 +263,10 @@ def regrade(
     raise typer.Exit(1 if Answer(raw).need("status", str) == "failed" else 0)
 
 
-TraceId = Annotated[str, typer.Argument(metavar="TRACE", help="trace_...")]
+TraceId = Annotated[str, Argument(metavar="TRACE", help="trace_...")]
 OfJob = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--job",
         metavar="JOB",
         help="Whose rollout it is (default: the newest jobs are searched).",
@@ -268,31 +280,21 @@ rollouts_app.add_list(
     ROLLOUT,
     limit=50,
     filters={
-        "step": Annotated[int | None, typer.Option("--step", min=0, help="Only of this step.")],
-        "from_step": Annotated[int | None, typer.Option("--from-step", min=0, help="From this step on.")],
-        "to_step": Annotated[int | None, typer.Option("--to-step", min=0, help="Up to this step.")],
-        "row_index": Annotated[int | None, typer.Option("--row", min=0, help="Only of this dataset row, from 0.")],
-        "split": _SplitOption,
-        "outcome": Annotated[
-            Literal["graded", "failed"] | None, typer.Option("--outcome", help="Only with this outcome.")
-        ],
-        "min_reward": Annotated[float | None, typer.Option("--min-reward", help="Only with at least this reward.")],
-        "max_reward": Annotated[float | None, typer.Option("--max-reward", help="Only with at most this reward.")],
-        "stop_reason": Annotated[str | None, typer.Option("--stop-reason", help="Only those that ended so.")],
-        "failure_code": Annotated[str | None, typer.Option("--failure", metavar="CODE", help="Only failed so.")],
-        "tool": Annotated[str | None, typer.Option("--tool", help="Only those that called this tool.")],
-        "q": Annotated[
-            str | None,
-            typer.Option("--search", metavar="WORDS", help="Words of prompt or answer; `word*` is a beginning."),
-        ],
-        "contains": Annotated[
-            str | None, typer.Option("--contains", metavar="TEXT", help="Text in prompt or answer; needs --step.")
-        ],
-        "sort": Annotated[
-            Literal["newest", "reward", "completion_tokens", "duration_s", "tool_calls"] | None,
-            typer.Option("--sort", help="In this order, the largest first."),
-        ],
-        "order": Annotated[Literal["asc", "desc"] | None, typer.Option("--order", help="asc: the smallest first.")],
+        "step": only("--step", "Only of this step.", int, min=0),
+        "from_step": only("--from-step", "From this step on.", int, min=0),
+        "to_step": only("--to-step", "Up to this step.", int, min=0),
+        "row_index": only("--row", "Only of this dataset row, from 0.", int, min=0),
+        "split": Split,
+        "outcome": only("--outcome", "Only with this outcome.", Literal["graded", "failed"]),
+        "min_reward": only("--min-reward", "Only with at least this reward.", float),
+        "max_reward": only("--max-reward", "Only with at most this reward.", float),
+        "stop_reason": only("--stop-reason", "Only those that ended so."),
+        "failure_code": only("--failure", "Only failed so.", metavar="CODE"),
+        "tool": only("--tool", "Only those that called this tool."),
+        "q": only("--search", "Words of prompt or answer; `word*` is a beginning.", metavar="WORDS"),
+        "contains": only("--contains", "Text in prompt or answer; needs --step.", metavar="TEXT"),
+        "sort": only("--sort", "In this order, the largest first.", _Sort),
+        "order": only("--order", "asc: the smallest first.", Literal["asc", "desc"]),
     },
 )
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from rft.core.base import Record
 from rft.core.model_check import ModelCheck, ModelFigures, cannot_sample
 from rft.core.spec import Engine
 from rft.core.update_spec import MANY_STEPS, UpdateWanted, resolve_update
-from rft.platform.cli.arguments import HomeOption
+from rft.platform.cli.inputs import CannotDo
 
 if TYPE_CHECKING:
     from rft.platform.settings import Settings
@@ -38,30 +39,27 @@ class CheckedModel(Record):
 
 
 def check_model(
-    model: Annotated[str, typer.Argument(metavar="NAME|PATH", help="A base model's name here, or its directory.")],
+    settings: "Settings",
+    model: Annotated[str, Argument(metavar="NAME|PATH", help="A base model's name here, or its directory.")],
     reasoning_effort: Annotated[
         Literal["default", "none", "minimal", "low", "medium", "high"],
-        typer.Option("--reasoning-effort", help="How much it is to think, as in an order."),
+        Option("--reasoning-effort", help="How much it is to think, as in an order."),
     ] = "default",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a report for programs.")] = False,
-    home: HomeOption = None,
+    as_json: Annotated[bool, Option("--json", help="Print a report for programs.")] = False,
 ) -> None:
     """Tell how a base model's chat is read, as a job's creation finds it; 1 where it cannot be trained."""
-    from rft.platform.cli.session import chosen_settings
-
-    found = look_at(model, reasoning_effort, chosen_settings(home, as_json=as_json), as_json=as_json)
+    found = look_at(model, reasoning_effort, settings)
     typer.echo(found.model_dump_json(indent=2) if as_json else "\n".join(report_lines(found)))
     if found.problem is not None:
         raise typer.Exit(1)
 
 
-def look_at(model: str, reasoning_effort: str, settings: "Settings", *, as_json: bool) -> CheckedModel:
-    """By a process of its own; ends the command where there is nothing to look at."""
+def look_at(model: str, reasoning_effort: str, settings: "Settings") -> CheckedModel:
+    """By a process of its own. Raises CannotDo where there is nothing to look at."""
     from subprocess import SubprocessError
 
     from pydantic import ValidationError
 
-    from rft.platform.cli.session import give_up
     from rft.platform.orders.base_models import base_models, chat_spec
     from rft.platform.orders.model_checks import check_files
     from rft.platform.worker.context_length import context_tokens
@@ -70,13 +68,12 @@ def look_at(model: str, reasoning_effort: str, settings: "Settings", *, as_json:
     try:
         check = check_files(path, chat, reasoning_effort)
     except (OSError, SubprocessError, ValidationError) as problem:
-        give_up(f"{path} could not be looked at: {problem}", as_json=as_json)
+        raise CannotDo(f"{path} could not be looked at: {problem}") from problem
     if check is None:
         known = ", ".join(sorted(base_models(settings))) or "none"
-        give_up(
+        raise CannotDo(
             f"there is no tokenizer.json in {path}; elsewhere, the trainer looks at it when a job begins."
-            f" Base models here: {known}",
-            as_json=as_json,
+            f" Base models here: {known}"
         )
     return CheckedModel(
         model=model,

@@ -12,7 +12,6 @@ from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.cli.inputs import CannotDo, read_body
 from rft.platform.cli.rehearsals import Wanted
-from rft.platform.cli.session import chosen_settings, give_up
 from rft.platform.cli.transfer import progress_bar
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.redaction import redacted_method, secrets_of
@@ -22,20 +21,17 @@ from rft.platform.rehearsals.planning import to_plan, to_spec
 from rft.platform.rehearsals.repository import NewRehearsal
 from rft.platform.rehearsals.sample import BadSample, read_sample
 from rft.platform.rehearsals.schemas import UNNAMED
-from rft.platform.settings import Settings
+from rft.platform.settings import Settings, settings
 from rft.rollouts.rehearsal import rehearse
 from rft.rollouts.rehearsal_report import RehearsalReport
 
 
 def rehearse_here(wanted: Wanted, *, as_json: bool) -> JsonObject:
-    """The report of a rehearsal from this machine, with a progress bar unless it is for programs."""
-    try:
-        return asyncio.run(_report(wanted, chosen_settings(as_json=as_json), is_quiet=as_json)).model_dump(mode="json")
-    except CannotDo as problem:
-        give_up(str(problem), as_json=as_json)
+    """The report of a rehearsal from this machine, with a progress bar unless it is for programs. Raises CannotDo."""
+    return asyncio.run(_report(wanted, settings(), is_quiet=as_json)).model_dump(mode="json")
 
 
-async def _report(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> RehearsalReport:
+async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> RehearsalReport:
     order, rows_path = _read_order(wanted)
     reinforcement = order.method.reinforcement
     try:
@@ -50,7 +46,7 @@ async def _report(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehe
         raise CannotDo(f"{rows_path} cannot be read: {error.strerror}") from error
     plan = to_plan(
         reinforcement,
-        settings,
+        chosen,
         train_rows=train_rows,
         calls_per_rollout=wanted.calls_per_rollout,
         max_rollouts=wanted.max_rollouts,
@@ -66,7 +62,7 @@ async def _report(wanted: Wanted, settings: Settings, *, is_quiet: bool) -> Rehe
     )
     columns = (MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
     with progress_bar(Console(stderr=True), "rehearsing", *columns, total=plan.rollouts, is_hidden=is_quiet) as move:
-        spec, keys = to_spec(rehearsal, settings), secrets_of(order.method)
+        spec, keys = to_spec(rehearsal, chosen), secrets_of(order.method)
         return await rehearse(rows, spec, plan, keys, on_rollout=lambda: move(advance=1))
 
 

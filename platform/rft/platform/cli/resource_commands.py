@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from rft.platform.cli import resources
 from rft.platform.cli.answers import Answer
@@ -17,6 +18,7 @@ from rft.platform.cli.arguments import (
     RehearsalId,
     ToolId,
     of_jobs,
+    only,
 )
 from rft.platform.cli.command import BODY, GRADER_BODY, Group
 from rft.platform.cli.inputs import part, read_body, read_grader, to_object
@@ -32,10 +34,10 @@ _FILE = "/files/{file_id}"
 @files_app.add("upload")
 def upload_file(
     here: "Session",
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file.", exists=True, dir_okay=False)],
-    purpose: Annotated[str, typer.Option("--purpose", help="What it is for.")] = "fine-tune",
+    path: Annotated[Path, Argument(metavar="PATH", help="The file.", exists=True, dir_okay=False)],
+    purpose: Annotated[str, Option("--purpose", help="What it is for.")] = "fine-tune",
     expires_after: Annotated[
-        int | None, typer.Option("--expires-after", metavar="SECONDS", help="Delete it so long after now.")
+        int | None, Option("--expires-after", metavar="SECONDS", help="Delete it so long after now.")
     ] = None,
 ) -> None:
     """Upload a file; its rows are checked on the way in."""
@@ -44,7 +46,7 @@ def upload_file(
     here.show(upload(here, path, purpose, expires_after), resources.FILE)
 
 
-_PURPOSE = {"purpose": Annotated[str | None, typer.Option("--purpose", help="Only these.")]}
+_PURPOSE = {"purpose": only("--purpose", "Only these.")}
 _PROBLEMS = "Every line of a file that keeps jobs from using it."
 files_app.add_list("list", "Files, newest first.", "/files", resources.FILE, filters=_PURPOSE)
 files_app.add_get("get", "One file: what is in it, and what is wrong with it.", _FILE, resources.FILE)
@@ -78,9 +80,9 @@ graders_app.add_post("create", "Register a grader of any type.", "/graders", res
 graders_app.add_post("update", _UPDATE_GRADER, _GRADER, resources.GRADER, body=GRADER_BODY)
 graders_app.add_delete("delete", "Forget a registered grader; jobs keep their copies.", _GRADER)
 _DRY_RUNS = "/fine_tuning/alpha"
-Arguments = Annotated[str, typer.Option("--arguments", metavar="JSON", help="What the model would pass.")]
-Item = Annotated[str, typer.Option("--item", metavar="JSON", help="The dataset row.")]
-Sample = Annotated[str, typer.Option("--sample", help="What the model answered.")]
+Arguments = Annotated[str, Option("--arguments", metavar="JSON", help="What the model would pass.")]
+Item = Annotated[str, Option("--item", metavar="JSON", help="The dataset row.")]
+Sample = Annotated[str, Option("--sample", help="What the model answered.")]
 
 
 @tools_app.add("test")
@@ -95,7 +97,7 @@ def try_tool(here: "Session", tool_id: ToolId, arguments: Arguments = "{}", item
 @tools_app.add("run")
 def run_tool(
     here: "Session",
-    body: Annotated[str, typer.Argument(metavar="TOOL.json", help="The tool as in a job; `-`: standard input.")],
+    body: Annotated[str, Argument(metavar="TOOL.json", help="The tool as in a job; `-`: standard input.")],
     arguments: Arguments = "{}",
     item: Item = "{}",
 ) -> None:
@@ -146,10 +148,10 @@ def list_models(here: "Session") -> None:
 
 
 _SERVED = {
-    "model": Annotated[str | None, typer.Option("--model", help="Only of this model.")],
-    "api_key_id": Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only of this key, by its id.")],
-    "since": Annotated[str | None, typer.Option("--since", metavar="YYYY-MM-DD", help="First day, UTC.")],
-    "until": Annotated[str | None, typer.Option("--until", metavar="YYYY-MM-DD", help="Last day, UTC.")],
+    "model": only("--model", "Only of this model."),
+    "api_key_id": only("--key", "Only of this key, by its id.", metavar="KEY"),
+    "since": only("--since", "First day, UTC.", metavar="YYYY-MM-DD"),
+    "until": only("--until", "Last day, UTC.", metavar="YYYY-MM-DD"),
 }
 _SERVED_ABOUT = "What was asked of models, by day, key and model: requests and tokens."
 models_app.add_list("usage", _SERVED_ABOUT, "/served_tokens", resources.SERVED_TOKENS, filters=_SERVED)
@@ -160,13 +162,13 @@ models_app.add_get("get", "One model.", "/models/{model}", resources.MODEL)
 @models_app.add("export", has_json=False)
 def export_model(
     here: "Session",
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A fine-tuned model or checkpoint, ft:...")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", file_okay=False)],
+    model: Annotated[str, Argument(metavar="MODEL", help="A fine-tuned model or checkpoint, ft:...")],
+    directory: Annotated[Path, Argument(metavar="DIR", help="A new directory.", file_okay=False)],
     is_merged: Annotated[
-        bool, typer.Option("--merged", help="The whole model instead of its adapter; needs the base model here.")
+        bool, Option("--merged", help="The whole model instead of its adapter; needs the base model here.")
     ] = False,
     base: Annotated[
-        str | None, typer.Option("--base", metavar="DIR", help="Where the base model lies, for --merged.")
+        str | None, Option("--base", metavar="DIR", help="Where the base model lies, for --merged.")
     ] = None,
 ) -> None:
     """Take a model with you: adapter or whole, with tokenizer, chat template and a model card."""
@@ -180,7 +182,7 @@ models_app.add_delete("delete", _DELETE_MODEL, "/models/{fine_tuned_model}")
 
 permissions_app = Group("Checkpoint permissions: which projects may use a checkpoint.")
 _PERMISSIONS = "/fine_tuning/checkpoints/{checkpoint}/permissions"
-_PROJECT = {"project_id": Annotated[str | None, typer.Option("--project", help="Only of this project.")]}
+_PROJECT = {"project_id": only("--project", "Only of this project.")}
 _LIST_PERMISSIONS = "A checkpoint's permissions, newest first."
 permissions_app.add_list("list", _LIST_PERMISSIONS, _PERMISSIONS, resources.PERMISSION, filters=_PROJECT)
 
@@ -189,7 +191,7 @@ permissions_app.add_list("list", _LIST_PERMISSIONS, _PERMISSIONS, resources.PERM
 def create_permissions(
     here: "Session",
     checkpoint: Checkpoint,
-    projects: Annotated[list[str], typer.Argument(metavar="PROJECT...", help="Ids of projects.")],
+    projects: Annotated[list[str], Argument(metavar="PROJECT...", help="Ids of projects.")],
 ) -> None:
     """Allow projects to use a checkpoint."""
     from rft.platform.cli.client import to_listing
@@ -250,7 +252,7 @@ signing_app.add_delete(
 def print_link(
     here: "Session",
     job_id: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="ftjob-...: its page.", autocompletion=of_jobs)
+        str | None, Argument(metavar="[JOB]", help="ftjob-...: its page.", autocompletion=of_jobs)
     ] = None,
 ) -> None:
     """Print a link that signs one browser in to the dashboard, once, within 15 minutes."""

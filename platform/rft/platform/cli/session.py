@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -21,8 +20,6 @@ from rft.platform.cli.pages import page, table
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
-    from rft.platform.settings import Settings
-
 _WIDE = 10_000
 """For readers that are no terminal: nothing is wrapped, a line stays a line."""
 Page = str | Resource | Callable[[Answer], RenderableType]
@@ -81,34 +78,30 @@ class Session:
 
 @contextmanager
 def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
-    """A session that ends the command with status 1 and one line on the error stream when something is wrong."""
+    """A session; what goes wrong ends the command."""
+    with problems_end_command(as_json=as_json), Client(find_address(base_url, api_key)) as client:
+        yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
+
+
+@contextmanager
+def problems_end_command(*, as_json: bool = False) -> Generator[None]:
+    """What goes wrong inside ends the command with status 1 and one line on the error stream.
+
+    Whoever reads JSON gets the API's error, or ours in its form, as one line, too.
+    """
     try:
-        with Client(find_address(base_url, api_key)) as client:
-            yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
+        yield
     except BrokenPipeError:
         # The reader has gone, e.g. `head`: what is still buffered has nowhere to go, and nobody wants to hear of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except RecursionError:
-        give_up("the platform's answer is nested too deeply", as_json=as_json)
+        _give_up("the platform's answer is nested too deeply", as_json=as_json)
     except RftError as problem:
         answered = problem.answered if isinstance(problem, PlatformProblem) else None
-        give_up(str(problem), as_json=as_json, answered=answered)
+        _give_up(str(problem), as_json=as_json, answered=answered)
     except OSError as problem:
-        give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
-
-
-def chosen_settings(
-    home: Path | None = None, host: str | None = None, port: int | None = None, *, as_json: bool = False
-) -> "Settings":
-    """The process's settings with what the command line says put over them; ends the command where one is wrong."""
-    from rft.platform.settings import BadSetting, settings
-
-    said = {"home": home.expanduser().absolute() if home else None, "host": host, "port": port}
-    try:
-        return settings().model_copy(update={name: value for name, value in said.items() if value is not None})
-    except BadSetting as problem:
-        give_up(str(problem), as_json=as_json)
+        _give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
 
 
 def console() -> Console:
@@ -119,8 +112,7 @@ def console() -> Console:
     return out
 
 
-def give_up(why: str, *, as_json: bool = False, answered: "JsonObject | None" = None) -> NoReturn:
-    """End the command; whoever reads JSON gets the API's error, or ours in its form, as one line."""
+def _give_up(why: str, *, as_json: bool, answered: "JsonObject | None" = None) -> NoReturn:
     typer.echo(f"rft: {why}", err=True)
     if as_json:
         error = answered or {"message": why, "type": None, "param": None, "code": None}
