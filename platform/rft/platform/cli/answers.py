@@ -48,7 +48,7 @@ class NotUnderstood(RftError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An object of the API's. Every method raises NotUnderstood where a value has another type than asked for."""
+    """An object of the API's. Methods but `find` raise NotUnderstood where a value has another type than asked for."""
 
     raw: "JsonObject"
 
@@ -65,6 +65,13 @@ class Answer:
         if value is None:
             raise NotUnderstood(path)
         return value
+
+    def find(self, path: str, kind: type[T]) -> T | None:
+        """The value at a path; None, too, where it is of another type. Raises nothing."""
+        try:
+            return self.get(path, kind)
+        except NotUnderstood:
+            return None
 
     def part(self, path: str) -> "Answer | None":
         """The object at a path; None where there is none."""

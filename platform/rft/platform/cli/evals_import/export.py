@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeAlias, cast
 
 from rft.core.base import JsonObject
 from rft.core.errors import RftError
+from rft.platform.cli.answers import Answer
 from rft.platform.cli.inputs import CannotDo, to_object
 
 _MANIFEST = "manifest.json"
@@ -35,12 +36,12 @@ class Export:
 
     def eval_ids(self) -> list[str]:
         """In the order of the service's list."""
-        return list(_objects(self.manifest, "evals"))
+        return list(self._listed("evals"))
 
     def run_ids(self, eval_id: str) -> list[str]:
         """The runs of an eval."""
-        listed = _objects(self.manifest, "evals").get(eval_id)
-        return [str(run_id) for run_id in listed] if isinstance(listed, list) else []
+        run_ids = self._listed("evals").get(eval_id)
+        return [str(run_id) for run_id in run_ids] if isinstance(run_ids, list) else []
 
     def evaluation(self, eval_id: str) -> JsonObject | None:
         """An eval as the service answered it; None where it was deleted before it was read."""
@@ -53,7 +54,7 @@ class Export:
     def items(self, run_id: str) -> Iterator[JsonObject]:
         """The output items of a run, in the service's order."""
         path = f"items/{_file_name(run_id)}.jsonl"
-        if path not in _objects(self.manifest, "files"):
+        if path not in self._listed("files"):
             return
         with (self.root / path).open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -62,31 +63,29 @@ class Export:
     @contextmanager
     def file(self, file_id: str) -> Generator[tuple[str, BinaryIO] | None]:
         """A file's name and content; None where the export has none, because nobody was given it."""
-        path = f"files/{_file_name(file_id)}"
-        if path not in _objects(self.manifest, "files"):
+        if not self.has_file(file_id):
             yield None
             return
-        about = self._document(f"{path}.json") or {}
-        name = about.get("filename")
+        path = f"files/{_file_name(file_id)}"
+        name = Answer(self._document(f"{path}.json") or {}).find("filename", str)
         with (self.root / path).open("rb") as content:
-            yield (name if isinstance(name, str) and name else f"{file_id}.jsonl"), cast("BinaryIO", content)
+            yield name or f"{file_id}.jsonl", cast("BinaryIO", content)
 
     def has_file(self, file_id: str) -> bool:
         """Whether its content was handed out."""
-        return f"files/{_file_name(file_id)}" in _objects(self.manifest, "files")
+        return f"files/{_file_name(file_id)}" in self._listed("files")
 
     def why_missing(self, thing_id: str) -> str | None:
         """What the export tells of an eval, run or file that it could not read."""
-        for kind in ("gone", "refused", "failed"):
-            why = _objects(self.manifest, kind).get(thing_id)
-            if isinstance(why, str):
-                return why
-        return None
+        whys = (self._listed(kind).get(thing_id) for kind in ("gone", "refused", "failed"))
+        return next((why for why in whys if isinstance(why, str)), None)
 
     def _document(self, path: str) -> JsonObject | None:
-        if path not in _objects(self.manifest, "files"):
-            return None
-        return _object((self.root / path).read_bytes(), path)
+        return _object((self.root / path).read_bytes(), path) if path in self._listed("files") else None
+
+    def _listed(self, kind: str) -> JsonObject:
+        """What the manifest holds of a kind, by id or path."""
+        return Answer(self.manifest).find(kind, dict) or {}
 
 
 @contextmanager
@@ -122,7 +121,8 @@ def _verified(source: Path, root: Place, *, may_be_incomplete: bool) -> Export:
             f"{source} is not complete: start the export again to fetch the rest, or take what is there with"
             " --incomplete"
         )
-    broken = [path for path, told in _objects(manifest, "files").items() if not _is_as_told(root, path, told)]
+    files = (Answer(manifest).find("files", dict) or {}).items()
+    broken = [path for path, told in files if not _is_as_told(root, path, told)]
     if broken:
         more = f" and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
         raise BrokenExport(
@@ -141,7 +141,7 @@ def _is_as_told(root: Place, path: str, told: object) -> bool:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
-    return told.get("sha256") == digest.hexdigest() and told.get("bytes") == size
+    return (told.get("sha256"), told.get("bytes")) == (digest.hexdigest(), size)
 
 
 def _file_name(thing_id: str) -> str:
@@ -149,15 +149,9 @@ def _file_name(thing_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):02x}", thing_id)[:200]
 
 
-def _objects(document: JsonObject, name: str) -> JsonObject:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _object(content: bytes | str, where: str) -> JsonObject:
+def _object(content: bytes, where: str) -> JsonObject:
     try:
-        text = content if isinstance(content, str) else content.decode()
-        return to_object(text, where)
+        return to_object(content.decode(), where)
     except (UnicodeDecodeError, CannotDo) as problem:
         raise BrokenExport(f"{where}: {problem}") from problem
 

@@ -13,6 +13,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.platform.cli.answers import Answer
 
 FROM, AS = "imported_from", "imported_as"
 """Keys of `metadata`: what an imported eval or run was there, and how a run was taken over."""
@@ -36,17 +37,13 @@ class Order:
 
 def eval_order(exported: JsonObject, *, without: Sequence[int] = ()) -> Order:
     """An eval as it is created here, but for the testing criteria at some places."""
-    criteria = exported.get("testing_criteria")
-    kept = [
-        _criterion(cast("JsonObject", criterion))
-        for index, criterion in enumerate(criteria if isinstance(criteria, list) else [])
-        if index not in without and isinstance(criterion, dict)
-    ]
+    told = Answer(exported)
+    criteria = enumerate(told.find("testing_criteria", list) or [])
+    kept = [_criterion(one) for index, one in criteria if index not in without and isinstance(one, dict)]
     metadata, remarks = _marked(exported, {FROM: str(exported.get("id"))})
-    config = exported.get("data_source_config")
     body: JsonObject = {
         "name": exported.get("name") or str(exported.get("id")),
-        "data_source_config": _config(config if isinstance(config, dict) else {}),
+        "data_source_config": _config(Answer(told.find("data_source_config", dict) or {})),
         "testing_criteria": cast("JsonValue", kept),
         "metadata": metadata,
     }
@@ -55,24 +52,22 @@ def eval_order(exported: JsonObject, *, without: Sequence[int] = ()) -> Order:
 
 def _criterion(answered: JsonObject) -> JsonObject:
     """Without its id, which names something here that is registered under it; by the name that it was given."""
-    asked = {name: value for name, value in said(answered).items() if name != "id"}
+    asked = {name: value for name, value in _said(answered).items() if name != "id"}
     name = asked.get("name")
     return {**asked, "name": shown_name(name)} if isinstance(name, str) else asked
 
 
-def _config(answered: JsonObject) -> JsonObject:
+def _config(answered: Answer) -> JsonObject:
     """As it was asked for."""
-    if answered.get("type") != "custom":
-        return {name: value for name, value in said(answered).items() if name in ("type", "metadata")}
-    schema = answered.get("schema")
-    parts = schema.get("properties") if isinstance(schema, dict) else None
-    parts = parts if isinstance(parts, dict) else {}
-    item = parts.get("item")
-    config: JsonObject = {"type": "custom", "include_sample_schema": "sample" in parts}
-    return {**config, "item_schema": item if isinstance(item, dict) else {"type": "object"}}
+    if answered.raw.get("type") != "custom":
+        return {name: value for name, value in _said(answered.raw).items() if name in ("type", "metadata")}
+    parts = answered.find("schema.properties", dict) or {}
+    item = Answer(parts).find("item", dict)
+    schema: JsonObject = {"type": "object"} if item is None else item
+    return {"type": "custom", "include_sample_schema": "sample" in parts, "item_schema": schema}
 
 
-def said(document: JsonObject) -> JsonObject:
+def _said(document: JsonObject) -> JsonObject:
     """Without the fields that are null: what was never said."""
     return {name: value for name, value in document.items() if value is not None}
 
@@ -114,18 +109,17 @@ def run_plan(exported: JsonObject, *, model: str | None, has_file: bool) -> RunP
 
     model: who samples; None keeps what was recorded. has_file: the export holds the file that the source names.
     """
-    raw = exported.get("data_source")
-    data_source = raw if isinstance(raw, dict) else {}
-    source = data_source.get("source")
-    kind = source.get("type") if isinstance(source, dict) else None
-    if data_source.get("type") == "jsonl" and (kind == "file_content" or has_file):
+    data_source = Answer(exported).find("data_source", dict) or {}
+    source, kind = data_source.get("source"), Answer(data_source).find("source.type", str)
+    is_whole = kind == "file_content" or has_file
+    if data_source.get("type") == "jsonl" and is_whole:
         order = _run_order(exported, {"type": "jsonl", "source": source}, as_=RECORDED)
-        return RunPlan(order, file_id=_file_id(source))
+        return RunPlan(order, file_id=source_file(exported))
     if data_source.get("type") == "jsonl" or model is None:
         return RunPlan(_run_order(exported, {"type": "jsonl"}, as_=RECORDED), has_recorded_items=True)
-    sampled = said(data_source) | {"model": model}
-    if kind == "file_content" or (kind == "file_id" and has_file):
-        return RunPlan(_run_order(exported, sampled, as_=model), file_id=_file_id(source))
+    sampled = _said(data_source) | {"model": model}
+    if is_whole:
+        return RunPlan(_run_order(exported, sampled, as_=model), file_id=source_file(exported))
     reads_stored = kind in _STORED and "input_messages" not in sampled
     if reads_stored:
         sampled |= {"input_messages": {"type": "item_reference", "item_reference": f"item.{INPUT}"}}
@@ -135,13 +129,8 @@ def run_plan(exported: JsonObject, *, model: str | None, has_file: bool) -> RunP
 
 def source_file(exported: JsonObject) -> str | None:
     """The file that a run reads."""
-    data_source = exported.get("data_source")
-    return _file_id(data_source.get("source")) if isinstance(data_source, dict) else None
-
-
-def _file_id(source: JsonValue) -> str | None:
-    file_id = source.get("id") if isinstance(source, dict) and source.get("type") == "file_id" else None
-    return file_id if isinstance(file_id, str) else None
+    source = Answer(Answer(exported).find("data_source.source", dict) or {})
+    return source.find("id", str) if source.find("type", str) == "file_id" else None
 
 
 def _run_order(exported: JsonObject, data_source: JsonObject, *, as_: str) -> Order:
@@ -151,8 +140,8 @@ def _run_order(exported: JsonObject, data_source: JsonObject, *, as_: str) -> Or
 
 
 def _marked(exported: JsonObject, marks: Mapping[str, str]) -> tuple[JsonObject, tuple[str, ...]]:
-    given = exported.get("metadata")
-    pairs = {name: value for name, value in (given if isinstance(given, dict) else {}).items() if name not in marks}
+    given = Answer(exported).find("metadata", dict) or {}
+    pairs = {name: value for name, value in given.items() if name not in marks}
     kept = dict(list(pairs.items())[: _LARGEST_METADATA - len(marks)])
     left = [name for name in pairs if name not in kept]
     remarks = (f"no room for metadata {', '.join(map(repr, left))}",) if left else ()
@@ -172,38 +161,36 @@ def recorded_item(output_item: JsonObject, *, with_sample: bool, with_input: boo
 
     with_sample: it keeps what was sampled. with_input: the item gets the messages that the model was shown.
     """
-    item, sample = output_item.get("datasource_item"), output_item.get("sample")
-    if not isinstance(item, dict):
+    told = Answer(output_item)
+    item, sample = told.find("datasource_item", dict), Answer(told.find("sample", dict) or {})
+    if item is None:
         return RecordedItem(None, "no item was recorded")
-    sample = sample if isinstance(sample, dict) else {}
     if with_input:
-        messages = sample.get("input")
-        if not isinstance(messages, list) or not messages:
+        messages = sample.find("input", list)
+        if not messages:
             return RecordedItem(None, "no input was recorded")
         item = {**item, INPUT: messages}
     if not with_sample:
         return RecordedItem({"item": item})
-    output, error = _last_said(sample), _error_of(sample)
-    if output is None or error is not None:
-        return RecordedItem(None, "no sample was recorded" if error is None else f"its sampling failed: {error}")
-    return RecordedItem({"item": item, "sample": _sample(sample, output)})
+    # The texts of an error are empty where all went well.
+    error = sample.find("error.message", str) or sample.find("error.code", str)
+    if error:
+        return RecordedItem(None, f"its sampling failed: {error}")
+    answers = [one for one in sample.find("output", list) or [] if isinstance(one, dict) and _is_answer(one)]
+    if not answers:
+        return RecordedItem(None, "no sample was recorded")
+    return RecordedItem({"item": item, "sample": _sample(sample, Answer(answers[-1]))})
 
 
-def _last_said(sample: JsonObject) -> JsonObject | None:
-    output = sample.get("output")
-    messages = [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
-    answers = [one for one in messages if one.get("role", "assistant") in ("assistant", None)]
-    return answers[-1] if answers else None
+def _is_answer(message: JsonObject) -> bool:
+    return message.get("role") in ("assistant", None)
 
 
-def _sample(sample: JsonObject, message: JsonObject) -> JsonObject:
+def _sample(sample: Answer, message: Answer) -> JsonObject:
     """What graders' templates call `sample`."""
-    content = message.get("content")
-    text = content if isinstance(content, str) else ""
-    calls = message.get("tool_calls")
-    built: JsonObject = {"output_text": text, "output_tools": calls if isinstance(calls, list) else []}
-    if isinstance(model := sample.get("model"), str):
-        built["model"] = model
+    text, model = message.find("content", str) or "", sample.find("model", str)
+    built: JsonObject = {"output_text": text, "output_tools": message.find("tool_calls", list) or []}
+    built |= {} if model is None else {"model": model}
     document = _json_of(text)
     return built if document is None else {**built, "output_json": document}
 
@@ -214,10 +201,3 @@ def _json_of(text: str) -> JsonValue:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict | list) else None
-
-
-def _error_of(sample: JsonObject) -> str | None:
-    """What went wrong there; the texts of an error are empty where all went well."""
-    error = sample.get("error")
-    told = (error.get("message") or error.get("code")) if isinstance(error, dict) else None
-    return told if isinstance(told, str) and told else None
