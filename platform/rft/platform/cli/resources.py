@@ -84,6 +84,10 @@ def _health(it: Answer) -> Styled:
     return (*state(it.need("health.status", str)), (of, "default"))
 
 
+def _header_names(it: Answer) -> str | None:
+    return ", ".join(it.named("headers", str)) or None
+
+
 _HEALTH = "health; last called=health.last_seen; last failure=health.last_failure"
 TOOL = Resource(
     fields="tool=id; name; URL=server_url; headers; description; timeout=timeout_s;"
@@ -92,7 +96,7 @@ TOOL = Resource(
     none="no registered tools",
     columns="tool; name; URL; health=health.status; >failed=health.error_share",
     spare="URL; failed",
-    special={"headers": lambda tool: ", ".join(tool.named("headers", str)) or None, "health": _health},
+    special={"headers": _header_names, "health": _health},
 )
 GRADER = Resource(
     fields=f"grader=id; name; type; created=created_at; {_HEALTH}",
@@ -104,16 +108,12 @@ GRADER = Resource(
 PROVIDER = Resource(
     fields="provider=id; name; URL=base_url; key=api_key; headers; timeout=timeout_s;"
     " requests at once={max_concurrency} at most; requests per minute={requests_per_minute:g} at most;"
-    " not sent; prompt tokens={price_per_million.prompt:g} a million;"
+    " not sent=omit_fields; prompt tokens={price_per_million.prompt:g} a million;"
     " completion tokens={price_per_million.completion:g} a million; models; created=created_at",
     none="no registered providers",
     columns="provider; name; URL; created",
     spare="created; URL",
-    special={
-        "headers": lambda provider: ", ".join(provider.named("headers", str)) or None,
-        "not sent": lambda provider: ", ".join(provider.listed("omit_fields", str)) or None,
-        "models": lambda provider: ", ".join(provider.listed("models", str)) or None,
-    },
+    special={"headers": _header_names},
 )
 
 
@@ -189,34 +189,25 @@ def _name(part: Answer) -> str:
     return next((name for key in ("name", "id", "type") if (name := part.get(key, str))), NOTHING)
 
 
-def _tools(job: Answer) -> str | None:
-    order = job.part("method.reinforcement")
-    return None if order is None else ", ".join(map(_name, order.parts("tools"))) or "none"
+def _estimate(it: Answer, path: str) -> str | None:
+    """A mean with its interval."""
+    mean, low, high = (it.get(f"{path}.{name}", float) for name in ("mean", "low", "high"))
+    return None if mean is None else f"{number(mean)} [{number(low)}, {number(high)}]"
 
 
-def _grader(job: Answer) -> str | None:
-    grader = job.part("method.reinforcement.grader")
-    return None if grader is None else _name(grader)
-
-
-def _estimate(job: Answer, policy: str) -> str | None:
-    """A mean with its interval, on the rows that choose nothing."""
-    mean, low, high = (job.get(f"final_figures.{policy}.{name}", float) for name in ("mean", "low", "high"))
-    if mean is None:
-        return None
-    rows = "test rows" if job.get("final_figures.rows", str) == "test" else "validation rows, fresh seeds"
-    return f"{number(mean)} [{number(low)}, {number(high)}]" + (f" on {rows}" if policy == "reward" else "")
+def _final_reward(job: Answer) -> str | None:
+    """On the rows that choose nothing."""
+    figure, is_test = _estimate(job, "final_figures.reward"), job.get("final_figures.rows", str) == "test"
+    return figure and f"{figure} on {'test rows' if is_test else 'validation rows, fresh seeds'}"
 
 
 def _baseline(it: Answer) -> str:
-    mean, low, high = (it.get(f"reward.{name}", float) for name in ("mean", "low", "high"))
-    figure = (
-        it.get("error", str) or "no estimate" if mean is None else f"{number(mean)} [{number(low)}, {number(high)}]"
-    )
+    figure = _estimate(it, "reward") or it.get("error", str) or "no estimate"
     left_out = it.need("rollouts", int) - it.need("graded", int)
     return f"{it.need('model', str)} {figure}" + (f" ({left_out} left out)" if left_out else "")
 
 
+_ORDER = "method.reinforcement"
 JOB = Resource(
     fields="job=id; state; now=progress.message; waits because={hold.reason} (step {hold.step}, since {hold.since});"
     " !paused because=pause_reason.message; waits for; error; base model=model; fine-tuned model=fine_tuned_model;"
@@ -235,13 +226,13 @@ JOB = Resource(
     special={
         "state": lambda job: state(job_state(job)),
         "waits for": wanted_slot,
-        "final reward": lambda job: _estimate(job, "reward"),
-        "untrained": lambda job: _estimate(job, "untrained"),
+        "final reward": _final_reward,
+        "untrained": lambda job: _estimate(job, "final_figures.untrained"),
         "error": _error,
         "baselines": lambda job: "; ".join(map(_baseline, job.parts("baselines"))) or None,
         "step": job_progress,
-        "tools": _tools,
-        "grader": _grader,
+        "tools": lambda job: (it := job.part(_ORDER)) and (", ".join(map(_name, it.parts("tools"))) or "none"),
+        "grader": lambda job: (it := job.part(f"{_ORDER}.grader")) and _name(it),
     },
 )
 CHECKPOINT = Resource(
