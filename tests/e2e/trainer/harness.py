@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -227,9 +227,11 @@ class Trainer:
         return cls(run_dir, ForkedProcess(run_dir, secrets))
 
     @classmethod
-    def start_anew(cls, run_dir: Path, secrets: RunSecrets | None = None) -> "Trainer":
-        """As the platform starts it: nothing is imported yet."""
-        return cls(run_dir, start_process(run_dir, secrets))
+    def start_anew(
+        cls, run_dir: Path, secrets: RunSecrets | None = None, environment: Mapping[str, str] | None = None
+    ) -> "Trainer":
+        """As the platform starts it: nothing is imported yet. `environment`: what is added to ours."""
+        return cls(run_dir, start_process(run_dir, secrets, environment))
 
     def wait(self, timeout_s: float = 400) -> int:
         return self.process.wait(timeout_s)
@@ -257,8 +259,9 @@ class Trainer:
 
 
 def events(run_dir: Path) -> list[EventLine]:
-    lines = (run_dir / layout.EVENTS).read_bytes().splitlines()
-    return [EventLine.model_validate_json(line) for line in lines]
+    """All whole lines: whoever still writes the log may be in the middle of one."""
+    whole, _, _ = (run_dir / layout.EVENTS).read_bytes().rpartition(b"\n")
+    return [EventLine.model_validate_json(line) for line in whole.splitlines()]
 
 
 def adapter_bytes(run_dir: Path, step: int) -> bytes:

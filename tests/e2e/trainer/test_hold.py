@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from rft.core.failure import FailureCode, Stage
 from rft.core.spec import HoldRule, RetryBudget, RunSecrets, ToolServer
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, Received, Trainer, events, write_run
+from tests.shared.running_platform import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -144,6 +146,11 @@ def test_a_hold_that_lasts_too_long_fails_the_run_by_name(customer: Customer, ba
     assert [step.step for step in steps(happened)] == [0], "nothing was trained on what was left"
 
 
+def told_host(customer: Customer, kind: str) -> list[dict[str, Any]]:
+    """Callbacks of that kind, as they came."""
+    return [one.body for one in customer.received if one.path == "/host" and one.body["type"] == kind]
+
+
 @pytest.mark.slow
 def test_a_held_run_that_is_stopped_ends_at_once_and_frees_what_its_rollouts_had(
     customer: Customer, base_model: Path, tmp_path: Path
@@ -156,14 +163,14 @@ def test_a_held_run_that_is_stopped_ends_at_once_and_frees_what_its_rollouts_had
     )  # fmt: skip
     trainer = Trainer.start(run_dir)
     trainer.wait_for("hold_began")
+    until(lambda: len(told_host(customer, "rollout.started")) == 32, "all rollouts to have begun")
     trainer.signal(signal.SIGTERM)
     assert trainer.wait(timeout_s=120) == 0, "long before the hold's own end"
     happened = told(run_dir)
     assert ending(happened).outcome == "stopped"
     assert [event.type for event in holds(happened)] == ["hold_began"]
-    told_host = [one.body for one in customer.received if one.path == "/host"]
-    started = {body["trace_id"] for body in told_host if body["type"] == "rollout.started"}
-    ended = {body["trace_id"]: body["outcome"] for body in told_host if body["type"] == "rollout.ended"}
+    started = {body["trace_id"] for body in told_host(customer, "rollout.started")}
+    ended = {body["trace_id"]: body["outcome"] for body in told_host(customer, "rollout.ended")}
     assert len(started) == 32
     assert set(ended) == started
     graded = {one.trace_id for one in happened if isinstance(one, RolloutDone)}

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -19,7 +18,10 @@ from rft.core.egress_settings import EgressSettings
 from rft.core.events import Notice, RunEnded, StepDone
 from rft.core.spec import HoldRule, RetryBudget
 from rft.run_directory import layout
+from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
+from tests.shared.free_port import free_port
+from tests.shared.waiting import is_gone
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 TWO = Devices(cpu_ranks=2)
@@ -30,24 +32,19 @@ def other_rank(trainer: Trainer) -> psutil.Process:
     """Once it is there."""
     deadline = time.monotonic() + 120
     while True:
+        assert trainer.process.poll() is None, (trainer.run_dir / layout.LOG).read_text()[-2000:]
         for child in psutil.Process(trainer.process.pid).children():
-            if RANK in child.cmdline():
-                return child
+            with suppress(psutil.NoSuchProcess):  # Other children come and go.
+                if RANK in child.cmdline():
+                    return child
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
 def wait_gone(process: psutil.Process) -> None:
     deadline = time.monotonic() + 60
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+    while not is_gone(process.pid):
         assert time.monotonic() < deadline, "a rank outlives its run"
-        time.sleep(0.01)
-
-
-def wait_for_rollouts(run_dir: Path, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while (run_dir / layout.EVENTS).read_bytes().count(b'"type":"rollout_done"') < count:
-        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
@@ -66,11 +63,19 @@ def test_a_run_whose_rank_is_killed_and_that_is_stopped_ends_with_the_bytes_of_a
     assert Trainer.start(alone).wait() == 0
     disturbed = write_run(tmp_path / "disturbed", base_model, customer.url, steps=2, valid_rows=0, devices=TWO)
 
+    is_suspended = threading.Event()
+
+    def score(text: str) -> float:
+        is_suspended.wait(120)
+        return letter_share(text)
+
+    customer.score = score
     trainer = Trainer.start(disturbed)
     trainer.wait_for("step_done")  # The baseline's: the rank is set up.
     rank = other_rank(trainer)
     rank.suspend()  # So that the first step cannot be computed to its end.
-    wait_for_rollouts(disturbed, 8)
+    is_suspended.set()
+    wait_for_ends(trainer, 8)
     rank.kill()
     assert trainer.wait() == 76
     *_, lost = [line.event for line in events(disturbed)]
@@ -82,19 +87,23 @@ def test_a_run_whose_rank_is_killed_and_that_is_stopped_ends_with_the_bytes_of_a
     )
     assert "rank 1 of 2 was killed by SIGKILL" in (disturbed / layout.LOG).read_text()
 
-    trainer = Trainer.start(disturbed)
-    trainer.wait_for_events(len(events(disturbed)) + 6)
-    rank = other_rank(trainer)
-    rank.send_signal(signal.SIGTERM)  # As when the platform stops the process group: it is rank 0's to say when.
-    trainer.signal(signal.SIGTERM)
-    assert trainer.wait() == 0
+    with only_grades(customer, 3):  # The first step's are kept: the second one cannot come to its end.
+        trainer = Trainer.start(disturbed)
+        wait_for_ends(trainer, 8 + 3)
+        rank = other_rank(trainer)
+        rank.send_signal(signal.SIGTERM)  # As when the platform stops the process group: it is rank 0's to say when.
+        trainer.signal(signal.SIGTERM)
+        assert trainer.wait() == 0
+    customer.hear_the_last_of(trainer)
     wait_gone(rank)
     assert last(disturbed).outcome == "stopped"
 
-    trainer = Trainer.start(disturbed)
-    rank = other_rank(trainer)
-    trainer.signal(signal.SIGKILL)
-    trainer.wait()
+    with only_grades(customer, 0):
+        trainer = Trainer.start(disturbed)
+        rank = other_rank(trainer)
+        trainer.signal(signal.SIGKILL)
+        assert trainer.wait() == -signal.SIGKILL
+    customer.hear_the_last_of(trainer)
     wait_gone(rank)
 
     assert Trainer.start(disturbed).wait() == 0
@@ -149,11 +158,8 @@ sys.exit(sum(rank.wait() for rank in ranks))
 @contextmanager
 def launched_together(run_dir: Path) -> Generator["subprocess.Popen[bytes]"]:
     """Two ranks as `torchrun` starts them: by its variables, each in a session of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     together = {
-        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
         "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     with (run_dir / layout.LOG).open("ab") as log:

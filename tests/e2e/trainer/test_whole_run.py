@@ -1,9 +1,11 @@
 """A run from spec to last word, through real sockets, as the platform starts it."""
 
+import os
 import random
 import shutil
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -34,6 +36,7 @@ from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from rft.run_directory import layout
 from rft.trainer.run import run
+from tests.e2e.trainer.grade_gate import only_grades
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
 
 pytestmark = pytest.mark.timeout(900)
@@ -115,12 +118,16 @@ def test_a_run_killed_again_and_again_ends_with_the_bytes_of_an_undisturbed_one(
     disturbed = write_run(tmp_path / "disturbed", base_model, customer.url, steps=5)
     chance, lines = random.Random(20), 0
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        trainer = Trainer.start(disturbed)
-        lines += chance.randint(6, 20)
-        trainer.wait_for_events(lines)
-        trainer.signal(number)
-        assert trainer.wait() == (0 if number == signal.SIGTERM else -number)
-        lines = len(events_without_torn_end(disturbed))
+        with only_grades(
+            customer, 17
+        ):  # Three times as many are one too few for the run: it cannot end before it is told.
+            trainer = Trainer.start(disturbed)
+            lines += chance.randint(6, 20)
+            trainer.wait_for_events(lines)
+            trainer.signal(number)
+            assert trainer.wait() == (0 if number == signal.SIGTERM else -number)
+        customer.hear_the_last_of(trainer)
+        lines = len(events(disturbed))
     assert Trainer.start(disturbed).wait() == 0
     assert adapter_bytes(disturbed, 5) == adapter_bytes(straight, 5)
     told = [line.event for line in events(disturbed)]
@@ -141,10 +148,12 @@ def test_a_template_changed_between_two_launches_pauses_the_run_and_put_back_let
 ) -> None:
     model = shutil.copytree(base_model, tmp_path / "model")
     run_dir, template = write_run(tmp_path / "run", model, customer.url, steps=1, valid_rows=1), model / CHAT_TEMPLATE
-    trainer = Trainer.start(run_dir)
-    trainer.wait_for("step_done")
-    trainer.signal(signal.SIGKILL)
-    trainer.wait()
+    with only_grades(customer, 1):  # That of the baseline.
+        trainer = Trainer.start(run_dir)
+        trainer.wait_for("step_done")
+        trainer.signal(signal.SIGKILL)
+        trainer.wait()
+    customer.hear_the_last_of(trainer)
     before = template.read_text()
     template.write_text("Be brief. " + before)
     ended, told = run(run_dir, RunSecrets()), len(events(run_dir))
@@ -184,13 +193,35 @@ def test_a_template_changed_before_there_is_any_checkpoint_pauses_the_run_too(
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
 
 
+TORCH_IS_LATE = """
+import os, pathlib, sys, time
+late = pathlib.Path(os.environ["LATE"])
+
+class Late:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            (late / "asked").touch()
+            while not (late / "arrived").exists():
+                time.sleep(0.01)
+
+sys.meta_path.insert(0, Late())
+"""
+"""A `sitecustomize`: importing the trainer takes as long as the test wants it to."""
+
+
 def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_other(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
-    run_dir = write_run(tmp_path / "run", base_model, customer.url)
-    trainer = Trainer.start_anew(run_dir)
-    trainer.wait_for("run_started")
+    run_dir, late = write_run(tmp_path / "run", base_model, customer.url), tmp_path / "late"
+    late.mkdir()
+    (late / "sitecustomize.py").write_text(TORCH_IS_LATE)
+    path = os.pathsep.join([str(late), *filter(None, [os.environ.get("PYTHONPATH")])])
+    trainer = Trainer.start_anew(run_dir, environment={"PYTHONPATH": path, "LATE": str(late)})
+    while not (late / "asked").exists():
+        assert trainer.process.poll() is None, (run_dir / layout.LOG).read_text()[-2000:]
+        time.sleep(0.02)
     trainer.signal(signal.SIGTERM)
+    (late / "arrived").touch()
     assert trainer.wait() == 0
     told = [line.event for line in events(run_dir)]
     assert told == [
@@ -198,11 +229,6 @@ def test_a_stop_while_the_trainer_is_still_being_imported_is_a_stop_like_any_oth
         RunEnded(outcome="stopped", best_step=None),
     ]
     assert customer.received == []
-
-
-def events_without_torn_end(run_dir: Path) -> list[bytes]:
-    path = run_dir / layout.EVENTS
-    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def valid_rewards(told: Sequence[object]) -> list[float | None]:

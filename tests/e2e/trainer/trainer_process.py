@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -75,12 +76,14 @@ def _train(run_dir: Path, secrets: str) -> None:
     sys.exit(main([str(run_dir)]))
 
 
-def start_process(run_dir: Path, secrets: RunSecrets | None) -> TrainerProcess:
+def start_process(
+    run_dir: Path, secrets: RunSecrets | None, environment: Mapping[str, str] | None = None
+) -> TrainerProcess:
     """As the platform starts it."""
     with (run_dir / layout.LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "rft.trainer", str(run_dir)], stdin=subprocess.PIPE, stdout=log, stderr=log,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
         )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(secrets.model_dump_json().encode() if secrets else b"")
