@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import ascii_lowercase
@@ -63,6 +64,8 @@ class CustomerServer:
         """What calls of `/tool` must carry as `X-Key`; None: nothing."""
         self.turned_away: set[str] = set()
         """Trace ids of the calls that did not."""
+        self.before_call: Callable[[str], None] = lambda path: None
+        """What happens at each call, by its path, before it is looked at. What it raises breaks the connection off."""
         self.released = threading.Event()
         customer = self
 
@@ -77,6 +80,7 @@ class CustomerServer:
                 body = json.loads(raw)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 path, _, query = self.path.partition("?")
+                customer.before_call(path)
                 customer.received.append((path, headers, raw))
                 customer.calls.append(path)
                 customer.queries.append(query)

@@ -1,5 +1,6 @@
 """Bad input through the whole product: a clear error or a failed job that says why; nothing hangs, nothing is lost."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -91,12 +92,20 @@ def test_a_training_that_diverges_is_no_success(client: OpenAI, server: Customer
 
 
 def test_a_tool_that_dies_after_creation_excludes_who_called_it(client: OpenAI, server: CustomerServer) -> None:
-    mortal = CustomerServer()
+    mortal, is_dead = CustomerServer(), threading.Event()
+
+    def die(path: str) -> None:
+        """Whoever calls before we are that far hears nothing, and finds nobody with the next attempt."""
+        is_dead.wait(60)
+        raise ConnectionAbortedError(path)
+
+    mortal.before_call = die
     tools = [{"name": "search", "server_url": f"{mortal.url}/tool"}]
     try:
         job_id = launch(client, server, train=rows(4), valid=rows(3, first=100), tools=tools).id
     finally:
         mortal.close()
+        is_dead.set()
     job = wait_for(client, job_id)
     assert job.status == "succeeded"
     rollouts = rollouts_of(client, job_id)
@@ -142,7 +151,7 @@ def test_cancel_in_every_state_and_files_in_use(
     assert over.error is None
     assert over.finished_at is not None
     until(lambda: not any(command_of(process.pid) for process in trainers), "the trainer's end")
-    fresh = launch(client, server)
+    fresh = launch(client, server, hyperparameters={"n_epochs": 50})
     assert client.fine_tuning.jobs.cancel(fresh.id).status in ("cancelled", "running")
     for job_id in (waiting.id, running.id, wait_for(client, fresh.id, ("cancelled",)).id):
         with pytest.raises(BadRequestError, match="cancelled") as over_already:

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tests.shared.running_platform import RunningPlatform, until
 log = logging.getLogger(__name__)
 STEPS = 4
 KILL_AFTER_STEP = 2
+GRADES_BEFORE_THE_KILL = 3
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -136,9 +138,10 @@ def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
 ) -> None:
     job_id = start(client, server).id
     events = platform.home / "runs" / job_id / layout.EVENTS
+    is_killed = threading.Event()
+    server.before_call = in_the_middle_of_the_third_step(events, is_killed)
     until(lambda: completed_steps(events) >= KILL_AFTER_STEP, "the second step")
-    server.delay_s = 1.0  # From here on nothing is quick: the kill strikes in the middle of the next step.
-    until(lambda: is_in_the_middle_of_a_step(events), "rollouts of the next step")
+    until(lambda: len(ended_since_last_step(events)) == GRADES_BEFORE_THE_KILL, "rollouts of the next step")
     finished = ended_since_last_step(events)
     before, killed_at = trainers_of(platform, job_id), time.monotonic()
     kill(platform, job_id)
@@ -146,7 +149,7 @@ def test_a_killed_job_resumes_by_itself_and_ends_bit_equal(
     until(lambda: runs_started(events) == 2, "the resumed run")
     resumed_after_s = time.monotonic() - killed_at
     log.info("resumed after %.1f s", resumed_after_s)
-    server.delay_s = 0.0
+    is_killed.set()
     after = ended(client, platform, job_id)
     assert runs_started(events) == 2, f"resumed after {resumed_after_s:.1f} s"
     assert after.adapters == undisturbed.adapters, f"resumed after {resumed_after_s:.1f} s"
@@ -165,14 +168,25 @@ def completed_steps(events: Path) -> int:
     return lines(events).count(b'"type":"step_done"') - 1
 
 
-def is_in_the_middle_of_a_step(events: Path) -> bool:
-    """Whether rollouts have ended since the last complete step."""
-    return b'"type":"rollout_done"' in lines(events).rpartition(b'"type":"step_done"')[2]
+def in_the_middle_of_the_third_step(events: Path, is_over: threading.Event) -> Callable[[str], None]:
+    """For `before_call`: a few of its rollouts are graded, and all others wait."""
+    left, lock = iter(range(GRADES_BEFORE_THE_KILL)), threading.Lock()
+
+    def wait(path: str) -> None:
+        if path != "/grade" or is_over.is_set() or completed_steps(events) < KILL_AFTER_STEP:
+            return
+        with lock:
+            is_free = next(left, None) is not None
+        if not is_free:
+            is_over.wait(300)
+
+    return wait
 
 
 def ended_since_last_step(events: Path) -> set[str]:
     """Ids of rollouts of the step under way that have ended."""
-    found = [EventLine.model_validate_json(line).event for line in lines(events).splitlines(keepends=True)[:-1]]
+    whole, _, _ = lines(events).rpartition(b"\n")
+    found = [EventLine.model_validate_json(line).event for line in whole.splitlines()]
     last = max(place for place, event in enumerate(found) if isinstance(event, StepDone))
     return {event.trace_id for event in found[last:] if isinstance(event, RolloutDone)}
 

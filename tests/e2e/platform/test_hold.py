@@ -1,5 +1,7 @@
 """An endpoint goes away in the middle of a run: the job waits, no slot is lost, and the same step goes on."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from rft.run_directory import layout
-from tests.e2e.platform.customer import CustomerServer, events_of, launch, rows, steps_of, wait_for
+from tests.e2e.platform.customer import TERMINAL, CustomerServer, events_of, launch, rows, steps_of, wait_for
 from tests.shared.free_port import free_port
 from tests.shared.running_platform import RunningPlatform, until
 
@@ -24,9 +26,7 @@ def test_a_job_is_held_while_its_endpoint_is_down_and_loses_nothing(
     job = launch(
         client, server, train=rows(4), hyperparameters={"n_epochs": 2, "batch_size": 2, "compute_multiplier": 0.5}
     )
-    events = platform.home / "runs" / job.id / layout.EVENTS
-    until(lambda: events.exists() and events.read_bytes().count(b'"type":"step_done"') > 1, "the first step")
-    server.is_down = True
+    server.before_call = after_the_first_step(platform, job.id, lambda: setattr(server, "is_down", True))
     held: Any = wait_for(client, job.id, ("paused",))
     assert held.hold["endpoint"]
     assert held.hold["reason"]
@@ -64,12 +64,10 @@ def test_a_wrong_url_and_an_expired_token_are_corrected_while_the_job_is_held(
     assert (held.hold["endpoint"], held.hold["step"]) == ("tool 'search'", 1)
     assert f"{server.url}/tol answered 404 Not Found" in held.hold["reason"]
     assert [step["step"] for step in steps_of(client, job.id)] == [0]
+    server.before_call = after_the_first_step(platform, job.id, lambda: setattr(server, "tool_key", "new"))
     change(client, job.id, {"server_url": f"{server.url}/tool"})
-    events = platform.home / "runs" / job.id / layout.EVENTS
-    until(lambda: events.read_bytes().count(b'"type":"step_done"') > 1, "the first step")
-    server.tool_key = "new"
-    held = wait_for(client, job.id, ("paused",))
-    assert f"{server.url}/tool answered 401 Unauthorized" in held.hold["reason"]
+    expired = f"{server.url}/tool answered 401 Unauthorized"
+    until(lambda: expired in hold_reason(client, job.id), "the hold for the expired token")
     change(client, job.id, {"headers": {"X-Key": "new"}})
     over = wait_for(client, job.id)
     assert over.status == "succeeded", over.error
@@ -130,8 +128,28 @@ def files_with(folder: Path, text: str) -> list[str]:
     return [str(path) for path in found if text.encode() in path.read_bytes()]
 
 
+def after_the_first_step(platform: RunningPlatform, job_id: str, happens: Callable[[], None]) -> Callable[[str], None]:
+    """For `before_call`: at the first call of the second step it happens, once. No test would be that quick."""
+    events, lock = platform.home / "runs" / job_id / layout.EVENTS, threading.Lock()
+    is_due = iter([True])
+
+    def look(path: str) -> None:
+        del path
+        with lock:
+            if events.read_bytes().count(b'"type":"step_done"') > 1 and next(is_due, False):
+                happens()
+
+    return look
+
+
+def hold_reason(client: OpenAI, job_id: str) -> str:
+    """Empty where the job is not held."""
+    job: Any = client.fine_tuning.jobs.retrieve(job_id)
+    assert job.status not in TERMINAL, job.error
+    return (job.to_dict(warnings=False)["hold"] or {"reason": ""})["reason"]
+
+
 def change(client: OpenAI, job_id: str, tool: dict[str, Any]) -> None:
-    """Post what is new of the tool, and wait until the job goes on with it."""
+    """Post what is new of the tool."""
     made: Any = client.post(f"/fine_tuning/jobs/{job_id}/endpoints", body={"tools": {"search": tool}}, cast_to=object)
     assert made["method"]["reinforcement"]["tools"][0]["headers"] == {"X-Key": "**********"}
-    wait_for(client, job_id, ("running",))

@@ -1,5 +1,6 @@
 """Pause and resume with the official SDK and the real trainer: same step, same bits, a usable checkpoint meanwhile."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,17 @@ def test_a_paused_job_frees_the_machine_and_ends_bit_equal_once_resumed(
     client: OpenAI, server: CustomerServer, platform: RunningPlatform
 ) -> None:
     jobs = client.fine_tuning.jobs
-    server.delay_s = (
-        0.5  # Nothing is quick: there is time to see the second step, and to pause in the middle of a later one.
-    )
     job = start(client, server)
     events = platform.home / "runs" / job.id / layout.EVENTS
-    until(lambda: completed_steps(events) >= 2, "the second step")
-    server.delay_s = 2.0
+    is_paused, is_waited_for = threading.Event(), threading.Event()
+
+    def hold_the_third_step(path: str) -> None:
+        if path == "/grade" and not is_paused.is_set() and completed_steps(events) >= 2:
+            is_waited_for.set()
+            is_paused.wait(120)
+
+    server.before_call = hold_the_third_step
+    assert is_waited_for.wait(300), "no grade of the third step"
     assert jobs.pause(job.id).status in ("running", "paused")
     paused: Any = wait_for(client, job.id, ("paused",))
     assert (paused.hold, paused.is_pause_requested, paused.finished_at) == (None, False, None)
@@ -62,7 +67,7 @@ def test_a_paused_job_frees_the_machine_and_ends_bit_equal_once_resumed(
         platform.home / "runs" / job.id / layout.checkpoint_dir(checkpoint.step_number) / "adapter_config.json"
     ).exists()
     assert jobs.pause(job.id).status == "paused"
-    server.delay_s = 0.0
+    is_paused.set()
 
     # Another job has the machine meanwhile: the same order, undisturbed.
     undisturbed = wait_for(client, start(client, server).id)
