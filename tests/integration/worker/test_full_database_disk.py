@@ -9,15 +9,18 @@ import pytest
 
 from rft.platform.embedded.home import Home
 from rft.platform.embedded.postgres import EmbeddedPostgres
+from rft.platform.lifecycle import heartbeat
 from rft.platform.store.database import Database
 from rft.platform.store.migrations import migrate
 from rft.platform.worker.run_job import run_job
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
 from tests.shared.homes import home_folder
+from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import until
 from tests.small_disk import fill_disk, small_disk
 
+FULL = "the disk that holds the database is full"
 NEEDS_ROOM = (
     "create table ballast (filling text)",
     "create function fill() returns trigger language plpgsql as"
@@ -56,8 +59,14 @@ async def bench(disk: Path, tmp_path: Path) -> AsyncIterator[Workbench]:
             home.remove_socket_dir()
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> TurnedClock:
+    """The one by which leases last: none ends before a test lets it go."""
+    return TurnedClock(monkeypatch, heartbeat)
+
+
 async def test_a_lease_that_is_lost_for_room_is_told_in_words(
-    bench: Workbench, disk: Path, caplog: pytest.LogCaptureFixture
+    bench: Workbench, disk: Path, caplog: pytest.LogCaptureFixture, clock: TurnedClock
 ) -> None:
     caplog.set_level(logging.WARNING)
     bench.changed_settings |= {"lease_ttl_s": 3.0, "heartbeat_s": 0.2}
@@ -66,9 +75,9 @@ async def test_a_lease_that_is_lost_for_room_is_told_in_words(
     running = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     ballast = fill_disk(disk)
-    full = "the disk that holds the database is full"
-    await until(lambda: f"lease lost: {full}" in caplog.text, "the loss of the lease")
-    assert f"heartbeat failed: {full}: " in caplog.text
+    await until(lambda: f"heartbeat failed: {FULL}: " in caplog.text, "a beat on the full disk")
+    clock.go()
+    await until(lambda: f"lease lost: {FULL}" in caplog.text, "the loss of the lease")
     assert not running.done(), "it waits for room to tell of it"
     ballast.unlink()
     assert await running == "lease lost"
@@ -82,15 +91,20 @@ async def test_a_lease_that_is_lost_for_room_is_told_in_words(
     await bench.assert_every_step_once(job_id, steps=3)
 
 
-async def test_a_worker_that_stops_does_not_wait_for_room(bench: Workbench, disk: Path) -> None:
+async def test_a_worker_that_stops_does_not_wait_for_room(
+    bench: Workbench, disk: Path, caplog: pytest.LogCaptureFixture, clock: TurnedClock
+) -> None:
     stops = False
+    caplog.set_level(logging.WARNING)
     bench.changed_settings |= {"lease_ttl_s": 3.0, "heartbeat_s": 0.2}
     bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
     job_id = await bench.queued_job()
     running = asyncio.create_task(run_job(job_id, bench.context(is_stopping=lambda: stops)))
     await until((bench.control / "hanging").exists, "the trainer to hang")
     ballast = fill_disk(disk)
-    await asyncio.sleep(4.0)
+    await until(lambda: f"heartbeat failed: {FULL}: " in caplog.text, "a beat on the full disk")
+    clock.go()
+    await until(lambda: f"lease lost: {FULL}" in caplog.text, "the loss of the lease")
     assert not running.done()
     stops = True
     assert await running == "lease lost"

@@ -64,11 +64,7 @@ async def is_held(bench: Workbench, job_id: str) -> bool:
 
 
 async def held(bench: Workbench, job_id: str) -> None:
-    for _ in range(600):
-        if await is_held(bench, job_id):
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(await bench.job(job_id))
+    await until(lambda: is_held(bench, job_id), f"{job_id} to be held")
 
 
 async def test_a_job_waits_for_room_before_its_trainer_is_started(bench: Workbench, runs_disk: Path) -> None:

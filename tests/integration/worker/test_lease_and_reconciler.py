@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from rft.core.job import JobStatus
+from rft.platform.lifecycle import heartbeat
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.job_lease import Refusal, release, take
 from rft.platform.lifecycle.lease import Lease, LeaseLost, Requests, renew
@@ -22,6 +23,7 @@ from rft.platform.store.key_rotation import rotate_key
 from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
 from tests.integration.worker.workbench import Workbench
+from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import PATIENCE_S
 
 
@@ -93,7 +95,11 @@ async def test_a_heartbeat_gives_up_before_the_lease_ends(bench: Workbench) -> N
                 beat.check()
 
 
-async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_too_late(bench: Workbench) -> None:
+async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_too_late(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = TurnedClock(monkeypatch, heartbeat)
+
     class FullThenSilent(Database):
         beats = 0
 
@@ -101,6 +107,7 @@ async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_to
         async def connection(self) -> AsyncGenerator[Any]:
             self.beats += 1
             if self.beats > 1:
+                clock.turn(2.0)
                 await asyncio.Event().wait()
             raise psycopg.errors.DiskFull("No space left on device")
             yield
@@ -108,7 +115,7 @@ async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_to
     lease = await taken(bench, await bench.queued_job(), owner="a/1/x")
     assert isinstance(lease, Lease)
     lost, database = asyncio.Event(), FullThenSilent(bench.database_url)
-    beat = Heartbeat(database, lease, 2.0, 0.05, time.monotonic(), on_lost=lost.set)
+    beat = Heartbeat(database, lease, 2.0, 0.05, heartbeat.time.monotonic(), on_lost=lost.set)
     async with beat:
         await asyncio.wait_for(lost.wait(), PATIENCE_S)
     with pytest.raises(LeaseLost, match="the disk that holds the database is full"):

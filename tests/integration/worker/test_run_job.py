@@ -17,6 +17,7 @@ from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
 from rft.platform.files.service import delete_file
 from rft.platform.jobs.service import cancel_job
+from rft.platform.lifecycle import heartbeat
 from rft.platform.lifecycle.job_lease import take_for_validation
 from rft.platform.lifecycle.lease import Cancelled, renew
 from rft.platform.lifecycle.owner import is_alive
@@ -27,6 +28,7 @@ from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import SECRETS, Workbench
+from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import until
 
 
@@ -313,16 +315,18 @@ async def test_a_runner_that_lost_its_lease_kills_its_trainer_and_writes_nothing
 
 
 async def test_a_database_that_is_gone_longer_than_the_lease_stops_the_trainer(
-    bench: Workbench, postgres_url: str
+    bench: Workbench, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = await bench.queued_job()
     bench.changed_settings = {"lease_ttl_s": 5.0, "heartbeat_s": 0.3}
+    clock = TurnedClock(monkeypatch, heartbeat)  # The lease lasts until the database is gone.
     async with hanging_run(bench, job_id) as task:
         name = str((await bench.all("select current_database() as name"))[0]["name"])
         allow = sql.SQL("alter database {} allow_connections {}")
         async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as admin:
             await admin.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
             await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+            clock.go()
             await until(lambda: not is_alive(bench.launches[-1]), "the trainer to be stopped")
             assert await task == "lease lost"
             await admin.execute(allow.format(sql.Identifier(name), sql.SQL("true")))

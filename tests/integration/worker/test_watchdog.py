@@ -1,15 +1,17 @@
 """A trainer that lives and says nothing does not keep its job for ever."""
 
 import asyncio
-import time
+
+import pytest
 
 from rft.core.events import TrainEvent
 from rft.platform.lifecycle.owner import is_alive
+from rft.platform.worker import trainer_run
 from rft.platform.worker.run_job import run_job
-from rft.run_directory import layout
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import hold_began, hold_ended, numbered, whole_run
+from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import until
 
 SILENT_AT_FIRST = """
@@ -24,6 +26,12 @@ tail -n +3 "$0/log" >> "$1/events.jsonl"
 """
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> TurnedClock:
+    """The one by which silence is measured."""
+    return TurnedClock(monkeypatch, trainer_run)
+
+
 def plan(bench: Workbench, script: str, events: list[TrainEvent]) -> None:
     """A trainer that is no Python program, so that it starts at once; it has this to tell."""
     log = b"".join(line.model_dump_json().encode() + b"\n" for line in numbered(events))
@@ -31,11 +39,14 @@ def plan(bench: Workbench, script: str, events: list[TrainEvent]) -> None:
     bench.changed_settings["trainer_command"] = ["sh", "-c", script, str(bench.control)]
 
 
-async def test_a_silent_trainer_is_killed_and_started_again(bench: Workbench) -> None:
+async def test_a_silent_trainer_is_killed_and_started_again(bench: Workbench, clock: TurnedClock) -> None:
     bench.changed_settings = {"trainer_silence_s": 3.0}
     job_id = await bench.queued_job()
     plan(bench, SILENT_AT_FIRST, whole_run(job_id, steps=2))
-    assert await run_job(job_id, bench.context()) == "over"
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+    await until((bench.control / "second").exists, "the first launch to fall silent")
+    clock.turn(3.1)
+    assert await task == "over"
     assert (await bench.job(job_id))["status"] == "succeeded"
     assert len(bench.launches) == 2
     assert not is_alive(bench.launches[0])
@@ -60,16 +71,22 @@ async def test_a_trainer_that_is_always_silent_fails_the_job(bench: Workbench) -
     assert "wrote nothing for" in error["message"]
 
 
-async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(bench: Workbench) -> None:
+async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(
+    bench: Workbench, clock: TurnedClock
+) -> None:
     bench.changed_settings = {"trainer_silence_s": 3.0, "hold_max_s": 3600.0}
     job_id = await bench.queued_job()
     first, *rest = whole_run(job_id, steps=2)
     plan(bench, SILENT_IN_A_HOLD, [first, hold_began(0), hold_ended(0), *rest])
     task = asyncio.create_task(run_job(job_id, bench.context()))
-    log = bench.run_dir(job_id) / layout.EVENTS
-    await until(log.exists, "the trainer to be held")
-    held_at = time.monotonic()
-    await until(lambda: time.monotonic() > held_at + 4.0, "more silence than a run that is not held may keep")
+
+    async def is_held() -> bool:
+        return (await bench.job(job_id))["hold"] is not None
+
+    await until(is_held, "the trainer to be held")
+    clock.turn(4.0)
+    asked = clock.asked
+    await until(lambda: clock.asked > asked + 20, "looks at more silence than a run that is not held may keep")
     (bench.control / "go-on").touch()
     assert await task == "over"
     assert len(bench.launches) == 1
