@@ -29,10 +29,11 @@ from rft.core.rollout import RolloutKey, Split
 from rft.core.spec import EarlyStop, HoldRule, RetryBudget, RunSecrets
 from rft.run_directory import layout
 from rft.trainer.run import run
+from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
 from tests.e2e.trainer.harness import Customer, Trainer, events, write_run
 
 pytestmark = pytest.mark.timeout(900)
-STEPS, BATCH, GROUP = 5, 2, 4
+STEPS, BATCH, GROUP, VALID = 5, 2, 4, 3
 
 
 def overlapped_run(
@@ -51,6 +52,11 @@ def overlapped_run(
         eval_samples=1, group_size=GROUP, steps=STEPS, max_staleness=max_staleness, policy_pin=policy_pin,
     )  # fmt: skip
     return write_run(path, base_model, customer.url, max_tokens=24, engine=engine, hyperparameters=wanted, **changes)
+
+
+def is_of_evaluation(body: dict[str, Any]) -> bool:
+    """Whether a call is made for one of the validation rows."""
+    return "Question 10" in json.dumps(body)
 
 
 def done(lines: list[EventLine], split: Split = Split.TRAIN) -> list[RolloutDone]:
@@ -159,12 +165,14 @@ def test_a_stopped_run_goes_on_with_what_had_finished_of_the_steps_ahead(
     customer: Customer, base_model: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
     """The customer's tools are not asked again for what an older policy had finished, where it may still be used."""
-    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=2)
-    trainer = Trainer.start(run_dir)
-    trainer.wait_for("step_done")
-    trainer.wait_for_events(len(events(run_dir)) + BATCH * GROUP)
-    trainer.signal(end)
-    trainer.wait()
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=2, valid_rows=VALID)
+    graded = BATCH * GROUP + BATCH * GROUP // 2  # So that some of them are of a step ahead.
+    with only_grades(customer, graded, is_counted=lambda body: not is_of_evaluation(body)):
+        trainer = Trainer.start(run_dir)
+        wait_for_ends(trainer, VALID + graded)
+        trainer.wait_for("step_done")
+        trainer.signal(end)
+        assert trainer.wait() == (0 if end == signal.SIGTERM else -end)
     customer.hear_the_last_of(trainer)
     before = events(run_dir)
     finished = {one.trace_id for one in done(before) if isinstance(one.outcome, Grade)}
@@ -217,7 +225,7 @@ def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_po
 
     def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The first evaluation after an update is the best, the one after it ends the run."""
-        if path == "/grade" and "Question 10" in json.dumps(body):
+        if path == "/grade" and is_of_evaluation(body):
             return {"score": (0.1, 0.9, 0.2, 0.5)[next(numbers) // 3]}
         return answer(path, body)
 
