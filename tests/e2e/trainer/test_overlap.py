@@ -3,6 +3,7 @@
 import json
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from itertools import count
@@ -214,6 +215,97 @@ def test_an_outage_holds_all_steps_under_way_and_costs_none_of_them_a_rollout(
         assert (record.train.rollouts - record.train.replaced, record.train.graded) == (BATCH * GROUP,) * 2
 
 
+def saved(run_dir: Path, step: int) -> Path:
+    """What there is of a step once its update is done."""
+    return run_dir / layout.checkpoint_dir(step) / "adapter_model.safetensors"
+
+
+def evaluated_beside(customer: Customer, run_dir: Path, step: int) -> list[bool]:
+    """Grades of a step's evaluation wait until the update of the next step is done; whether it was, for each."""
+    told: list[bool] = []
+
+    def wait(path: str, body: dict[str, Any]) -> None:
+        if path != "/grade" or not is_of_evaluation(body) or step_of(run_dir, body["trace_id"]) != step:
+            return
+        deadline = time.monotonic() + 60
+        while not saved(run_dir, step + 1).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        told.append(saved(run_dir, step + 1).exists())
+
+    customer.fault = wait
+    return told
+
+
+def step_of(run_dir: Path, trace_id: str) -> int:
+    """The step that a rollout was begun for; its beginning is told before it calls anybody."""
+    begun = [line.event for line in events(run_dir) if isinstance(line.event, RolloutsBegan)]
+    (found,) = {one.key.step for event in begun for one in event.rollouts if one.trace_id == trace_id}
+    return found
+
+
+def test_an_evaluation_goes_on_beside_the_next_update_and_belongs_to_its_own_step(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=1)
+    beside = evaluated_beside(customer, run_dir, 2)
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    assert beside == [True] * VALID
+    lines = events(run_dir)
+    steps = steps_of(lines)
+    assert [record.step for record in steps] == list(range(STEPS + 1)), "each is told of once, in order"
+    assert [record.step for record in steps if record.valid is not None] == [0, 2, 4, 5]
+    assert all(record.valid.graded == VALID for record in steps if record.valid is not None)
+    assert all(one.policy_version == one.key.step for one in done(lines, Split.VALID))
+    ends = {line.event.step: line.seq for line in lines if isinstance(line.event, StepDone)}
+    first_of_version_3 = next(
+        line.seq
+        for line in lines
+        if isinstance(line.event, RolloutsBegan) and any(one.policy_version == 3 for one in line.event.rollouts)
+    )
+    assert ends[2] < first_of_version_3, "its step is complete before another policy samples"
+    assert all(record.timing.full_step_s > record.timing.eval_s >= 0 for record in steps)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_stopped_while_it_evaluates_beside_an_update_loses_and_repeats_no_step(
+    customer: Customer, base_model: Path, tmp_path: Path, end: signal.Signals
+) -> None:
+    """The update that was done before its step was complete is done again on the same rollouts."""
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=1)
+    released = threading.Event()
+
+    def wait(path: str, body: dict[str, Any]) -> None:
+        if path == "/grade" and is_of_evaluation(body) and step_of(run_dir, body["trace_id"]) == 2:
+            released.wait()
+
+    customer.fault = wait
+    trainer = Trainer.start(run_dir)
+    deadline = time.monotonic() + 120
+    while not saved(run_dir, 3).exists():
+        assert trainer.process.poll() is None, (run_dir / layout.LOG).read_text()[-2000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    trainer.signal(end)
+    assert trainer.wait() == (0 if end == signal.SIGTERM else -end)
+    customer.fault = lambda path, body: None
+    released.set()
+    assert [record.step for record in steps_of(events(run_dir))] == [0, 1]
+    assert run(run_dir, RunSecrets()).outcome == "succeeded"
+    lines = events(run_dir)
+    assert [record.step for record in steps_of(lines)] == list(range(STEPS + 1))
+    assert set(map(len, trained_on(lines).values())) == {1}, "no rollout is trained on twice"
+
+
+def test_a_step_is_kept_that_was_evaluated_beside_one_that_broke(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    run_dir = overlapped_run(tmp_path / "run", base_model, customer, max_staleness=1, max_importance_gap=1e-9)
+    ended = run(run_dir, RunSecrets())
+    assert (ended.outcome, ended.error_code) == ("paused", "importance_gap")
+    paused_in = max(record.step for record in steps_of(events(run_dir))) + 1
+    assert (run_dir / layout.checkpoint_dir(paused_in - 1) / layout.COMPLETE).exists()
+
+
 def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_policy(
     customer: Customer, base_model: Path, tmp_path: Path
 ) -> None:
@@ -237,9 +329,16 @@ def test_a_run_that_ends_early_gives_up_what_runs_ahead_and_measures_its_best_po
     [measured] = [line.event for line in lines if isinstance(line.event, PolicyMeasured) and line.event.step]
     assert (measured.step, ended.best_step) == (1, 1)
     assert {one.policy_version for one in done(lines, Split.TEST) if one.key.step} == {1}
+    assert not (run_dir / layout.checkpoint_dir(3)).exists(), "what was trained beside the last evaluation"
     last_step = next(line.seq for line in lines if isinstance(line.event, StepDone) and line.event.step == 2)
     late = [line.event for line in lines if line.seq > last_step and isinstance(line.event, RolloutDone)]
     assert {one.key.split for one in late} <= {Split.TEST}, "nothing that ran ahead went on"
+
+
+def samples(run_dir: Path, version: int) -> bool:
+    """Whether a policy version was published: the first rollouts under it have begun."""
+    begun = [line.event for line in events(run_dir) if isinstance(line.event, RolloutsBegan)]
+    return any(one.policy_version == version for event in begun for one in event.rollouts)
 
 
 def test_turns_may_follow_the_policy_within_a_rollout(customer: Customer, base_model: Path, tmp_path: Path) -> None:
@@ -261,7 +360,7 @@ def test_turns_may_follow_the_policy_within_a_rollout(customer: Customer, base_m
             ),
             0,
         )
-        while step > 1 and all(record.step < step - 1 for record in steps_of(events(run_dir))):
+        while step > 1 and not samples(run_dir, version=step - 1):
             time.sleep(0.02)
         return answer(path, body)
 

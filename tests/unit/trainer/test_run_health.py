@@ -74,6 +74,32 @@ def test_one_grade_breaks_the_row_of_rounds_without_any() -> None:
     assert check_evaluation(health, groups([None], [0.0]), step=1).health.without_grade == 0
 
 
+@pytest.mark.parametrize(
+    ("rewards", "valid"),
+    [([1.0, 0.0], [1.0]), ([1.0, 1.0], [1.0]), ([None, None], [1.0]), ([1.0, 0.0], [None]), ([1.0, 1.0], [None])],
+)
+def test_an_evaluation_beside_the_next_step_leaves_what_it_would_have_left_before_it(
+    rewards: list[float | None], valid: list[float | None]
+) -> None:
+    first = check_step(RunHealth(), groups([0.5, 0.5]), step=1).health.trained(0.5)
+
+    def evaluated(health: RunHealth) -> RunHealth:
+        verdict = check_evaluation(health, groups(valid), step=1)
+        return verdict.health.with_evaluation(1, 0.25)
+
+    straight = check_step(evaluated(first), groups(rewards), step=2).health
+    beside = evaluated(first).with_next_step(check_step(first, groups(rewards), step=2).health)
+    assert beside == straight
+
+
+def test_an_evaluation_without_any_grade_beside_a_step_without_any_is_the_second_in_a_row() -> None:
+    nothing = groups([None, None])
+    evaluated = check_evaluation(RunHealth(), nothing, step=1).health
+    health = evaluated.with_next_step(check_step(RunHealth(), nothing, step=2).health)
+    with pytest.raises(RunFailed):
+        check_step(health, nothing, step=3)
+
+
 def test_a_run_without_validation_rows_is_not_judged_by_them() -> None:
     assert check_evaluation(RunHealth(), [], step=0).notices == ()
 

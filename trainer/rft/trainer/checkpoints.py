@@ -107,6 +107,10 @@ class Checkpoints:
         _sync(self.folder)
         self._records[record.step_done.step] = record
 
+    def discard(self, step: int) -> None:
+        """The directory of a step that will not be complete."""
+        shutil.rmtree(self.path_of(step))
+
     def prune(self) -> None:
         """Delete what the latest record does not keep."""
         if self.latest is None:

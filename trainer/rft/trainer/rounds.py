@@ -127,9 +127,13 @@ class Rounds:
         self._apply(verdict)
         return TrainedRound(done.groups, _all_rollouts(done), stats, verdict.is_trainable)
 
-    def evaluate(self, step: int) -> RolloutStats:
-        """The validation rows under the policy of a step. Raises RunFailed and RunPaused."""
-        done = self._evaluation(step, self._context.valid, Split.VALID)
+    def begin_evaluation(self, step: int) -> "Future[StepRollouts]":
+        """The validation rows under the policy of a step, which is the one that samples now: `evaluate` takes them."""
+        return self._begin_evaluation(step, self._context.valid, Split.VALID)
+
+    def evaluate(self, step: int, under_way: "Future[StepRollouts]") -> RolloutStats:
+        """What the evaluation of a step came to. Raises RunFailed and RunPaused."""
+        done = self._result(under_way, step, Split.VALID)
         self._apply(judge_tools(self.health, done.groups, step=step))
         stats = rollout_stats(done.groups, done.replaced)
         self._tell_lost(done, stats, f"the evaluation of step {step}")
@@ -141,12 +145,12 @@ class Rounds:
         """Rows that choose nothing, if there are any, under the policy of a step. Raises RunFailed and RunPaused."""
         if not rows:
             return
-        done = self._evaluation(step, rows, Split.TEST)
+        done = self._result(self._begin_evaluation(step, rows, Split.TEST), step, Split.TEST)
         stats = rollout_stats(done.groups, done.replaced)
         self._tell_lost(done, stats, f"the measurement of step {step}")
         self._context.events.append(PolicyMeasured(step=step, stats=stats))
 
-    def _evaluation(self, step: int, rows: Sequence[DatasetRow], split: Split) -> StepRollouts:
+    def _begin_evaluation(self, step: int, rows: Sequence[DatasetRow], split: Split) -> "Future[StepRollouts]":
         context = self._context
 
         def rollouts(kept: KeptRollouts) -> Awaitable[StepRollouts]:
@@ -162,7 +166,7 @@ class Rounds:
                 kept=kept,
             )
 
-        return self._result(self._start(step, split, rollouts), step, split)
+        return self._start(step, split, rollouts)
 
     async def _step_rollouts(self, step: int, places: Sequence[RowPlace], kept: KeptRollouts) -> StepRollouts:
         context, wanted = self._context, self._context.spec.hyperparameters

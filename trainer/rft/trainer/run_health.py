@@ -56,6 +56,15 @@ class RunHealth(Record):
         evaluated = (*self.evaluated, EvaluatedStep(step=step, valid=valid, train=train))
         return self.model_copy(update={"evaluated": evaluated, "train_rewards": ()})
 
+    def with_next_step(self, later: "RunHealth") -> "RunHealth":
+        """With what the next step had shown before this one, of which an evaluation still went on, was complete.
+
+        `later`: the run's health as it was then, without that evaluation.
+        """
+        seen = {"without_signal": later.without_signal, "has_signal": later.has_signal}
+        without_grade = self.without_grade + 1 if later.without_grade else 0
+        return self.model_copy(update={**seen, "without_grade": without_grade})
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -1,12 +1,18 @@
-"""One step: rollouts, update, evaluation if due, checkpoint. Complete as a whole or done again as a whole."""
+"""One step: rollouts, update, evaluation if due, checkpoint. Complete as a whole or done again as a whole.
+
+Where rollouts go on beside updates, so does an evaluation: beside the next step's. It is waited for, and its step is
+complete, before the next policy is published.
+"""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rft.core.errors import RunFailed, RunPaused, SamplerError
 from rft.core.events import Notice, StepDone
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
+from rft.rollouts.executor import StepRollouts
 from rft.rollouts.stats import WallShares, wall_shares
 from rft.trainer.checkpoints import Checkpoints, StepRecord, as_ranked
 from rft.trainer.data import row_order
@@ -30,6 +36,22 @@ class _Measured:
     train: RolloutStats | None = None
     shares: WallShares = field(default_factory=lambda: WallShares(0.0, 0.0, 0.0))
     rollouts_s: float = 0.0
+    updated_s: float = 0.0
+    """When its update had ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """A step whose policy is published, and whose evaluation, if one is due, has begun."""
+
+    step: int
+    measured: _Measured
+    optimization: Optimization | None
+    evaluation: "Future[StepRollouts] | None"
+    health: RunHealth
+    """Before the evaluation, and before what the next step shows beside it."""
+    left_s: float
+    """When the run could go on without it."""
 
 
 class Steps:
@@ -42,6 +64,8 @@ class Steps:
             rows=len(context.train), batch_size=wanted.batch_size, steps=wanted.steps, seed=context.spec.seed
         )
         self._measured = _Measured(context.clock())
+        self._under_evaluation: _Trained | None = None
+        """The step before this one, as long as its evaluation goes on beside this one."""
 
     @property
     def are_over(self) -> bool:
@@ -53,7 +77,8 @@ class Steps:
     def baseline(self, save: Callable[[], Path]) -> None:
         """Step 0: the untrained policy on the validation rows."""
         self._measured = _Measured(self._context.clock())
-        self._complete(0, save(), None)
+        self._publish(0, save())
+        self._complete(self._trained(0, None))
 
     def rollouts(self, step: int) -> Sequence[TrainingRow]:
         """Roll out the step's batch; the rows to train on, none where the step must change nothing."""
@@ -88,10 +113,30 @@ class Steps:
 
     def finish(self, step: int, adapter_dir: Path, optimization: Optimization) -> None:
         """After the update and with its adapter on disk: evaluate if due, make the checkpoint complete, tell of it."""
+        self.complete_evaluation()  # First: its policy is the one that samples.
+        if self._rounds.health.is_over:  # The run has ended with that step.
+            self._context.checkpoints.discard(step)
+            return
         judge_update(optimization, step=step)
         if (notice := gap_notice(optimization, step=step)) is not None:
             self._context.events.append(notice)
-        self._complete(step, adapter_dir, optimization)
+        self._publish(step, adapter_dir)
+        trained, wanted = self._trained(step, optimization), self._context.spec.hyperparameters
+        if trained.evaluation is not None and wanted.max_staleness and step < wanted.steps:
+            self._under_evaluation = trained
+        else:
+            self._complete(trained)
+
+    def complete_evaluation(self) -> None:
+        """What is evaluated beside this step is waited for; its own step is complete then. Raises RunFailed, RunPaused.
+
+        Also for a run that cannot go on: what broke is this step alone.
+        """
+        trained, self._under_evaluation = self._under_evaluation, None
+        if trained is not None:
+            began_s = self._context.clock()
+            self._complete(trained)
+            self._measured.started_s += self._context.clock() - began_s  # The other step's record has this time.
 
     def measure_best(self) -> None:
         """After the last step: the best policy once more, where nothing is chosen. What fails here fails no run."""
@@ -107,20 +152,34 @@ class Steps:
             context.events.append(Notice(level="warn", message=message, code="not_measured", data={"step": best}))
         context.finished.forget(best)
 
-    def _complete(self, step: int, adapter_dir: Path, optimization: Optimization | None) -> None:
-        context, measured = self._context, self._measured
+    def _publish(self, step: int, adapter_dir: Path) -> None:
+        """The policy that a step came to is the one that samples."""
+        context = self._context
         context.loop_thread.check()
-        updated_s = context.clock()
+        self._measured.updated_s = context.clock()
         context.loop_thread.call(context.engine.publish(step, adapter_dir))
         context.on_published(step)
         if context.spec.hyperparameters.max_staleness:
             self._begin_ahead(step)
-        valid = self._rounds.evaluate(step) if self._is_evaluation_due(step) else None
+
+    def _trained(self, step: int, optimization: Optimization | None) -> _Trained:
+        """The step whose policy was published just now."""
+        evaluation = self._rounds.begin_evaluation(step) if self._is_evaluation_due(step) else None
+        left_s = self._context.clock()
+        return _Trained(step, self._measured, optimization, evaluation, self._rounds.health, left_s)
+
+    def _complete(self, trained: _Trained) -> None:
+        context, step, measured = self._context, trained.step, trained.measured
+        waited_from_s, later = context.clock(), self._rounds.health
+        is_beside_next = later is not trained.health
+        if is_beside_next:  # The record is of this step alone; what was told of tools meanwhile stays told.
+            self._rounds.health = trained.health.model_copy(update={"refusals_told": later.refusals_told})
+        valid = None if trained.evaluation is None else self._rounds.evaluate(step, trained.evaluation)
         if step == 0:
             self._rounds.measure(0, context.test)
         self._judge_course(step, measured.train, valid)
         checkpoint = as_ranked(step, measured.train, valid)
-        now_s = context.clock()
+        waited_s = context.clock() - waited_from_s
         record = StepRecord(
             step_done=StepDone(
                 step=step,
@@ -132,11 +191,11 @@ class Steps:
                     sampling_s=measured.shares.sampling_s,
                     tools_s=measured.shares.tools_s,
                     grading_s=measured.shares.grading_s,
-                    training_s=max(0.0, updated_s - measured.started_s - measured.rollouts_s),
-                    eval_s=now_s - updated_s,
-                    full_step_s=now_s - measured.started_s,
+                    training_s=max(0.0, measured.updated_s - measured.started_s - measured.rollouts_s),
+                    eval_s=trained.left_s - measured.updated_s + waited_s,
+                    full_step_s=trained.left_s - measured.started_s + waited_s,
                 ),
-                optimization=optimization,
+                optimization=trained.optimization,
                 checkpoint=CheckpointInfo(path=checkpoint.path, kept_steps=context.checkpoints.kept_with(checkpoint)),
             ),
             health=self._rounds.health,
@@ -147,6 +206,8 @@ class Steps:
         context.events.sync()
         context.finished.forget(step)
         context.checkpoints.prune()
+        if is_beside_next:
+            self._rounds.health = self._rounds.health.with_next_step(later)
 
     def _judge_course(self, step: int, train: RolloutStats | None, valid: RolloutStats | None) -> None:
         """Note how the run goes, and end it where the order says so."""

@@ -1,7 +1,7 @@
 """What a run does once torch is there: model, engine and ways out are put together, then come baseline and steps."""
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +9,7 @@ import torch
 
 from rft.chat.chat_format import ChatFormat
 from rft.core.dataset import DatasetRow
-from rft.core.errors import RunFailed
+from rft.core.errors import RunFailed, RunPaused
 from rft.core.events import RoundRedone
 from rft.core.spec import RunSpec
 from rft.core.step_record import Optimization
@@ -176,7 +176,12 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
         else:
             loop_thread.call(engine.publish(resumed, checkpoints.path_of(resumed)))
         if not steps.are_over:
-            trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+            try:
+                trainer.train(resume_from_checkpoint=str(checkpoints.path_of(resumed)) if resumed else None)
+            except (RunFailed, RunPaused):
+                with suppress(RunFailed, RunPaused):
+                    steps.complete_evaluation()
+                raise
         steps.measure_best()
     finally:
         loop_thread.finish(*(close() for close in last))
