@@ -1,9 +1,11 @@
 """`make bench-serve`: what the platform adds between a serving process and its clients.
 
 Writes `var/bench/serve.json`: `{"cases": {name: {figures..., "bar": ..., "passed": bool}}}`. A process without a model
-replays 40 tokens a second on 64 streams, each with the time at which it was sent; its clients sit behind the API, and
-in the control straight before it. Postgres, the API, the replaying process and the clients share the machine. The first
-token of a cold checkpoint is measured on the starter policy, which is built where it is not there.
+replays 40 tokens a second, each with the time at which it was sent, to clients that come at a steady rate, whether the
+ones before them have ended or not: 64 streams are open at any time, and what counts of first tokens is those asked for
+while they are. The same clients sit behind the API and, in the control before and after that, straight before the
+process. Postgres, the API, the replaying process and the clients share the machine. The first token of a cold
+checkpoint is measured on the starter policy, which is built where it is not there.
 """
 
 import argparse
@@ -17,6 +19,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import uvloop
 
 from rft.core.base import JsonObject
 from rft.core.chat_spec import ChatSpec
@@ -46,6 +50,9 @@ class Size:
     """What is measured."""
 
     streams: int = 64
+    """Open at any time."""
+    rounds: int = 3
+    """How many follow one another in each of their places; before the second one not all places are taken."""
     tokens: int = 400
     crowd: int = 200
     crowd_tokens: int = 200
@@ -86,17 +93,28 @@ async def replayed(database_url: str, tokens: int) -> AsyncGenerator[Replayed]:
             await process.wait()
 
 
-async def added(running: Replayed, size: Size, path: str, control: list[Heard], machine: float) -> JsonObject:
-    """What lies between the process and the client, against the control. `machine`: how much slower this one is."""
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What clients behind the API heard, and what it took of the processor."""
+
+    heard: list[Heard]
+    used_s: float
+
+
+async def heard_through(running: Replayed, size: Size, path: str) -> Behind:
+    """All rounds over one of the endpoints."""
     stream = through(running.served, path, MODEL)
     await hear_all(stream, 2, apart_s=0)
     before_s = cpu_s(running.served.pid)
-    heard = await hear_all(stream, size.streams, apart_s=_apart_s(size))
-    used_ms = (cpu_s(running.served.pid) - before_s) * 1e3
-    _assert_complete(heard, size.streams, size.tokens)
-    ours, theirs = _figures(heard), _figures(control)
+    heard = await _rounds(stream, size)
+    return Behind(heard, cpu_s(running.served.pid) - before_s)
+
+
+def added(behind: Behind, size: Size, control: list[Heard], machine: float) -> JsonObject:
+    """What lies between the process and the client, against the control. `machine`: how much slower this one is."""
+    ours, theirs = _figures(behind.heard, size), _figures(control, size)
     figures = {name: round(max(0.0, ours[name] - theirs[name]), 3) for name in ours}
-    cpu_ms = used_ms / (size.streams * size.tokens)
+    cpu_ms = behind.used_s * 1e3 / (len(behind.heard) * size.tokens)
     calibrated = cpu_ms / machine
     return {
         "added": dict(figures),
@@ -111,7 +129,7 @@ async def added(running: Replayed, size: Size, path: str, control: list[Heard], 
 async def crowd(running: Replayed, size: Size, tokens: int) -> JsonObject:
     """So many clients at once; every one of them has its tokens in its time."""
     stream = through(running.served, "/v1/chat/completions", MODEL)
-    heard = await hear_all(stream, size.crowd, apart_s=_apart_s(size))
+    heard = await hear_all(stream, size.crowd, apart_s=tokens / RATE / 3 / size.crowd)
     _assert_complete(heard, size.crowd, tokens)
     alone_s = (tokens - 1) / RATE
     slowest = max(sum(one.gaps_s) for one in heard) / alone_s
@@ -130,10 +148,11 @@ async def run(database_url: str, size: Size) -> JsonObject:
     load_before, machine = os.getloadavg()[0], work_ms() / REFERENCE_WORK_MS
     cases: dict[str, JsonObject] = {}
     async with replayed(database_url, size.tokens) as running:
-        control = await _control(straight(running.endpoint), size)
-        for path in BODIES:
-            name = path.removeprefix("/v1/").replace("/", "_")
-            cases[name] = await added(running, size, path, control, machine)
+        control = await _rounds(straight(running.endpoint), size)
+        heard = {path: await heard_through(running, size, path) for path in BODIES}
+        control += await _rounds(straight(running.endpoint), size)
+    for path, behind in heard.items():
+        cases[path.removeprefix("/v1/").replace("/", "_")] = added(behind, size, control, machine)
     async with replayed(database_url, size.crowd_tokens) as running:
         cases["crowd"] = await crowd(running, size, size.crowd_tokens)
     about: JsonObject = {
@@ -144,19 +163,19 @@ async def run(database_url: str, size: Size) -> JsonObject:
     return {"cases": dict(cases), "machine": about}
 
 
-async def _control(stream: Stream, size: Size) -> list[Heard]:
-    heard = await hear_all(stream, size.streams, apart_s=_apart_s(size))
-    _assert_complete(heard, size.streams, size.tokens)
+async def _rounds(stream: Stream, size: Size) -> list[Heard]:
+    """By the time at which they began; when the first ends, as many are open as are to be."""
+    clients = size.streams * size.rounds
+    heard = await hear_all(stream, clients, apart_s=size.tokens / RATE / size.streams)
+    _assert_complete(heard, clients, size.tokens)
     return heard
 
 
-def _apart_s(size: Size) -> float:
-    """All have begun when the first one is a third through."""
-    return size.tokens / RATE / 3 / size.streams
-
-
-def _figures(heard: list[Heard]) -> dict[str, float]:
-    first_p50, first_p99 = percentiles_ms([one.first_s for one in heard])
+def _figures(heard: list[Heard], size: Size) -> dict[str, float]:
+    """`heard`: whole rounds, one or more times."""
+    per_run = size.streams * size.rounds
+    among_all = [one for number, one in enumerate(heard) if number % per_run >= size.streams]
+    first_p50, first_p99 = percentiles_ms([one.first_s for one in among_all])
     token_p50, token_p99 = percentiles_ms([age for one in heard for age in one.ages_s])
     return {"first_p50_ms": first_p50, "first_p99_ms": first_p99, "token_p50_ms": token_p50, "token_p99_ms": token_p99}
 
@@ -202,8 +221,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "var" / "bench" / "serve.json")
     parser.add_argument("--starter", type=Path, default=ROOT / "var" / "bench" / "starter")
     options = parser.parse_args()
-    size = Size(options.streams, options.tokens, options.crowd, min(options.tokens, whole.crowd_tokens))
-    report = asyncio.run(_on_own_servers(size, _built(options.starter)))
+    size = Size(options.streams, whole.rounds, options.tokens, options.crowd, min(options.tokens, whole.crowd_tokens))
+    report = uvloop.run(_on_own_servers(size, _built(options.starter)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))

@@ -10,6 +10,8 @@ import os
 import time
 from pathlib import Path
 
+import uvloop
+
 from rft.serving_wire.endpoint_file import write_endpoint
 from rft.serving_wire.lines import LONGEST_LINE_BYTES, read_line, write_line
 from rft.serving_wire.records import Choice, CompletionRequest, Done, Prompt, ServingEndpoint, Text
@@ -23,9 +25,9 @@ async def _replay(writer: asyncio.StreamWriter, tokens: int, rate: float) -> Non
         writer,
         Prompt(prompt_tokens=len(PROMPT_IDS), remembered_tokens=0, is_rendered_again=False, token_ids=PROMPT_IDS),
     )
-    began, clock = time.monotonic(), asyncio.get_running_loop().time
+    began = time.monotonic()
     for number in range(1, tokens + 1):
-        await asyncio.sleep(max(0.0, began + number / rate - clock()))
+        await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
         await write_line(writer, Text(index=0, text=f" {time.monotonic():.6f}"))
     choice = Choice(
         index=0,
@@ -67,4 +69,4 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, required=True)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    asyncio.run(_serve(options.folder, options.tokens, options.rate))
+    uvloop.run(_serve(options.folder, options.tokens, options.rate))

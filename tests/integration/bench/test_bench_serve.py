@@ -10,7 +10,7 @@ from tests.bench.serve import CPU_BAR_MS, Size, missed, run
 
 
 async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
-    report = await run(database_url, Size(streams=3, tokens=8, crowd=4, crowd_tokens=4))
+    report = await run(database_url, Size(streams=3, rounds=2, tokens=8, crowd=4, crowd_tokens=4))
     cases = report["cases"]
     assert isinstance(cases, dict)
     assert set(cases) == {"chat_completions", "responses", "crowd"}

@@ -4,6 +4,7 @@ It writes `endpoint.json` into the folder of the spec once it listens, and ends 
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,9 @@ async def serve(spec: ServingSpec) -> None:
     loop, folder = asyncio.get_running_loop(), Path(spec.folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    # What is loaded by now stays: a full collection that looks at it again would hold up every stream.
+    gc.collect()
+    gc.freeze()
     try:
         port = await server.start()
         write_endpoint(folder, ServingEndpoint(port=port, token=spec.token, pid=os.getpid()))

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from rft.platform.api.authentication import credential
 from rft.platform.api.dependencies import Services
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel, find_base, find_served
@@ -15,12 +17,23 @@ from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
 
 
-async def get_processes(request: Request) -> ServingProcesses:
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, and what answers need."""
+
+    services: Services
+    processes: ServingProcesses
     """Those that the app keeps."""
-    return request.app.state.serving
+    key_id: str
 
 
-Processes = Annotated[ServingProcesses, Depends(get_processes)]
+async def get_asker(request: Request) -> Asker:
+    """All in one: each dependency of its own costs every request time. Raises Unauthorized."""
+    state = request.app.state
+    return Asker(state.services, state.serving, credential(request.scope["state"]).api_key_id)
+
+
+Asking = Annotated[Asker, Depends(get_asker)]
 
 
 async def named(services: Services, name: str) -> ServedModel:
@@ -31,9 +44,7 @@ async def named(services: Services, name: str) -> ServedModel:
         return await find_served(uow, services.settings, name)
 
 
-async def counted(
-    events: AsyncGenerator[Event], services: Services, key_id: str, told: ToldSoFar
-) -> AsyncGenerator[Event]:
+async def counted(events: AsyncGenerator[Event], asker: Asker, told: ToldSoFar) -> AsyncGenerator[Event]:
     """The same; whatever comes of the request, its tokens are counted."""
     try:
         async with aclosing(events):
@@ -42,7 +53,7 @@ async def counted(
                 yield event
     finally:
         if told.prompt is not None:
-            services.background.start(count(services, key_id, told), name="counting tokens")
+            asker.services.background.start(count(asker.services, asker.key_id, told), name="counting tokens")
 
 
 async def drain(events: AsyncGenerator[Event]) -> None:
@@ -50,8 +61,3 @@ async def drain(events: AsyncGenerator[Event]) -> None:
     async with aclosing(events):
         async for _ in events:
             pass
-
-
-async def first_of(events: AsyncGenerator[Event]) -> Event:
-    """It decides between a refusal with its status and a stream."""
-    return await anext(events)

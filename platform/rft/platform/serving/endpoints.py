@@ -7,13 +7,12 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
 
 from rft.core.ids import public_id
-from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError, ErrorEnvelope
-from rft.platform.api.hang_up import each_while_connected, while_connected
-from rft.platform.serving.answering import Processes, counted, drain, first_of, named
+from rft.platform.api.event_stream import EventStream
+from rft.platform.api.hang_up import while_connected
+from rft.platform.serving.answering import Asking, counted, drain, named
 from rft.platform.serving.order import to_completion_request
 from rft.platform.serving.replies import Reply
 from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk
@@ -31,11 +30,9 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/chat/completions", response_model_exclude_none=True, responses=_REPLIES)
-async def create_chat_completion(
-    request: Request, services: AppServices, processes: Processes, key_id: KeyId, body: ChatCompletionBody
-) -> ChatCompletion:
+async def create_chat_completion(request: Request, asker: Asking, body: ChatCompletionBody) -> ChatCompletion:
     """An answer of a base model, a fine-tuned model or a checkpoint; with `stream`, as server-sent events."""
-    model = await named(services, body.model)
+    model = await named(asker.services, body.model)
     wanted = to_completion_request(body, model.adapter)
     reply = Reply(
         id=public_id("chatcmpl-", secrets.token_bytes(29), 29),
@@ -46,28 +43,25 @@ async def create_chat_completion(
         has_token_ids=bool(body.return_token_ids),
         has_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
-    told = counted(events(processes, model, wanted), services, key_id, reply)
+    told = counted(events(asker.processes, model, wanted), asker, reply)
     if not body.stream:
         await while_connected(request, drain(told))
         return reply.completion()
-    first = await while_connected(request, first_of(told))
-    return StreamingResponse(  # pyright: ignore[reportReturnType]
-        _stream(reply, first, each_while_connected(request, told)),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-cache"},
-    )
+    return EventStream(_stream(reply, told))  # pyright: ignore[reportReturnType]
 
 
-async def _stream(reply: Reply, first: Event, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
+async def _stream(reply: Reply, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
     """Chunks as they come; an error after the first one is told in the stream, as the official SDK expects it."""
+    has_begun = False
     async with aclosing(told):
         try:
-            for chunk in reply.chunks(first):
-                yield _data(chunk)
             async for event in told:
-                for chunk in reply.chunks(event):
-                    yield _data(chunk)
+                if chunks := b"".join(map(_data, reply.chunks(event))):
+                    has_begun = True
+                    yield chunks
         except ApiError as error:
+            if not has_begun:
+                raise
             yield b"data: " + error.envelope.model_dump_json().encode() + b"\n\n"
             return
     yield _LAST

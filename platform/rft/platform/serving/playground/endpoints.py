@@ -7,13 +7,12 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
 
 from rft.core.errors import RunFailed
-from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError
-from rft.platform.api.hang_up import each_while_connected, while_connected
-from rft.platform.serving.answering import Processes
+from rft.platform.api.event_stream import EventStream
+from rft.platform.api.hang_up import while_connected
+from rft.platform.serving.answering import Asking
 from rft.platform.serving.playground.order import to_playground_order
 from rft.platform.serving.playground.playing import Playing, played
 from rft.platform.serving.playground.schemas import PlaygroundBody, PlaygroundEvent, PlaygroundObject
@@ -26,30 +25,19 @@ _SILENCE_S = 10.0
 
 
 @router.post("/{fine_tuning_job_id}/playground", responses=_REPLIES)
-async def play(
-    request: Request,
-    services: AppServices,
-    processes: Processes,
-    key_id: KeyId,
-    fine_tuning_job_id: str,
-    body: PlaygroundBody,
-) -> PlaygroundObject:
+async def play(request: Request, asker: Asking, fine_tuning_job_id: str, body: PlaygroundBody) -> PlaygroundObject:
     """Say something to a model of this job. Its tools are really called, with budgets and blame as in a rollout.
 
     Nothing is graded. With `stream`, as server-sent events: text, turn, call, result, failure, end.
     """
-    order = await to_playground_order(services, fine_tuning_job_id, body)
-    playing = Playing(order, services, processes, key_id)
+    order = await to_playground_order(asker.services, fine_tuning_job_id, body)
+    playing = Playing(order, asker)
     if not body.stream:
         try:
             return await while_connected(request, played(playing))
         except RunFailed as error:
             raise _unusable(error) from error
-    return StreamingResponse(  # pyright: ignore[reportReturnType]
-        _stream(each_while_connected(request, playing.events())),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-cache"},
-    )
+    return EventStream(_stream(playing.events()))  # pyright: ignore[reportReturnType]
 
 
 async def _stream(told: AsyncGenerator[PlaygroundEvent]) -> AsyncGenerator[bytes]:

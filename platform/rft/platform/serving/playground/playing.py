@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from rft.core.base import JsonObject
 from rft.core.failure import Failure
 from rft.core.messages import Message, ToolCall, ToolResult
-from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import ApiError
-from rft.platform.serving.answering import counted
+from rft.platform.serving.answering import Asker, counted
 from rft.platform.serving.playground.order import PlaygroundOrder
 from rft.platform.serving.playground.schemas import (
     CallEvent,
@@ -25,7 +24,6 @@ from rft.platform.serving.playground.schemas import (
     TextEvent,
     TurnEvent,
 )
-from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_policy import ServedPolicy
 from rft.platform.serving.service import events
 from rft.platform.serving.told import ToldSoFar
@@ -43,9 +41,7 @@ class Playing:
     """Runs a conversation and tells of it."""
 
     order: PlaygroundOrder
-    services: Services
-    processes: ServingProcesses
-    key_id: str
+    asker: Asker
     _told: "asyncio.Queue[PlaygroundEvent | None]" = field(default_factory=lambda: asyncio.Queue())
     _turn: int = 0
 
@@ -95,7 +91,7 @@ class Playing:
         """A turn; its text is told as it comes, its tokens are counted."""
         order, told = self.order, ToldSoFar(model=self.order.name)
         streamed = request.model_copy(update={"is_streamed": True})
-        asked = counted(events(self.processes, order.model, streamed), self.services, self.key_id, told)
+        asked = counted(events(self.asker.processes, order.model, streamed), self.asker, told)
         async with aclosing(asked):
             async for event in asked:
                 if isinstance(event, Text):

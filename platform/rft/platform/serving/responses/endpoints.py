@@ -7,13 +7,12 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
 
 from rft.core.ids import public_id
-from rft.platform.api.dependencies import AppServices, KeyId
 from rft.platform.api.errors import ApiError, ErrorEnvelope
-from rft.platform.api.hang_up import each_while_connected, while_connected
-from rft.platform.serving.answering import Processes, counted, drain, first_of, named
+from rft.platform.api.event_stream import EventStream
+from rft.platform.api.hang_up import while_connected
+from rft.platform.serving.answering import Asking, counted, drain, named
 from rft.platform.serving.responses.items import ITEM_KEY_LENGTH
 from rft.platform.serving.responses.order import to_response_order
 from rft.platform.serving.responses.reply import ResponseReply
@@ -32,13 +31,12 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("/responses", responses=_REPLIES)
-async def create_response(
-    request: Request, services: AppServices, processes: Processes, key_id: KeyId, body: ResponseBody
-) -> ResponseObject:
+async def create_response(request: Request, asker: Asking, body: ResponseBody) -> ResponseObject:
     """An answer of a base model, a fine-tuned model or a checkpoint; with `stream`, as server-sent events.
 
     Nothing is stored: the items of the conversation come back in `input`.
     """
+    services = asker.services
     model = await named(services, body.model)
     seal = TurnSeal(services.secret_box, services.settings.organization, model_digest(model))
     order = to_response_order(body, model.adapter, seal)
@@ -50,16 +48,11 @@ async def create_response(
         order=order,
         seal=seal.seal,
     )
-    told = counted(_for_input(events(processes, model, order.request)), services, key_id, reply)
+    told = counted(_for_input(events(asker.processes, model, order.request)), asker, reply)
     if not body.stream:
         await while_connected(request, drain(told))
         return reply.response(reply.end_status, reply.items(), at=int(time.time()))
-    first = await while_connected(request, first_of(told))
-    return StreamingResponse(  # pyright: ignore[reportReturnType]
-        _stream(ResponseEvents(reply), first, each_while_connected(request, told)),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-cache"},
-    )
+    return EventStream(_stream(ResponseEvents(reply), told))  # pyright: ignore[reportReturnType]
 
 
 async def _for_input(told: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
@@ -74,18 +67,19 @@ async def _for_input(told: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         raise
 
 
-async def _stream(stream: ResponseEvents, first: Event, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
+async def _stream(stream: ResponseEvents, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
     """Events as they come; an error after the first one is told in the stream."""
+    has_begun = False
     async with aclosing(told):
         try:
-            for event in stream.of(first, int(time.time())):
-                yield _data(event)
             async for heard in told:
-                for event in stream.of(heard, int(time.time())):
-                    yield _data(event)
+                if pieces := b"".join(map(_data, stream.of(heard, int(time.time())))):
+                    has_begun = True
+                    yield pieces
         except ApiError as error:
-            for event in stream.failed(error):
-                yield _data(event)
+            if not has_begun:
+                raise
+            yield b"".join(map(_data, stream.failed(error)))
 
 
 def _data(event: StreamEvent) -> bytes:
