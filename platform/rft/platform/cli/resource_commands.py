@@ -89,9 +89,9 @@ Sample = Annotated[str, Option("--sample", help="What the model answered.")]
 def try_tool(here: "Session", tool_id: ToolId, arguments: Arguments = "{}", item: Item = "{}") -> None:
     """Make one call to a registered tool; exit status 1 when it does not work."""
     request: JsonObject = {"arguments": to_object(arguments, "--arguments"), "item": to_object(item, "--item")}
-    raw = here.client.post(f"/tools/{part(tool_id)}/test", request, is_patient=True)
-    here.show(raw, resources.TRIED_TOOL)
-    raise typer.Exit(0 if Answer(raw).need("is_ok", bool) else 1)
+    tried = here.client.post(f"/tools/{part(tool_id)}/test", request, is_patient=True)
+    here.show(tried, resources.TRIED_TOOL)
+    raise typer.Exit(0 if Answer(tried).need("is_ok", bool) else 1)
 
 
 @tools_app.add("run")

@@ -7,10 +7,11 @@ not at all.
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer
@@ -39,8 +40,7 @@ _UNFINISHED = ("queued", "in_progress")
 _ENDED_IN_VAIN = ("failed", "canceled")
 
 
-@dataclass(slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Something that was not carried over."""
 
     what: str
@@ -48,22 +48,13 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class CarriedRun:
-    """A run there and here."""
+class Carried:
+    """An eval there and here with its runs, or one of them."""
 
     exported: JsonObject
     here: JsonObject
     is_new: bool
-
-
-@dataclass(slots=True)
-class CarriedEval:
-    """An eval there and here, with its runs."""
-
-    exported: JsonObject
-    here: JsonObject
-    is_new: bool
-    runs: list[CarriedRun] = field(default_factory=list[CarriedRun])
+    runs: "list[Carried]" = field(default_factory=list["Carried"])
 
 
 @dataclass(slots=True)
@@ -76,7 +67,7 @@ class Import:
     """Samples anew what was sampled by a hosted model; None: recorded samples are graded again."""
     may_be_partial: bool
     """An eval whose testing criteria are not all to be had here is carried over with the others."""
-    evals: list[CarriedEval] = field(default_factory=list[CarriedEval])
+    evals: list[Carried] = field(default_factory=list[Carried])
     left_out: list[LeftOut] = field(default_factory=list[LeftOut])
     _files: dict[str, str] = field(default_factory=dict[str, str])
     """Files that are here, by the id that they had."""
@@ -86,14 +77,10 @@ class Import:
         here = {}
         for raw in self.session.client.listed("/evals", limit=_ALL).found:
             here.setdefault(Answer(raw).get(f"metadata.{FROM}", str), raw)
-        for eval_id in self.export.eval_ids():
-            exported = self.export.evaluation(eval_id)
-            if exported is None:
-                self._leave_out(f"eval {eval_id}", self.export.why_missing(eval_id) or "the export has none")
-                continue
+        for exported in self._exported("eval", self.export.eval_ids(), self.export.evaluation):
             with self._noting_refusal(_named("eval", exported)):
-                found = here.get(eval_id)
-                carried = CarriedEval(exported, found or self._create_eval(exported), is_new=found is None)
+                found = here.get(_id(exported))
+                carried = Carried(exported, found or self._create_eval(exported), is_new=found is None)
                 self.evals.append(carried)
                 self._carry_runs(carried)
 
@@ -137,22 +124,18 @@ class Import:
         self._leave_out(what, str(problem))
         return places[place]
 
-    def _carry_runs(self, carried: CarriedEval) -> None:
+    def _carry_runs(self, carried: Carried) -> None:
         here: dict[tuple[str | None, str | None], JsonObject] = {}
         for raw in self.session.client.listed(_runs_path(carried), limit=_ALL).found:
             run = Answer(raw)
             if run.need("status", str) not in _ENDED_IN_VAIN:
                 here.setdefault((run.get(f"metadata.{FROM}", str), run.get(f"metadata.{AS}", str)), raw)
-        for run_id in self.export.run_ids(_id(carried.exported)):
-            exported = self.export.run(run_id)
-            if exported is None:
-                self._leave_out(f"run {run_id}", self.export.why_missing(run_id) or "the export has none")
-                continue
+        for exported in self._exported("run", self.export.run_ids(_id(carried.exported)), self.export.run):
             with self._noting_refusal(_named("run", exported)):
                 self._carry_run(carried, exported, here)
 
     def _carry_run(
-        self, carried: CarriedEval, exported: JsonObject, here: dict[tuple[str | None, str | None], JsonObject]
+        self, carried: Carried, exported: JsonObject, here: dict[tuple[str | None, str | None], JsonObject]
     ) -> None:
         file_id = source_file(exported)
         plan = run_plan(exported, model=self.model, has_file=file_id is not None and self.export.has_file(file_id))
@@ -162,9 +145,9 @@ class Import:
             self._note_remarks(_named("run", exported), plan.order)
             if exported.get("status") in _UNFINISHED:
                 self._leave_out(_named("run", exported), "it had not ended when it was exported: maybe not all of it")
-        carried.runs.append(CarriedRun(exported, found or self._create_run(carried, exported, plan), found is None))
+        carried.runs.append(Carried(exported, found or self._create_run(carried, exported, plan), found is None))
 
-    def _create_run(self, carried: CarriedEval, exported: JsonObject, plan: RunPlan) -> JsonObject:
+    def _create_run(self, carried: Carried, exported: JsonObject, plan: RunPlan) -> JsonObject:
         with uploading_for_order(self.session, "evals") as send:
             file_id = self._source(exported, plan, send)
             created = self.session.client.post(_runs_path(carried), plan.body(file_id))
@@ -208,6 +191,17 @@ class Import:
         for why, count in reasons.items():
             self._leave_out(f"{counted(count, 'item')} of {_named('run', exported)}", why)
 
+    def _exported(
+        self, kind: str, ids: Iterable[str], read: Callable[[str], JsonObject | None]
+    ) -> Iterator[JsonObject]:
+        """Those that the export holds; what it lacks is noted."""
+        for id_ in ids:
+            exported = read(id_)
+            if exported is None:
+                self._leave_out(f"{kind} {id_}", self.export.why_missing(id_) or "the export has none")
+            else:
+                yield exported
+
     @contextmanager
     def _noting_refusal(self, what: str) -> Generator[None]:
         """One thing that cannot be had does not keep the others from being carried over."""
@@ -235,12 +229,12 @@ def _id(raw: JsonObject) -> str:
     return Answer(raw).need("id", str)
 
 
-def _runs_path(carried: CarriedEval) -> str:
+def _runs_path(carried: Carried) -> str:
     return f"/evals/{part(_id(carried.here))}/runs"
 
 
-def verdicts(run: JsonObject) -> Iterator[tuple[str, int, int]]:
-    """Of each criterion of a run: its name, how many items passed, how many were graded."""
+def verdicts(run: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Each criterion of a run by its name: how many items passed, of how many that were graded."""
     for one in Answer(run).parts("per_testing_criteria_results"):
         passed, failed = one.get("passed", int) or 0, one.get("failed", int) or 0
-        yield shown_name(one.get("testing_criteria", str) or ""), passed, passed + failed
+        yield shown_name(one.get("testing_criteria", str) or ""), {"passed": passed, "graded": passed + failed}

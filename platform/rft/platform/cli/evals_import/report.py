@@ -4,7 +4,7 @@ from rich.console import Console
 
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer, Resource, Styled, state, styled
-from rft.platform.cli.evals_import.importing import CarriedEval, CarriedRun, Import, verdicts
+from rft.platform.cli.evals_import.importing import Carried, Import, verdicts
 from rft.platform.cli.evals_import.orders import AS
 from rft.platform.cli.formats import printable
 from rft.platform.cli.pages import table
@@ -14,40 +14,28 @@ def to_report(done: Import) -> JsonObject:
     """For programs."""
     return {
         "evals": [_eval(carried) for carried in done.evals],
-        "left_out": [{"what": one.what, "why": one.why} for one in done.left_out],
+        "left_out": [one._asdict() for one in done.left_out],
     }
 
 
-def _eval(carried: CarriedEval) -> JsonObject:
+def _eval(carried: Carried) -> JsonObject:
+    return {**_identity(carried), "runs": [_run(run) for run in carried.runs]}
+
+
+def _identity(carried: Carried) -> JsonObject:
     there, here = Answer(carried.exported), Answer(carried.here)
-    return {
-        "imported_from": there.need("id", str),
-        "id": here.need("id", str),
-        "name": here.get("name", str),
-        "is_new": carried.is_new,
-        "runs": [_run(run) for run in carried.runs],
-    }
+    names: JsonObject = {"imported_from": there.need("id", str), "id": here.need("id", str)}
+    return {**names, "name": here.get("name", str), "is_new": carried.is_new}
 
 
-def _run(run: CarriedRun) -> JsonObject:
-    there, here = Answer(run.exported), Answer(run.here)
-    now = {name: (passed, graded) for name, passed, graded in verdicts(run.here)}
+def _run(run: Carried) -> JsonObject:
+    here, now = Answer(run.here), dict(verdicts(run.here))
     return {
-        "imported_from": there.need("id", str),
-        "id": here.need("id", str),
-        "name": here.get("name", str),
+        **_identity(run),
         "imported_as": here.get(f"metadata.{AS}", str),
-        "is_new": run.is_new,
         "status": here.need("status", str),
         "errored": here.get("result_counts.errored", int) or 0,
-        "criteria": [
-            {
-                "name": name,
-                "there": {"passed": passed, "graded": graded},
-                "here": None if name not in now else {"passed": now[name][0], "graded": now[name][1]},
-            }
-            for name, passed, graded in verdicts(run.exported)
-        ],
+        "criteria": [{"name": name, "there": there, "here": now.get(name)} for name, there in verdicts(run.exported)],
     }
 
 
