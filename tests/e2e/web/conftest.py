@@ -61,7 +61,6 @@ async def browser() -> AsyncIterator[Browser]:
 async def page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
     """A page that shares no cookies, storage or cache with another test's; errors on its console fail the test."""
     async with await browser.new_context(viewport={"width": 1360, "height": 900}) as context:
-        page = await context.new_page()
-        page_problems.attach(page)
-        yield page
+        await page_problems.attach(context)
+        yield await context.new_page()
     assert page_problems.unexpected() == []

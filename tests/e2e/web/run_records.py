@@ -305,5 +305,7 @@ def _tool_stats(name: str, rollouts: Sequence[RolloutDone]) -> ToolStats:
         calls_per_rollout_mean=calls / len(rollouts),
         output_tokens_mean=180.0 if name == "cat" else 40.0,
         execution_latency_mean_s=0.08,
+        execution_latency_p50_s=0.07,
+        execution_latency_p95_s=0.13,
         errors_by_code={"invalid_arguments": errors} if errors else {},
     )

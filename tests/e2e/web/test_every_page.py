@@ -255,6 +255,12 @@ async def palette(platform: Platform, page: Page) -> None:
     await expect(page.get_by_role("dialog").get_by_role("option").first).to_be_visible()
 
 
+async def two_traces(platform: Platform, page: Page) -> None:
+    await policy_change(platform, page)
+    await page.get_by_role("link", name="side by side").first.click()
+    await expect(page.get_by_role("article")).to_have_count(2)
+
+
 async def policy_change(platform: Platform, page: Page) -> None:
     job = await platform.new_job(suffix="changed", valid_rows=30)
     await job.start()
@@ -270,7 +276,7 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
         evals_list, new_eval, eval_definition, eval_run, eval_comparison,
         rollouts_list, rollout_group,
         sign_in_form, empty_list, jobs_list, comparison, new_job,
-        running_job, failed_job, trace, trace_tokens, policy_change, no_such_page, question, palette,
+        running_job, failed_job, trace, trace_tokens, policy_change, two_traces, no_such_page, question, palette,
     )
 }  # fmt: skip
 
@@ -279,9 +285,8 @@ PAGES: dict[str, Callable[[Platform, Page], Awaitable[None]]] = {
 async def plain_page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
     """A page whose scheme and size the test chooses."""
     async with await browser.new_context() as context:
-        page = await context.new_page()
-        page_problems.attach(page)
-        yield page
+        await page_problems.attach(context)
+        yield await context.new_page()
     assert page_problems.unexpected() == []
 
 
@@ -370,15 +375,34 @@ async def test_every_button_can_be_read_in_every_state(scheme: str, platform: Pl
     await check_states(page.locator("main"))
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("open_page", [jobs_list, new_job, models_list], ids=lambda one: one.__name__)
+async def test_buttons_of_other_pages_and_links_that_look_like_them_can_be_read_in_every_state(
+    open_page: Callable[[Platform, Page], Awaitable[None]],
+    scheme: str,
+    platform: Platform,
+    page: Page,
+    page_problems: PageProblems,
+) -> None:
+    page_problems.tolerated.append("400")  # of an order that is not whole yet
+    await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+    await open_page(platform, page)
+    await check_states(page.locator("main"))
+
+
 async def check_states(within: Locator) -> None:
-    """Contrast of all its buttons: at rest, under the pointer, with the focus."""
-    buttons = await within.get_by_role("button").all()
+    """Contrast of all its buttons, links among them: at rest, under the pointer, with the focus, pressed."""
+    buttons = await within.locator("button:enabled:visible, a.button:visible").all()
     assert len(buttons) >= 2
     for button in buttons:
         name = (await button.inner_text()).strip()
         ratios = {"rest": await button.evaluate(RATIO)}
         await button.hover()
         ratios["hover"] = await button.evaluate(RATIO)
+        await within.page.mouse.down()
+        ratios["pressed"] = await button.evaluate(RATIO)
+        await within.page.mouse.move(0, 0)  # let go beside it, nothing is done
+        await within.page.mouse.up()
         await button.focus()
         ratios["focus"] = await button.evaluate(RATIO)
         low = {state: ratio for state, ratio in ratios.items() if ratio < 4.5}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from rft.core.events import HoldBegan, StepDone
+from rft.core.events import HoldBegan, HoldEnded, Notice, RunStarted, StepDone
 from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
@@ -59,6 +59,23 @@ async def test_a_hold_is_marked_at_its_step(platform: Platform, page: Page) -> N
     await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
     reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
     await expect(reward).to_contain_text("held: 3")
+
+
+async def test_what_happened_long_ago_is_marked_and_so_are_resumes_and_alarms(platform: Platform, page: Page) -> None:
+    """However many events came since."""
+    job = await platform.new_job(suffix="eventful", failing_share=0.6)
+    await job.start()
+    await job.write(events(job.shape, until_step=3, is_ended=False))
+    await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=4, reason="It is down.")])
+    await job.write([HoldEnded(step=4, endpoint="tool `search`", held_s=12.0)])
+    await job.write([RunStarted(resumed_from_step=2, total_steps=8, pid=1)])
+    await job.write([Notice(level="info", message=f"notice {number}") for number in range(120)])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
+    for told in ("held: 4", "resumed from: 2", "many excluded from: 1"):
+        await expect(reward).to_contain_text(told)
+    await job.write([RunStarted(resumed_from_step=1, total_steps=8, pid=1)])
+    await expect(reward).to_contain_text("resumed from: 1, 2")
 
 
 async def test_diagnostics_are_asked_for_when_they_are_opened_and_follow_the_job(

@@ -4,8 +4,10 @@ import re
 
 from playwright.async_api import Page, expect
 
+from rft.core.events import RunEnded
+from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import sign_in
+from tests.e2e.web.watched_page import PageProblems, sign_in
 
 
 async def test_the_search_leads_to_jobs_and_pages_by_keys_alone(platform: Platform, page: Page) -> None:
@@ -13,7 +15,7 @@ async def test_the_search_leads_to_jobs_and_pages_by_keys_alone(platform: Platfo
         await platform.new_job(suffix=suffix)
     await sign_in(page, platform.url, platform.key)
     await page.keyboard.press("Control+k")
-    field = page.get_by_role("combobox", name="Page or job")
+    field = page.get_by_role("combobox", name="Page, job or action")
     await expect(field).to_be_focused()
     await page.keyboard.type("retail")
     await expect(page.get_by_role("dialog").get_by_role("option")).to_have_count(1)
@@ -32,7 +34,7 @@ async def test_escape_closes_what_is_open_and_typing_opens_nothing(platform: Pla
     await sign_in(page, platform.url, platform.key)
     await page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
-    await expect(keys.get_by_text("search pages and jobs")).to_be_visible()
+    await expect(keys.get_by_text("find a page, a job or an action")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(keys).to_be_hidden()
 
@@ -41,4 +43,52 @@ async def test_escape_closes_what_is_open_and_typing_opens_nothing(platform: Pla
     await expect(page.get_by_text("Nothing fits.")).to_be_visible()
     await expect(keys).to_be_hidden()
     await page.keyboard.press("Escape")
-    await expect(page.get_by_role("combobox", name="Page or job")).to_be_hidden()
+    await expect(page.get_by_role("combobox", name="Page, job or action")).to_be_hidden()
+
+
+async def test_the_search_does_what_the_buttons_do(platform: Platform, page: Page) -> None:
+    for suffix in ("finance", "retail"):
+        await platform.new_job(suffix=suffix)
+    await sign_in(page, platform.url, platform.key)
+    chosen = page.get_by_role("dialog").get_by_role("option", selected=True)
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("pause ret")
+    await expect(chosen).to_have_text(re.compile("^Pause retail"))
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{platform.url}/jobs/{platform.jobs[1].id}")
+    await expect(page.locator(".badge").first).to_have_text("paused")
+
+    # Of the job whose page is open, without its name; cancelling is asked twice here, too.
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("cancel")
+    await expect(chosen).to_have_text(re.compile("^Cancel retail"))
+    await page.keyboard.press("Enter")
+    question = page.get_by_role("alertdialog", name="Cancel retail for good?")
+    await expect(question.get_by_role("button", name="Keep it")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".badge").first).to_have_text("paused")
+
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("variance")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("What its rows have to teach")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("sign out")
+    await expect(chosen).to_have_text(re.compile("^Sign out"))
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("API key")).to_be_visible()
+
+
+async def test_an_action_of_the_search_that_is_refused_says_why(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("400")
+    job = await platform.new_job(suffix="late")
+    await job.start()
+    await sign_in(page, platform.url, platform.key, "/settings")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("pause late")
+    await expect(page.get_by_role("dialog").get_by_role("option")).to_have_text([re.compile("^Pause late")])
+    await job.write([*events(job.shape, until_step=0, is_ended=False), RunEnded(outcome="succeeded", best_step=0)])
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("is succeeded and can no longer be paused")

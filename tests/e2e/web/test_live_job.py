@@ -149,6 +149,15 @@ async def test_checkpoints_are_set_against_the_baseline(platform: Platform, page
     await expect(row).to_contain_text(shown(last.reward_mean))
     await expect(row).to_contain_text("+" + shown(last.reward_mean - baseline.reward_mean))
     await expect(page.locator(".facts", has_text="Burst per step")).to_contain_text("32 rollouts")
+    await row.get_by_role("button", name="Use it").click()
+    name = f"ft:starter:local:kept:{job.id[-8:]}:ckpt-step-8"
+    await expect(page.get_by_role("region", name="Code for the official SDK")).to_contain_text(f'model="{name}"')
+    await expect(page.get_by_text(f"rft models export {name} DIR --merged")).to_be_visible()
+    adapter = await page.get_by_role("link", name="Adapter").get_attribute("href")
+    assert adapter is not None
+    assert adapter.endswith("/adapter")
+    await page.get_by_role("link", name="Chat", exact=True).click()
+    await expect(page.get_by_role("combobox", name="Model")).to_have_value(name)
 
 
 async def test_a_finished_job_tells_what_it_came_to_with_intervals(platform: Platform, page: Page) -> None:

@@ -1,10 +1,10 @@
-"""What a page shows while the platform does not answer it, and that it comes back."""
+"""What every page shows while the platform's answer is on its way, and when it is a refusal; and that it comes back."""
 
 import re
 
 from playwright.async_api import Page, Route, expect
 
-from tests.e2e.web.seeded_evals import SeededEval
+from tests.e2e.web.every_address import every_address
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -20,25 +20,58 @@ async def test_each_page_says_what_is_the_matter_and_loads_when_asked_again(
     platform: Platform, page: Page, page_problems: PageProblems
 ) -> None:
     page_problems.tolerated.append("507")
-    made = await SeededEval.make(platform.database)
-    run = await made.run("first", skill=0.5)
+    addresses = await every_address(platform)
     await sign_in(page, platform.url, platform.key)
-    pages = {
-        "/datasets": page.get_by_role("region", name="Files"),
-        "/models": page.get_by_role("region", name="Base models"),
-        "/evals": page.get_by_role("link", name="Arithmetic"),
-        f"/evals/{made.id}": page.get_by_role("heading", name="What is measured"),
-        f"/evals/{made.id}/runs/{run}": page.get_by_role("heading", name="By criterion"),
-        "/endpoints": page.get_by_role("heading", name="Rehearsals"),
-        "/settings": page.get_by_role("row", name="this browser's"),
-    }
-    for path, content in pages.items():
+    await expect(page.locator("main h1")).to_be_visible()
+    for address in addresses:
         await page.route(DATA, refuse)
-        await page.goto(platform.url + path)
+        await page.goto(platform.url + address)
         trouble = page.get_by_role("alert").filter(has_text="The disk is full.")
-        await expect(trouble.first).to_contain_text("Not loaded")
+        await expect(trouble.first, address).to_contain_text("Not loaded")
         await page.unroute(DATA)
         # All that are there at once: a panel that asks again by itself may be faster than a pointer.
         await trouble.get_by_role("button", name="Try again").evaluate_all("(all) => all.forEach((one) => one.click())")
-        await expect(trouble).to_have_count(0)
-        await expect(content).to_be_visible()
+        await expect(trouble, address).to_have_count(0)
+        await expect(page.locator("main h1"), address).to_be_visible()
+        await expect(page.locator("main .skeleton"), address).to_have_count(0)
+
+
+async def test_each_page_says_that_it_loads_until_there_is_something(platform: Platform, page: Page) -> None:
+    addresses = await every_address(platform)
+    await sign_in(page, platform.url, platform.key)
+    await expect(page.locator("main h1")).to_be_visible()
+    for address in addresses:
+        held: list[Route] = []
+        await page.route(DATA, lambda route, _, held=held: held.append(route))
+        await page.goto(platform.url + address)
+        await expect(page.get_by_role("status", name="Loading").first, address).to_be_visible()
+        await page.unroute(DATA)
+        for route in held:
+            await route.continue_()
+        await expect(page.locator("main .skeleton"), address).to_have_count(0)
+        await expect(page.locator("main h1"), address).to_be_visible()
+
+
+async def test_each_page_says_that_there_is_nothing_yet(platform: Platform, page: Page) -> None:
+    waiting = await platform.new_job(suffix="waits")
+    job = f"/jobs/{waiting.id}"
+    pages = {
+        job: ("Waiting for its turn", "No endpoint has been called yet", "No checkpoint yet", "No rollouts yet"),
+        f"{job}/rollouts": ("No rollouts yet",),
+        f"{job}/groups/train/1/4": ("There are no rollouts of this row in this step",),
+        f"{job}/variance": ("Nothing is graded yet",),
+        f"{job}/change": ("Nothing to compare yet",),
+        f"{job}/pair": ("Two traces are needed",),
+        "/compare": ("Nothing to compare",),
+        "/models": ("No fine-tuned models yet",),
+        "/datasets": ("No files yet",),
+        "/evals": ("No evals yet",),
+        "/endpoints": ("No job has called an endpoint within a day", "None are registered", "No rehearsals yet"),
+        "/settings": ("No providers", "No judge is configured"),
+        "/nowhere": ("There is nothing here",),
+    }
+    await sign_in(page, platform.url, platform.key)
+    for address, words in pages.items():
+        await page.goto(platform.url + address)
+        for said in words:
+            await expect(page.locator(".empty strong", has_text=said).first, address).to_be_visible()

@@ -48,6 +48,17 @@ async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(plat
     await page.get_by_label("to step").select_option("2")
     await expect(page).to_have_url(re.compile(r"before=0&after=2"))
     changed = page.get_by_role("region", name="Rows that changed").locator("tbody tr").first
+    await changed.get_by_role("link", name="side by side").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Row \d+ before and after$"))
+    columns = page.get_by_role("article")
+    await expect(columns).to_have_count(2)
+    await expect(columns.first.get_by_role("link")).to_have_text("step 0")
+    await expect(columns.last.get_by_role("link")).to_have_text("step 2")
+    await expect(page.get_by_text(re.compile(r"^They part at turn \d+\.$"))).to_be_visible()
+    assert await columns.first.locator("header strong").inner_text() != (
+        await columns.last.locator("header strong").inner_text()
+    ), "the row changed"
+    await page.go_back()
     await changed.get_by_role("link", name="trace").last.click()
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
 

@@ -1,15 +1,11 @@
 """Every page while something is wrong with the platform itself: it says what, what to do, and comes back."""
 
-import json
-
-import httpx
 import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
-from rft.core.events import HoldBegan, RolloutDone
+from rft.core.events import HoldBegan
 from rft.core.failure import Stage
-from tests.e2e.web.run_records import events
-from tests.e2e.web.seeded_evals import SeededEval
+from tests.e2e.web.every_address import every_address
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -21,28 +17,7 @@ CALLS = "**/v1/**"
 @pytest_asyncio.fixture(loop_scope="session")
 async def addresses(platform: Platform) -> list[str]:
     """Of every page, with something on each."""
-    job = await platform.new_job(suffix="watched")
-    await job.start()
-    history = events(job.shape, until_step=4, is_ended=False)
-    await job.write(history)
-    done = next(event for event in history if isinstance(event, RolloutDone))
-    made = await SeededEval.make(platform.database)
-    runs = [await made.run(name, skill=skill) for name, skill in (("before", 0.2), ("after", 0.8))]
-    async with httpx.AsyncClient(
-        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60.0
-    ) as client:
-        row = {"messages": [{"role": "user", "content": "How much?"}], "answer": "64"}
-        files = {"file": ("rows.jsonl", json.dumps(row).encode())}
-        sent = await client.post("/v1/files", data={"purpose": "fine-tune"}, files=files)
-        file_id = sent.raise_for_status().json()["id"]
-    of_job = (
-        "", "/rollouts", f"/rollouts/{done.trace_id}", "/groups/train/1/4", "/variance?split=train&step=1", "/change",
-    )  # fmt: skip
-    return [
-        "/", "/new", f"/compare?job={job.id}", *(f"/jobs/{job.id}{path}" for path in of_job), "/models", "/models/chat",
-        "/datasets", f"/datasets/{file_id}", "/endpoints", "/settings", "/evals", "/evals/new", f"/evals/{made.id}",
-        f"/evals/{made.id}/runs/{runs[0]}", f"/evals/{made.id}/compare?a={runs[1]}&b={runs[0]}",
-    ]  # fmt: skip
+    return await every_address(platform)
 
 
 def job_of(platform: Platform) -> SeededJob:

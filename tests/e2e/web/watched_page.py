@@ -7,29 +7,35 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import httpx
-from playwright.async_api import ConsoleMessage, Page, Request, expect
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, expect
 
 from rft.platform.dashboard.links import moved
 
 PATIENCE_MS = 60_000
+_TELL_VIOLATIONS = """
+  addEventListener("securitypolicyviolation", (told) => {
+    console.error(`Content Security Policy: ${told.effectiveDirective} violated by ${told.blockedURI}`);
+  });
+"""
 
 
 @dataclass(slots=True)
 class PageProblems:
-    """Errors on the console, exceptions, and requests that leave the platform."""
+    """Errors on the console, exceptions, violations of the security policy, and requests that leave the platform."""
 
     home: str
     tolerated: list[str] = field(default_factory=list[str])
     """Patterns of console errors that a test provokes on purpose."""
     problems: list[str] = field(default_factory=list[str])
 
-    def attach(self, page: Page) -> None:
-        """Listen from now on."""
-        page.set_default_timeout(PATIENCE_MS)
+    async def attach(self, context: BrowserContext) -> None:
+        """Listen from now on, to every tab."""
+        context.set_default_timeout(PATIENCE_MS)
+        await context.add_init_script(_TELL_VIOLATIONS)
         # Plain functions: playwright sets attributes on the owners of bound methods.
-        page.on("console", lambda message: self._on_console(message))
-        page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
-        page.on("request", lambda request: self._on_request(request))
+        context.on("console", lambda message: self._on_console(message))
+        context.on("weberror", lambda told: self.problems.append(f"exception: {told.error}"))
+        context.on("request", lambda request: self._on_request(request))
 
     def unexpected(self) -> list[str]:
         """What went wrong and was not provoked."""

@@ -6,6 +6,7 @@ test("paths and queries are escaped", () => {
   expect(at("a/b", "steps")).toBe("/a%2Fb/steps");
   expect(queryString({ a: 1, b: undefined, c: "x y" })).toBe("?a=1&c=x+y");
   expect(queryString({ a: undefined })).toBe("");
+  expect(queryString({ code: ["x", "y"], limit: 2 })).toBe("?code=x&code=y&limit=2");
 });
 
 test("the envelope's message is the error's", async () => {

@@ -27,7 +27,9 @@ export interface Positioned {
 }
 
 export type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
-export type Parameters = Record<string, string | number | boolean | undefined>;
+type Parameter = string | number | boolean;
+/** A list stands for a parameter that is given several times. */
+export type Parameters = Record<string, Parameter | readonly Parameter[] | undefined>;
 
 export const UNREACHABLE = "The platform cannot be reached.";
 
@@ -71,8 +73,10 @@ export function at(...parts: string[]): string {
 
 /** `?a=1&b=2`, without what is undefined; empty when nothing is left. */
 export function queryString(parameters: Parameters): string {
-  const given = Object.entries(parameters).filter((entry) => entry[1] !== undefined);
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  const given = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [value].flat().map((one) => [name, String(one)]),
+  );
+  const text = new URLSearchParams(given).toString();
   return text && `?${text}`;
 }
 

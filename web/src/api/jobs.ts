@@ -49,6 +49,9 @@ export const jobsApi = {
   callChange: (id: string, before: number, after: number) => get<CallChange>(job(id, "call_change"), { before, after }),
   events: (id: string, type: EventType | undefined, after: string | undefined) =>
     getPositioned<Page<JobEvent>>(job(id, "events"), { type, after, limit: 50 }),
+  /** The newest events with one of these codes, however many others there are. */
+  eventsOf: (id: string, codes: readonly string[]) =>
+    get<Page<JobEvent>>(job(id, "events"), { code: codes, limit: 1000 }),
   checkpoints: (id: string) => get<Page<Checkpoint>>(job(id, "checkpoints"), { limit: 100 }),
   rollouts: (id: string, query: RolloutQuery, after: string | undefined, limit: number) =>
     get<Page<RolloutSummary>>(job(id, "rollouts"), { ...query, after, limit }),

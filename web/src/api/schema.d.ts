@@ -3261,6 +3261,8 @@ export interface components {
         };
         ToolDiagnostics: {
             latency_mean_s: number | null;
+            latency_p50_s?: number | null;
+            latency_p95_s?: number | null;
             name: string;
             output_tokens_mean: number | null;
         };
@@ -4414,6 +4416,7 @@ export interface operations {
         parameters: {
             query?: {
                 after?: string | null;
+                code?: string[] | null;
                 limit?: number;
                 type?: ("message" | "metrics") | null;
             };

@@ -8,6 +8,8 @@ import { Chart } from "./Chart";
 interface Props {
   jobId: string;
   points: readonly DiagnosticPoint[];
+  /** The job's own order. */
+  tools: readonly string[];
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
 }
@@ -21,10 +23,10 @@ const FORMATS: Record<DiagnosticChart["kind"], (value: number) => string> = {
 };
 
 /** How training goes, below what it came to. */
-export function Diagnostics({ jobId, points, zoom, onZoom }: Props) {
-  const charts = useMemo(() => diagnosticCharts(points), [points]);
+export function Diagnostics({ jobId, points, tools, zoom, onZoom }: Props) {
+  const charts = useMemo(() => diagnosticCharts(points, tools), [points, tools]);
   return (
-    <div className="charts">
+    <div className="charts filled">
       {charts.map((one) => (
         <Chart
           key={one.key}

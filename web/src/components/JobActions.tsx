@@ -13,6 +13,19 @@ interface Props {
 
 const LABELS: Record<Action, string> = { pause: "Pause", resume: "Resume", cancel: "Cancel" };
 
+/** Before a job, by its name, is cancelled. */
+export function CancelQuestion({ job, ...does }: { job: string; onConfirm(): void; onClose(): void }) {
+  return (
+    <Confirmation
+      title={`Cancel ${job} for good?`}
+      consequence="It stops in the middle of its step and cannot be resumed. Its checkpoints stay."
+      label="Yes, cancel"
+      otherwise="Keep it"
+      {...does}
+    />
+  );
+}
+
 /** What can be asked of a job. Cancelling is for good, so it is asked twice. */
 export function JobActions({ jobId, actions, isBusy, onAct }: Props) {
   const [isAsking, setAsking] = useState(false);
@@ -33,14 +46,7 @@ export function JobActions({ jobId, actions, isBusy, onAct }: Props) {
         Clone
       </Link>
       {isAsking && actions.includes("cancel") && (
-        <Confirmation
-          title="Cancel the job for good?"
-          consequence="It stops in the middle of its step and cannot be resumed. Its checkpoints stay."
-          label="Yes, cancel"
-          otherwise="Keep it"
-          onConfirm={() => onAct("cancel")}
-          onClose={() => setAsking(false)}
-        />
+        <CancelQuestion job="the job" onConfirm={() => onAct("cancel")} onClose={() => setAsking(false)} />
       )}
     </div>
   );

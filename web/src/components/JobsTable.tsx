@@ -78,7 +78,9 @@ export const JobRow = memo(function JobRow({ job, curves, now, isChosen, onChoos
         {job.user_provided_suffix && <div className="muted small mono">{job.id}</div>}
       </td>
       <td>
-        <StatusBadge job={job} /> <AlarmMark alarms={alarmsOf(job, curves, now)} />
+        <div className="status-line">
+          <StatusBadge job={job} /> <AlarmMark alarms={alarmsOf(job, curves, now)} />
+        </div>
         {job.hold && (
           <div className="waits-for muted small" title={job.hold.reason}>
             {job.hold.endpoint}

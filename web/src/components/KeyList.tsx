@@ -7,7 +7,7 @@ export function KeyList({ onClose }: { onClose(): void }) {
   useEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} aria-label="Keys" onClose={onClose}>
-      <form method="dialog" className="keys">
+      <form method="dialog" className="key-list">
         {KEYS.map((group) => (
           <section key={group.title}>
             <h2>{group.title}</h2>

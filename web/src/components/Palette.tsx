@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
-import { type Command, movedChoice } from "../lib/commands";
+import { type Command, keyOf, movedChoice } from "../lib/commands";
 
 interface Props {
   typed: string;
@@ -10,7 +10,7 @@ interface Props {
   onClose(): void;
 }
 
-/** A field and what fits it; arrows choose, Enter goes there. */
+/** A field and what fits it; arrows choose, Enter goes there or does it. */
 export function Palette({ typed, onType, commands, isSearching, onChoose, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const list = useId();
@@ -23,7 +23,11 @@ export function Palette({ typed, onType, commands, isSearching, onChoose, onClos
 
   const onKeyDown = (event: KeyboardEvent) => {
     const command = commands[chosen];
-    if (event.key === "Enter" && command) onChoose(command);
+    if (event.key === "Enter" && command) {
+      // Or it would also press the button that has the focus in what opens.
+      event.preventDefault();
+      onChoose(command);
+    }
     const moved = movedChoice(event.key, chosen, commands.length);
     if (moved === null) return;
     event.preventDefault();
@@ -31,15 +35,15 @@ export function Palette({ typed, onType, commands, isSearching, onChoose, onClos
   };
 
   return (
-    <dialog ref={dialog} className="palette" aria-label="Search pages and jobs" onClose={onClose}>
+    <dialog ref={dialog} className="palette" aria-label="Find a page, a job or an action" onClose={onClose}>
       <input
         type="text"
         role="combobox"
-        aria-label="Page or job"
+        aria-label="Page, job or action"
         aria-expanded={commands.length > 0}
         aria-controls={list}
         aria-activedescendant={commands.length > 0 ? `${list}-${chosen}` : undefined}
-        placeholder="A page, or a job's name, id, model or metadata"
+        placeholder="A page, a job's name, id or metadata, or an action such as: pause finance"
         autoComplete="off"
         value={typed}
         onChange={(event) => (onType(event.target.value), setAt(0))}
@@ -49,7 +53,7 @@ export function Palette({ typed, onType, commands, isSearching, onChoose, onClos
         {commands.map((command, i) => (
           // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the field has the keys
           <div
-            key={command.href}
+            key={keyOf(command)}
             id={`${list}-${i}`}
             role="option"
             tabIndex={-1}

@@ -6,17 +6,28 @@ import type { Action } from "../api/types";
 import { save } from "../lib/save";
 import { keys } from "./queries";
 
+interface Asked {
+  jobId: string;
+  action: Action;
+}
+
 /** Pause, resume or cancel a job. */
 export function useAct(jobId: string) {
+  const { mutate, ...act } = useActOnAny();
+  return { ...act, mutate: (action: Action) => mutate({ jobId, action }) };
+}
+
+/** The same of a job that is named when it is asked for. */
+export function useActOnAny() {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: (action: Action) => jobsApi.act(jobId, action),
+    mutationFn: ({ jobId, action }: Asked) => jobsApi.act(jobId, action),
     onSuccess: (job) => {
-      cache.setQueryData(keys.job(jobId), job);
+      cache.setQueryData(keys.job(job.id), job);
       void cache.invalidateQueries({ queryKey: keys.jobs });
     },
     // The job is not what the page took it for.
-    onError: () => void cache.invalidateQueries({ queryKey: keys.job(jobId), exact: true }),
+    onError: (_, { jobId }) => void cache.invalidateQueries({ queryKey: keys.job(jobId), exact: true }),
   });
 }
 

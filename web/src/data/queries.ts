@@ -1,7 +1,7 @@
 /** What the pages ask the API, and how fresh it has to be. */
-import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { jobsApi } from "../api/jobs";
-import type { EventType, Job, JobEvent, JobQuery, RolloutQuery } from "../api/types";
+import type { EventType, Job, JobQuery, RolloutQuery } from "../api/types";
 import type { Zoom } from "../lib/plot";
 import { isTerminal } from "../lib/summary";
 
@@ -16,6 +16,7 @@ export const keys = {
   callChange: (id: string, before: number, after: number) => ["job", id, "call-change", before, after],
   allEvents: (id: string) => ["job", id, "events"],
   events: (id: string, type?: EventType) => ["job", id, "events", type],
+  eventsOf: (id: string, codes: readonly string[]) => ["job", id, "events-of", ...codes],
   /** Events that came with the stream, newest first. */
   liveEvents: (id: string) => ["job", id, "live-events"],
   checkpoints: (id: string) => ["job", id, "checkpoints"],
@@ -85,6 +86,17 @@ export function useJob(id: string) {
   return useQuery({ queryKey: keys.job(id), queryFn: () => jobsApi.get(id) });
 }
 
+/** Asks anew for everything of a job that is shown. */
+export function useReload(id: string) {
+  const cache = useQueryClient();
+  return () => void cache.refetchQueries({ queryKey: keys.job(id), type: "active" });
+}
+
+/** The job that a page may be about. */
+export function useKnownJob(id: string | null) {
+  return useQuery({ queryKey: keys.job(id ?? ""), queryFn: () => jobsApi.get(id ?? ""), enabled: id !== null });
+}
+
 /** A job on a page that no stream feeds; asked for again while it is not over. */
 export function useFollowedJob(id: string) {
   return useQuery({
@@ -139,22 +151,6 @@ export function useCallChange(id: string, before: number, after: number) {
 
 export function useCheckpoints(id: string) {
   return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => jobsApi.checkpoints(id) });
-}
-
-/** Events of one type, or all. */
-export function useEvents(id: string, type: EventType | undefined) {
-  return useInfiniteQuery({
-    queryKey: keys.events(id, type),
-    queryFn: ({ pageParam }) => jobsApi.events(id, type, pageParam),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => (page.has_more ? page.data.at(-1)?.id : undefined),
-    placeholderData: keepPreviousData,
-  });
-}
-
-/** What the stream brought; folded in by `useLive`, and forgotten with the page: the stream stops with it. */
-export function useLiveEvents(id: string) {
-  return useQuery({ queryKey: keys.liveEvents(id), initialData: [] as JobEvent[], enabled: false, gcTime: 0 });
 }
 
 export function useRollout(id: string, traceId: string) {

@@ -1,5 +1,5 @@
 /** What of a job should not wait until somebody happens to look. Pure: from the job and its curves. */
-import type { Job } from "../api/types";
+import type { Job, Step } from "../api/types";
 import { percent, span } from "./format";
 import { isTerminal, type JobCurves } from "./summary";
 
@@ -39,18 +39,27 @@ function held(job: Job, now: number, page: string): Alarm | null {
 function excluded(curves: JobCurves, page: string): Alarm | null {
   const last = curves.data.findLast((step) => step.record.train !== null);
   const train = last?.record.train;
-  if (!last || !train || train.rollouts === 0 || train.excluded / train.rollouts <= MANY_EXCLUDED) return null;
+  if (!last || !train || !hasManyExcluded(last)) return null;
   const text = `${percent(train.excluded / train.rollouts)} of step ${last.step}'s rollouts were excluded.`;
   return { key: "excluded", text, href: `${page}/rollouts?outcome=failed&from_step=${last.step}&to_step=${last.step}` };
 }
 
-/** Worse than untrained, beyond what chance explains. */
+/** Whether too many of a step's training rollouts have no grade. */
+export function hasManyExcluded({ record: { train } }: Step): boolean {
+  return train !== null && train.rollouts > 0 && train.excluded / train.rollouts > MANY_EXCLUDED;
+}
+
+/** Whether a step's validation is worse than the untrained policy's, beyond what chance explains. */
+export function hasFallen(untrained: Step | undefined, step: Step): boolean {
+  const [before, after] = [untrained?.record.valid?.reward_low, step.record.valid?.reward_high];
+  return untrained !== step && before != null && after != null && after < before;
+}
+
 function fallen(curves: JobCurves, page: string): Alarm | null {
   const measured = curves.data.filter((step) => step.record.valid !== null);
   const [first, last] = [measured[0], measured.at(-1)];
-  const [before, after] = [first?.record.valid?.reward_low, last?.record.valid?.reward_high];
-  if (first?.step !== 0 || first === last || before == null || after == null || after >= before) return null;
-  const text = `The validation reward of step ${last?.step} is below the untrained policy's.`;
+  if (first?.step !== 0 || last === undefined || !hasFallen(first, last)) return null;
+  const text = `The validation reward of step ${last.step} is below the untrained policy's.`;
   return { key: "fallen", text, href: `${page}#curves` };
 }
 

@@ -1,27 +1,66 @@
 /** What the command palette offers, and which of it fits what was typed. */
-import type { Job } from "../api/types";
+import type { Action, Job } from "../api/types";
 import { SECTIONS } from "./sections";
+import { actions } from "./standing";
+
+/** Something that is done at once, not on a page of its own. */
+export type Operation =
+  { kind: "keys" } | { kind: "sign-out" } | { kind: "job"; jobId: string; name: string; action: Action };
 
 export interface Command {
   label: string;
   /** Beside the label, and searched, too. */
   detail: string;
-  /** Where it leads. */
-  href: string;
+  /** Where it leads; or what it does. */
+  does: string | Operation;
 }
 
 const PAGES: readonly Command[] = [
-  ...SECTIONS.map(({ label, href }) => ({ label, detail: "page", href })),
-  { label: "New job", detail: "order a training run", href: "/new" },
+  ...SECTIONS.map(({ label, href }) => ({ label, detail: "page", does: href })),
+  { label: "New job", detail: "order a training run", does: "/new" },
 ];
 
-/** Pages that fit every term, those that begin with what was typed first, then the jobs, which the API has searched. */
-export function offered(typed: string, jobs: readonly Job[]): Command[] {
+/** Offered to whoever types a part of them. */
+const OTHERS: readonly Command[] = [
+  { label: "New eval", detail: "define what is measured", does: "/evals/new" },
+  { label: "Upload a dataset", detail: "datasets", does: "/datasets" },
+  { label: "Chat with a model", detail: "models", does: "/models/chat" },
+  { label: "Rehearse a step's burst", detail: "endpoints", does: "/endpoints" },
+  { label: "Create an API key", detail: "settings", does: "/settings" },
+  { label: "Add a provider", detail: "settings", does: "/settings" },
+  { label: "Make a signing secret", detail: "settings", does: "/settings" },
+  { label: "Keys", detail: "the list of them", does: { kind: "keys" } },
+  { label: "Sign out", detail: "end this session", does: { kind: "sign-out" } },
+];
+
+const VERBS = ["pause", "resume", "cancel", "clone"] as const;
+type Verb = (typeof VERBS)[number];
+
+/** What was typed, apart: what is to be done with a job, and the query that finds it. */
+export function asked(typed: string): { verb: Verb | null; query: string } {
+  const [first = "", ...rest] = typed.trim().split(/\s+/);
+  const verb = VERBS.find((one) => one === first.toLowerCase()) ?? null;
+  return { verb, query: verb === null ? typed.trim() : rest.join(" ") };
+}
+
+/** Pages and actions that fit every term, those that begin with what was typed first; then what can be done with the
+ * job whose page is open; then the jobs, which the API has searched for the query. */
+export function offered(typed: string, jobs: readonly Job[], current?: Job): Command[] {
   const terms = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  const pages = PAGES.filter((page) => fits(page, terms));
+  const among = terms.length > 0 ? [...PAGES, ...OTHERS] : PAGES;
   const [first = ""] = terms;
-  const begins = (page: Command) => Number(page.label.toLowerCase().startsWith(first));
-  return [...pages.toSorted((a, b) => begins(b) - begins(a)), ...jobs.map(toCommand)];
+  const begins = (command: Command) => Number(command.label.toLowerCase().startsWith(first));
+  const fitting = among.filter((command) => fits(command, terms)).toSorted((a, b) => begins(b) - begins(a));
+  const ofCurrent = current ? commandsOf(current).filter((command) => fits(command, terms)) : [];
+  const { verb } = asked(typed);
+  const others = verb === null ? jobs.map(toCommand) : jobs.flatMap((job) => done(verb, job));
+  const known = new Set(ofCurrent.map(keyOf));
+  return [...fitting, ...ofCurrent, ...others.filter((command) => !known.has(keyOf(command)))];
+}
+
+/** Tells commands apart. */
+export function keyOf({ label, does }: Command): string {
+  return `${label} ${typeof does === "string" ? does : JSON.stringify(does)}`;
 }
 
 /** Where an arrow key takes the choice among so many, round the ends. Null for other keys. */
@@ -32,10 +71,38 @@ export function movedChoice(key: string, at: number, count: number): number | nu
 
 function fits(command: Command, terms: readonly string[]): boolean {
   const text = `${command.label} ${command.detail}`.toLowerCase();
-  return terms.every((word) => text.includes(word));
+  return terms.every((term) => text.includes(term));
+}
+
+function nameOf(job: Job): string {
+  return job.user_provided_suffix ?? job.model;
 }
 
 function toCommand(job: Job): Command {
-  const name = job.user_provided_suffix ?? job.model;
-  return { label: name, detail: `job ${job.id}, ${job.status}`, href: `/jobs/${job.id}` };
+  return { label: nameOf(job), detail: `job ${job.id}, ${job.status}`, does: `/jobs/${job.id}` };
+}
+
+/** The pages below a job's, and everything that its state allows. */
+function commandsOf(job: Job): Command[] {
+  const page = (label: string, part: string): Command => ({
+    label: `${label} of ${nameOf(job)}`,
+    detail: "this job",
+    does: `/jobs/${job.id}/${part}`,
+  });
+  return [
+    page("Rollouts", "rollouts"),
+    page("Variance", "variance"),
+    page("Policy change", "change"),
+    ...VERBS.flatMap((verb) => done(verb, job)),
+  ];
+}
+
+/** Nothing where the job's state does not allow it. */
+function done(verb: Verb, job: Job): Command[] {
+  const name = nameOf(job);
+  const label = `${verb[0]?.toUpperCase()}${verb.slice(1)} ${name}`;
+  const detail = `job ${job.id}, ${job.status}`;
+  if (verb === "clone") return [{ label, detail, does: `/new?from=${encodeURIComponent(job.id)}` }];
+  if (!actions(job).includes(verb)) return [];
+  return [{ label, detail, does: { kind: "job", jobId: job.id, name, action: verb } }];
 }

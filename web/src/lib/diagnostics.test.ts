@@ -27,7 +27,8 @@ const STEP: DiagnosticPoint = {
   },
 };
 
-const charts = (points: DiagnosticPoint[]) => new Map(diagnosticCharts(points).map((one) => [one.key, one]));
+const charts = (points: DiagnosticPoint[]) =>
+  new Map(diagnosticCharts(points, ["search", "list"]).map((one) => [one.key, one]));
 const values = (points: DiagnosticPoint[], key: string) =>
   Object.fromEntries(
     charts(points)
@@ -46,8 +47,21 @@ test("a reason that did not occur in a step has a share of 0 there", () => {
 });
 
 test("endpoints are told apart", () => {
-  expect(values([STEP], "latency")).toEqual({ search: [0.5], Grader: [0.1] });
+  const slow = { name: "list", latency_mean_s: 0.4, latency_p50_s: 0.2, latency_p95_s: 2, output_tokens_mean: 9 };
+  expect(values([{ ...STEP, tools: [slow] }], "latency")).toEqual({ "list p50": [0.2], "list p95": [2] });
+  expect(values([STEP], "latency"), "of an earlier release").toEqual({ search: [0.5] });
+  expect(values([STEP], "grading")).toEqual({ Grader: [0.1] });
   expect(values([STEP], "time")).toEqual({ Median: [2], "95th percentile": [5] });
+});
+
+test("a tool has the colour that it has in every other chart", () => {
+  const tools = ["cat", "list", "search"].map((name) => ({ name, latency_mean_s: 1, output_tokens_mean: 9 }));
+  const drawn = charts([{ ...STEP, tools }]).get("latency")?.chart.series ?? [];
+  expect(drawn.map((one) => [one.label, one.color])).toEqual([
+    ["search", "--c-tool-1"],
+    ["list", "--c-tool-2"],
+    ["cat", "--c-tool-3"],
+  ]);
 });
 
 test("what was not measured is not drawn", () => {

@@ -1,6 +1,6 @@
 /** From a job's diagnostics to charts of how training goes. */
 import type { DiagnosticPoint } from "../api/types";
-import { PARTS, QUIET, toolColors, TOTAL, TRAIN, VALID } from "./palette";
+import { PARTS, QUIET, toolColors, toolOrder, TOTAL, TRAIN, VALID } from "./palette";
 import { type Chart, hasValues, line, type Series, type Values } from "./series";
 
 type Read = (point: DiagnosticPoint) => number | null | undefined;
@@ -16,12 +16,13 @@ export interface DiagnosticChart {
   empty: string;
 }
 
-/** Every chart, whether or not it has something to show, in the order of the page. */
-export function diagnosticCharts(points: readonly DiagnosticPoint[]): DiagnosticChart[] {
+/** Every chart, whether or not it has something to show, in the order of the page. `tools`: the job's own order. */
+export function diagnosticCharts(points: readonly DiagnosticPoint[], tools: readonly string[]): DiagnosticChart[] {
   return [
     signalChart(points),
     stopChart(points),
-    toolLatencyChart(points),
+    toolLatencyChart(points, tools),
+    graderLatencyChart(points),
     rolloutTimeChart(points),
     one(points, "speed", "Sampled tokens", "per second of a round", "number", "Tokens", (p) => p.sampled_tokens_per_s),
     one(points, "entropy", "Entropy", "nats per token", "small", "Entropy", (p) => p.optimization?.entropy),
@@ -70,20 +71,32 @@ function shareOf(counts: Readonly<Record<string, number>> | null | undefined, na
   return all === 0 ? null : (counts?.[name] ?? 0) / all;
 }
 
-function toolLatencyChart(points: readonly DiagnosticPoint[]): DiagnosticChart {
-  const names = [...new Set(points.flatMap((point) => point.tools?.map((tool) => tool.name) ?? []))].toSorted();
-  const colors = toolColors(names);
-  const lines = names.map((name) => {
-    const latency: Read = (point) => point.tools?.find((tool) => tool.name === name)?.latency_mean_s;
-    return line(name, name, colors.get(name) ?? TOTAL, read(points, latency));
-  });
-  const grader = line(
-    "grader",
-    "Grader",
-    PARTS.grading,
-    read(points, (point) => point.grader_latency_mean_s),
+/** Half and 95 % of each tool's calls took no longer; of jobs of earlier releases only means are known. */
+function toolLatencyChart(points: readonly DiagnosticPoint[], tools: readonly string[]): DiagnosticChart {
+  const seen = points.flatMap((point) => point.tools ?? []);
+  const names = toolOrder(
+    tools,
+    seen.map((tool) => tool.name),
   );
-  return made(points, "latency", "Latency of endpoints", "mean of a call", "seconds", [...lines, grader]);
+  const colors = toolColors(names);
+  const hasMeansOnly = seen.every((tool) => tool.latency_p50_s == null);
+  const of = (name: string, field: "latency_mean_s" | "latency_p50_s" | "latency_p95_s"): Values =>
+    read(points, (point) => point.tools?.find((tool) => tool.name === name)?.[field]);
+  const lines = names.flatMap((name): Series[] => {
+    const color = colors.get(name) ?? TOTAL;
+    if (hasMeansOnly) return [line(name, name, color, of(name, "latency_mean_s"))];
+    const slow = line(`${name} p95`, `${name} p95`, color, of(name, "latency_p95_s"));
+    return [line(name, `${name} p50`, color, of(name, "latency_p50_s")), { ...slow, kind: "dashed" }];
+  });
+  return made(points, "latency", "Latency of tools", hasMeansOnly ? "mean of a call" : "of a call", "seconds", lines);
+}
+
+const graderLatency: Read = (point) => point.grader_latency_mean_s;
+
+function graderLatencyChart(points: readonly DiagnosticPoint[]): DiagnosticChart {
+  return made(points, "grading", "Latency of the grader", "mean of a call", "seconds", [
+    line("grader", "Grader", PARTS.grading, read(points, graderLatency)),
+  ]);
 }
 
 function rolloutTimeChart(points: readonly DiagnosticPoint[]): DiagnosticChart {

@@ -9,7 +9,7 @@ export const KEYS: readonly KeyGroup[] = [
   {
     title: "Everywhere",
     keys: [
-      ["Ctrl K", "search pages and jobs"],
+      ["Ctrl K", "find a page, a job or an action"],
       ["?", "this list"],
       ["Esc", "close what is open"],
     ],

@@ -16,7 +16,7 @@ test("each job's final model stands before its checkpoints, the last step first"
 });
 
 test("the code to copy names the model and this platform, and no key", () => {
-  const code = sdkCode(made("ft:a", "a"), "http://here:8000");
+  const code = sdkCode("ft:a", "http://here:8000");
   expect(code).toContain('model="ft:a"');
   expect(code).toContain('base_url="http://here:8000/v1", api_key="..."');
 });

@@ -35,13 +35,18 @@ export function isCheckpoint(model: Model): boolean {
   return model.id.includes(":ckpt-step-");
 }
 
+/** The page on which one talks to it. */
+export function chatPath(modelId: string): string {
+  return `/models/chat?${new URLSearchParams({ model: modelId })}`;
+}
+
 /** How to ask it with the official SDK. The key stays with whoever copies it. */
-export function sdkCode(model: Model, origin: string): string {
+export function sdkCode(modelId: string, origin: string): string {
   return `from openai import OpenAI
 
 client = OpenAI(base_url="${origin}/v1", api_key="...")
 reply = client.chat.completions.create(
-    model="${model.id}",
+    model="${modelId}",
     messages=[{"role": "user", "content": "..."}],
 )
 print(reply.choices[0].message.content)`;

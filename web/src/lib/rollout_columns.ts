@@ -16,7 +16,7 @@ export const COLUMNS: readonly Column[] = [
   { id: "id", label: "Rollout", width: 19 },
   { id: "step", label: "Step", width: 9, isNumber: true, sort: "newest" },
   { id: "split", label: "Split", width: 11 },
-  { id: "row", label: "Row", width: 10, isNumber: true },
+  { id: "row", label: "Row", width: 13, isNumber: true },
   { id: "reward", label: "Reward", width: 18, sort: "reward" },
   { id: "end", label: "Ended", width: 15 },
   { id: "prompt", label: "Prompt", width: 32 },

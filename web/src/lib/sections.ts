@@ -16,6 +16,12 @@ export const SECTIONS: readonly Section[] = [
   { label: "Settings", href: "/settings", paths: ["settings"] },
 ];
 
+/** The id of the job that an address is about, itself or a part of it. */
+export function jobOf(path: string): string | null {
+  const [, first, id] = path.split("/");
+  return first === "jobs" && id ? decodeURIComponent(id) : null;
+}
+
 /** The section that an address lies in; none for an address that leads nowhere. */
 export function sectionOf(path: string): Section | null {
   const first = path.split("/")[1] ?? "";

@@ -50,10 +50,10 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>
         <Shell onSearch={() => setOpen("search")} onKeys={() => setOpen("keys")} onSignOut={session.signOut}>
+          <GlobalKeys open={open} onOpen={setOpen} />
           <ConditionBars />
           <Routes />
         </Shell>
-        <GlobalKeys open={open} onOpen={setOpen} />
       </SessionContext>
     </QueryClientProvider>
   );

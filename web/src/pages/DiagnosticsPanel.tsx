@@ -6,12 +6,14 @@ import type { Zoom } from "../lib/plot";
 
 interface Props {
   jobId: string;
+  /** The job's own order. */
+  tools: readonly string[];
   zoom: Zoom | null;
   onZoom(zoom: Zoom | null): void;
 }
 
 /** Closed until somebody wants to know; what it shows is asked for then. */
-export function DiagnosticsPanel({ jobId, zoom, onZoom }: Props) {
+export function DiagnosticsPanel({ jobId, tools, zoom, onZoom }: Props) {
   const [isOpen, setOpen] = useState(false);
   const told = useDiagnostics(jobId, zoom, isOpen);
   return (
@@ -24,8 +26,8 @@ export function DiagnosticsPanel({ jobId, zoom, onZoom }: Props) {
       </summary>
       {isOpen && told.error && <Problem error={told.error} onRetry={() => void told.refetch()} />}
       {isOpen && told.isPending && <Skeleton height={320} />}
-      {isOpen && told.data?.pace && <p className="muted">{told.data.pace.message}</p>}
-      {isOpen && told.data && <Diagnostics jobId={jobId} points={told.data.data} zoom={zoom} onZoom={onZoom} />}
+      {isOpen && told.data?.pace && <p className="muted panel-note">{told.data.pace.message}</p>}
+      {isOpen && told.data && <Diagnostics {...{ jobId, tools, zoom, onZoom }} points={told.data.data} />}
     </details>
   );
 }

@@ -19,15 +19,16 @@ import { Trail } from "../components/Trail";
 import { useAct, useDownload } from "../data/actions";
 import { useNow } from "../data/clock";
 import { useComparedCurves } from "../data/comparing";
+import { useEvents, useEventsOf, useLiveEvents } from "../data/events";
 import { useNotices } from "../data/notices";
 import { useLive } from "../data/live";
-import { useCheckpoints, useCurves, useDetail, useEndpoints, useEvents, useJob, useLiveEvents } from "../data/queries";
+import { useCheckpoints, useCurves, useDetail, useEndpoints, useJob, useReload } from "../data/queries";
 import { alarmsOf } from "../lib/alarms";
 import { parseAxis, withAxis } from "../lib/axes";
 import { checkpointRows } from "../lib/checkpoint_rows";
 import { mergeEvents, streamPosition } from "../lib/fold";
 import { readOrder } from "../lib/job_order";
-import { markersOf } from "../lib/markers";
+import { MARKED_CODES, markersOf } from "../lib/markers";
 import { toolColors } from "../lib/palette";
 import { isSame, type Zoom } from "../lib/plot";
 import { actions } from "../lib/standing";
@@ -48,6 +49,7 @@ export function JobPage({ jobId }: { jobId: string }) {
   const liveEvents = useLiveEvents(jobId);
   const endpoints = useEndpoints(jobId, isActive);
   const listed = useListedRollouts(jobId);
+  const reload = useReload(jobId);
   const now = useNow(isActive);
   const act = useAct(jobId);
   const download = useDownload();
@@ -68,7 +70,11 @@ export function JobPage({ jobId }: { jobId: string }) {
     () => mergeEvents(liveEvents.data, events.data?.pages.map((page) => page.data) ?? []),
     [liveEvents.data, events.data],
   );
-  const markers = useMemo(() => markersOf(rows, log), [rows, log]);
+  const marked = useEventsOf(jobId, MARKED_CODES);
+  const markers = useMemo(
+    () => markersOf(rows, mergeEvents(liveEvents.data, [marked.data?.data ?? []]), known.data),
+    [rows, liveEvents.data, marked.data, known.data],
+  );
   const tools = useMemo(() => (job.data ? readOrder(job.data.method).tools.map((tool) => tool.name) : []), [job.data]);
   const colors = useMemo(() => toolColors(tools), [tools]);
   const alarms = useMemo(() => (job.data ? alarmsOf(job.data, known, now) : []), [job.data, known, now]);
@@ -84,7 +90,7 @@ export function JobPage({ jobId }: { jobId: string }) {
     <>
       <Trail parts={[{ label: "Jobs", href: "/" }, { label: jobId }]} />
       <title>{`${job.data?.user_provided_suffix ?? jobId} · Agent RFT`}</title>
-      {problem && <Problem error={problem} onRetry={() => void Promise.all([job.refetch(), curves.refetch()])} />}
+      {problem && <Problem error={problem} onRetry={reload} />}
       {(job.isPending || (curves.isPending && !problem)) && <Skeleton height={420} />}
       {job.data && curves.data && (
         <>
@@ -114,7 +120,7 @@ export function JobPage({ jobId }: { jobId: string }) {
             onAxis={(next) => navigate(path + withAxis(search, next), { replace: true })}
             spent={{ curves: spent.data?.get(jobId), error: spent.error, onRetry: () => void spent.refetch() }}
           />
-          <DiagnosticsPanel jobId={jobId} zoom={zoom} onZoom={onZoom} />
+          <DiagnosticsPanel {...{ jobId, tools, zoom, onZoom }} />
           {endpoints.error && <Problem error={endpoints.error} onRetry={() => void endpoints.refetch()} />}
           {endpoints.isPending && <Skeleton height={160} />}
           {endpoints.data && (
@@ -127,7 +133,7 @@ export function JobPage({ jobId }: { jobId: string }) {
           )}
           <div className="columns">
             <div className="stack">
-              <Checkpoints rows={rows} />
+              <Checkpoints rows={rows} isOver={!isActive} />
               <Usage
                 job={job.data}
                 colors={colors}

@@ -5,6 +5,7 @@ import { Empty } from "../components/State";
 export function NotFoundPage() {
   return (
     <>
+      <title>Not found · Agent RFT</title>
       <Empty title="There is nothing here">
         <Link href="/">All jobs</Link>
       </Empty>

@@ -26,6 +26,7 @@ const JobPage = page(async () => (await import("./JobPage")).JobPage);
 const RolloutPage = page(async () => (await import("./rollouts/RolloutPage")).RolloutPage);
 const RolloutsPage = page(async () => (await import("./rollouts/RolloutsPage")).RolloutsPage);
 const GroupPage = page(async () => (await import("./rollouts/GroupPage")).GroupPage);
+const PairPage = page(async () => (await import("./rollouts/PairPage")).PairPage);
 const JobVariancePage = page(async () => (await import("./variance/JobVariancePage")).JobVariancePage);
 const ChangePage = page(async () => (await import("./change/ChangePage")).ChangePage);
 const ModelsPage = page(async () => (await import("./models/ModelsPage")).ModelsPage);
@@ -74,6 +75,7 @@ export function Routes() {
           <Route path="/jobs/:jobId/rollouts/:traceId">
             {({ jobId, traceId }) => <RolloutPage jobId={jobId} traceId={traceId} />}
           </Route>
+          <Route path="/jobs/:jobId/pair">{({ jobId }) => <PairPage key={jobId} jobId={jobId} />}</Route>
           <Route path="/jobs/:jobId/variance">{({ jobId }) => <JobVariancePage key={jobId} jobId={jobId} />}</Route>
           <Route path="/jobs/:jobId/change">{({ jobId }) => <ChangePage key={jobId} jobId={jobId} />}</Route>
           <Route path="/models" component={ModelsPage} />

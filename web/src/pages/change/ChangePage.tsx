@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
-import type { PolicyChange } from "../../api/types";
+import type { PolicyChange, RowChange } from "../../api/types";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
@@ -49,6 +49,8 @@ export function ChangePage({ jobId }: { jobId: string }) {
 function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
   const [against, setAgainst] = useState<Against>("tool_calls");
   const traceHref = (traceId: string) => `/jobs/${jobId}/rollouts/${traceId}`;
+  const pairHref = ({ before, after }: RowChange) =>
+    `/jobs/${jobId}/pair?${new URLSearchParams({ before: before.trace_id, after: after.trace_id })}`;
   const { reward } = told;
   const notCompared = leftOut(told);
   return (
@@ -66,11 +68,11 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
         </header>
         {notCompared && <p className="muted small">{notCompared}</p>}
         <div className="change">
-          <Scatter rows={told.data} against={against} owner={jobId} hrefOf={(row) => traceHref(row.after.trace_id)} />
+          <Scatter rows={told.data} against={against} owner={jobId} hrefOf={pairHref} />
           <Tools told={told} />
         </div>
       </section>
-      <ChangedRows rows={told.data} traceHref={traceHref} />
+      <ChangedRows rows={told.data} {...{ traceHref, pairHref }} />
     </>
   );
 }

@@ -8,12 +8,14 @@ import { signed } from "./Scatter";
 interface Props {
   rows: readonly RowChange[];
   traceHref(traceId: string): string;
+  /** Where both traces stand side by side. */
+  pairHref(row: RowChange): string;
 }
 
 const FIRST = 20;
 
 /** Rows that got worse or better, with a trace of each policy. */
-export function ChangedRows({ rows, traceHref }: Props) {
+export function ChangedRows({ rows, traceHref, pairHref }: Props) {
   const [isAll, setAll] = useState(false);
   const changed = byChange(rows);
   const shown = isAll ? changed : [...changed.slice(0, FIRST / 2), ...changed.slice(FIRST / 2).slice(-FIRST / 2)];
@@ -34,6 +36,7 @@ export function ChangedRows({ rows, traceHref }: Props) {
               <th className="number">Tokens</th>
               <th>Before</th>
               <th>After</th>
+              <th>Both</th>
             </tr>
           </thead>
           <tbody>
@@ -55,6 +58,9 @@ export function ChangedRows({ rows, traceHref }: Props) {
                 </td>
                 <td>
                   <Link href={traceHref(row.after.trace_id)}>trace</Link>
+                </td>
+                <td className="nowrap">
+                  <Link href={pairHref(row)}>side by side</Link>
                 </td>
               </tr>
             ))}

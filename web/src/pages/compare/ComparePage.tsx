@@ -28,7 +28,7 @@ export function ComparePage() {
       <title>Compare jobs · Agent RFT</title>
       <Trail parts={[{ label: "Jobs", href: "/" }, { label: "Compare" }]} />
       <h1>Compare {ids.length > 1 ? `${ids.length} jobs` : "jobs"}</h1>
-      {problem && <Problem error={problem} onRetry={() => (refetch(), void curves.refetch())} />}
+      {problem && <Problem error={problem} onRetry={() => (refetch(), jobs.length > 0 && void curves.refetch())} />}
       {missing.length > 0 && (
         <div className="banner warn" role="alert">
           <strong>Not found</strong>

@@ -16,7 +16,8 @@ export function EvalComparePage({ evalId }: { evalId: string }) {
   const definition = useEval(evalId);
   const [runA, runB] = [useEvalRun(evalId, a), useEvalRun(evalId, b)];
   const comparison = useComparison(evalId, a, b);
-  const problem = [definition, runA, runB, comparison].find((query) => query.error);
+  const failed = [definition, runA, runB, comparison].filter((query) => query.error);
+  const [problem] = failed.flatMap((query) => query.error ?? []);
   const trail = [
     { label: "Evals", href: "/evals" },
     { label: definition.data?.name ?? evalId, href: `/evals/${evalId}` },
@@ -28,7 +29,7 @@ export function EvalComparePage({ evalId }: { evalId: string }) {
       <Trail parts={trail} />
       <title>Compare runs · Agent RFT</title>
       <h1>Two runs, item by item</h1>
-      {problem?.error && <Problem error={problem.error} onRetry={() => void problem.refetch()} />}
+      {problem && <Problem error={problem} onRetry={() => failed.forEach((query) => void query.refetch())} />}
       {!isThere && !problem && <Skeleton height={320} />}
       {isThere && (
         <>

@@ -1,7 +1,7 @@
 import { type FormEvent, useCallback, useState } from "react";
 import { useLocation } from "wouter";
 import { Refusal } from "../../components/Refusal";
-import { Problem } from "../../components/State";
+import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useCreateEval } from "../../data/evals";
 import { useGraders } from "../../data/registry";
@@ -35,52 +35,55 @@ export function NewEvalPage() {
       <Trail parts={[{ label: "Evals", href: "/evals" }, { label: "New eval" }]} />
       <h1>New eval</h1>
       {graders.error && <Problem error={graders.error} onRetry={() => void graders.refetch()} />}
-      <form className="order-form" aria-label="New eval" onSubmit={submit}>
-        <div className="stack">
-          <ItemsSection draft={draft} onChange={onChange} onSchema={onSchema} />
-          <section className="panel" aria-labelledby="new-eval-criterion">
-            <header>
-              <h2 id="new-eval-criterion">Criterion</h2>
-              <span className="muted small">An answer passes when its score reaches the threshold</span>
-            </header>
-            <div className="form">
-              <GraderForm
-                grader={draft.grader}
-                path={CRITERION}
-                types={PART_TYPES}
-                registered={graders.data ?? []}
-                onChange={(grader) => onChange({ grader })}
-              />
-              {draft.grader.kind !== "registered" && (
-                <>
-                  <TextField
-                    label="Name of the criterion"
-                    path={`${CRITERION}.name`}
-                    value={draft.criterionName}
-                    onChange={(criterionName) => onChange({ criterionName })}
-                  />
-                  <TextField
-                    label="Passes from"
-                    path={`${CRITERION}.pass_threshold`}
-                    hint="The lowest score that passes; a text similarity needs one."
-                    value={draft.threshold}
-                    onChange={(threshold) => onChange({ threshold })}
-                  />
-                </>
-              )}
-              <div className="wide">
-                <PartProblem path="testing_criteria" />
+      {graders.isPending && <Skeleton height={420} />}
+      {!graders.isPending && (
+        <form className="order-form" aria-label="New eval" onSubmit={submit}>
+          <div className="stack">
+            <ItemsSection draft={draft} onChange={onChange} onSchema={onSchema} />
+            <section className="panel" aria-labelledby="new-eval-criterion">
+              <header>
+                <h2 id="new-eval-criterion">Criterion</h2>
+                <span className="muted small">An answer passes when its score reaches the threshold</span>
+              </header>
+              <div className="form">
+                <GraderForm
+                  grader={draft.grader}
+                  path={CRITERION}
+                  types={PART_TYPES}
+                  registered={graders.data ?? []}
+                  onChange={(grader) => onChange({ grader })}
+                />
+                {draft.grader.kind !== "registered" && (
+                  <>
+                    <TextField
+                      label="Name of the criterion"
+                      path={`${CRITERION}.name`}
+                      value={draft.criterionName}
+                      onChange={(criterionName) => onChange({ criterionName })}
+                    />
+                    <TextField
+                      label="Passes from"
+                      path={`${CRITERION}.pass_threshold`}
+                      hint="The lowest score that passes; a text similarity needs one."
+                      value={draft.threshold}
+                      onChange={(threshold) => onChange({ threshold })}
+                    />
+                  </>
+                )}
+                <div className="wide">
+                  <PartProblem path="testing_criteria" />
+                </div>
               </div>
+            </section>
+            {create.error && <Refusal error={create.error} />}
+            <div className="actions">
+              <button type="submit" className="primary" disabled={create.isPending}>
+                Create the eval
+              </button>
             </div>
-          </section>
-          {create.error && <Refusal error={create.error} />}
-          <div className="actions">
-            <button type="submit" className="primary" disabled={create.isPending}>
-              Create the eval
-            </button>
           </div>
-        </div>
-      </form>
+        </form>
+      )}
     </ProblemContext>
   );
 }

@@ -4,7 +4,7 @@ import type { Model } from "../../api/types";
 import { ModelCheck } from "../../components/ModelCheck";
 import { Empty } from "../../components/State";
 import { useBaseModel } from "../../data/models";
-import { chatPath } from "./ModelRow";
+import { chatPath } from "../../lib/models";
 
 /** What jobs start from; a look at a model's files is taken when it is asked for. */
 export function BaseModels({ models }: { models: readonly Model[] }) {
@@ -36,7 +36,7 @@ function BaseModelRow({ model }: { model: Model }) {
           <span className="mono muted small">{model.path}</span>
         </div>
         <div className="actions">
-          <Link className="button" href={chatPath(model)}>
+          <Link className="button" href={chatPath(model.id)}>
             Chat
           </Link>
           <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>

@@ -3,9 +3,9 @@ import { Link } from "wouter";
 import { modelsApi } from "../../api/models";
 import type { Model } from "../../api/types";
 import { Copy } from "../../components/Copy";
-import { Preformatted } from "../../components/Preformatted";
+import { ModelUse } from "../../components/ModelUse";
 import { dateTime, reward } from "../../lib/format";
-import { isCheckpoint, sdkCode } from "../../lib/models";
+import { chatPath, isCheckpoint } from "../../lib/models";
 
 /** A fine-tuned model or a checkpoint: how good it was, and how it is used. */
 export function ModelRow({ model, onDelete }: { model: Model; onDelete(): void }) {
@@ -25,7 +25,7 @@ export function ModelRow({ model, onDelete }: { model: Model; onDelete(): void }
         </div>
         <Validation model={model} />
         <div className="actions">
-          <Link className="button" href={chatPath(model)}>
+          <Link className="button" href={chatPath(model.id)}>
             Chat
           </Link>
           <a className="button" href={modelsApi.adapterPath(model.id)} download>
@@ -39,13 +39,16 @@ export function ModelRow({ model, onDelete }: { model: Model; onDelete(): void }
           </button>
         </div>
       </div>
-      {isOpen && <Usage model={model} />}
+      {isOpen && (
+        <ModelUse modelId={model.id}>
+          <div>
+            <dt>Files</dt>
+            <dd className="mono">{model.path ?? "–"}</dd>
+          </div>
+        </ModelUse>
+      )}
     </li>
   );
-}
-
-export function chatPath(model: Model): string {
-  return `/models/chat?${new URLSearchParams({ model: model.id })}`;
 }
 
 function Validation({ model }: { model: Model }) {
@@ -57,23 +60,5 @@ function Validation({ model }: { model: Model }) {
       <span className="muted small">{low != null && high != null && `95 %: ${reward(low)} to ${reward(high)}`}</span>
       <span className="muted small">validation</span>
     </span>
-  );
-}
-
-function Usage({ model }: { model: Model }) {
-  return (
-    <div className="model-usage">
-      <Preformatted label="Code for the official SDK">{sdkCode(model, location.origin)}</Preformatted>
-      <dl className="facts">
-        <div>
-          <dt>Files</dt>
-          <dd className="mono">{model.path ?? "–"}</dd>
-        </div>
-        <div>
-          <dt>Export</dt>
-          <dd className="mono">rft models export {model.id} DIR --merged</dd>
-        </div>
-      </dl>
-    </div>
   );
 }

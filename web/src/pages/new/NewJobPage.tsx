@@ -57,11 +57,13 @@ function OrderForm({ first, from }: { first: Draft; from?: Job }) {
     setDraft((before) => ({ ...before, ...change }));
   };
   const problem = problemOf(create.error, true) ?? problemOf(error, false);
-  const unread = models.error ?? tools.error ?? graders.error;
+  const failed = [models, tools, graders].filter((one) => one.error);
+  const [unread] = failed.flatMap((one) => one.error ?? []);
+  if (models.isPending || tools.isPending || graders.isPending) return <Skeleton height={420} />;
   return (
     <ProblemContext value={problem}>
       <PreviewedRowContext value={row}>
-        {unread && <Problem error={unread} />}
+        {unread && <Problem error={unread} onRetry={() => failed.forEach((one) => void one.refetch())} />}
         {from && (
           <p className="muted">
             Like {from.user_provided_suffix ?? from.id}; its seed and the values of its headers are not taken over.

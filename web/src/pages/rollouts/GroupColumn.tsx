@@ -6,10 +6,12 @@ import { endWords } from "../../lib/outcome";
 import { firstBlocks } from "../../lib/trace_search";
 
 interface Props {
+  /** What it is called here. */
+  name: string;
   rollout: EndedRollout;
   href: string;
-  /** Null where it carries no gradient. */
-  advantage: number | null;
+  /** Null where it carries no gradient; absent where nothing is said of it. */
+  advantage: number | null | undefined;
   turns: readonly Turn[];
   /** Number of the turn in which the group parts. */
   partsAt: number | null;
@@ -20,18 +22,20 @@ interface Props {
 const MOST_BLOCKS = 60;
 
 /** One rollout of a group, its turns as far as they tell it from the others. */
-export function GroupColumn({ rollout, href, advantage, turns, partsAt, way }: Props) {
+export function GroupColumn({ name, rollout, href, advantage, turns, partsAt, way }: Props) {
   const told = firstBlocks(turns.filter((turn) => turn.number > 0), MOST_BLOCKS); // prettier-ignore
   return (
-    <article className="panel group-column" aria-label={`Rollout ${rollout.group_index + 1}`}>
+    <article className="panel group-column" aria-label={`Rollout ${name}`}>
       <header>
-        <Link href={href}>#{rollout.group_index + 1}</Link>
+        <Link href={href}>{name}</Link>
         {way !== null && <span className="badge">way {way}</span>}
         <span className="spacer" />
         <strong>{rollout.reward === null ? "excluded" : reward(rollout.reward)}</strong>
-        <span className={advantage === null ? "muted small" : advantage > 0 ? "good small" : "bad small"}>
-          {advantage === null ? "no advantage" : `advantage ${delta(advantage, 2)}`}
-        </span>
+        {advantage !== undefined && (
+          <span className={advantage === null ? "muted small" : advantage > 0 ? "good small" : "bad small"}>
+            {advantage === null ? "no advantage" : `advantage ${delta(advantage, 2)}`}
+          </span>
+        )}
       </header>
       <ol>
         {told.map((turn) => (

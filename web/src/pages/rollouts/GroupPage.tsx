@@ -1,17 +1,14 @@
-import { useQueries } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
-import { jobsApi } from "../../api/jobs";
-import type { EndedRollout, RolloutQuery, RolloutSummary } from "../../api/types";
+import type { RolloutQuery, RolloutSummary } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { keys, useSiblings } from "../../data/queries";
-import { toTurns } from "../../lib/conversation";
+import { useSiblings } from "../../data/queries";
 import { changed } from "../../lib/filters";
 import { plural } from "../../lib/format";
-import { hasEnded, inOrder } from "../../lib/outcome";
-import { advantages, firstDifference, ways } from "../../lib/parting";
-import { GroupColumn } from "./GroupColumn";
+import { inOrder } from "../../lib/outcome";
+import { advantages } from "../../lib/parting";
+import { SideBySide } from "./SideBySide";
 import "./trace.css";
 
 interface Props {
@@ -46,47 +43,24 @@ export function GroupPage({ jobId, split, step, row }: Props) {
       {group.error && <Problem error={group.error} onRetry={() => void group.refetch()} />}
       {group.isPending && <Skeleton height={420} />}
       {group.data && list.length === 0 && <Empty title="There are no rollouts of this row in this step" />}
-      {list.length > 0 && <SideBySide jobId={jobId} list={list} />}
+      {list.length > 0 && <Columns jobId={jobId} list={list} />}
     </>
   );
 }
 
 const AT_ONCE = 8;
 
-function SideBySide({ jobId, list }: { jobId: string; list: readonly RolloutSummary[] }) {
+function Columns({ jobId, list }: { jobId: string; list: readonly RolloutSummary[] }) {
   const [most, setMost] = useState(AT_ONCE);
   const scores = advantages(list.map((rollout) => rollout.reward));
-  const shown = list.slice(0, most);
-  const loaded = useQueries({
-    queries: shown.map((rollout) => ({
-      queryKey: keys.rollout(jobId, rollout.id),
-      queryFn: () => jobsApi.rollout(jobId, rollout.id),
-      staleTime: Number.POSITIVE_INFINITY,
-    })),
-  });
-  const failed = loaded.find((one) => one.error)?.error;
-  if (failed) return <Problem error={failed} />;
-  const ended = loaded.flatMap((one): EndedRollout[] => (one.data && hasEnded(one.data) ? [one.data] : []));
-  if (ended.length < shown.length) return <Skeleton height={420} />;
-  const conversations = ended.map((rollout) => toTurns(rollout.record));
-  const turn = firstDifference(conversations);
-  const letters = turn === null ? [] : ways(conversations, turn);
+  const shown = list.slice(0, most).map((rollout, i) => ({
+    id: rollout.id,
+    name: `#${rollout.group_index + 1}`,
+    advantage: scores[i] ?? null,
+  }));
   return (
     <>
-      <p>{story(turn, letters, scores)}</p>
-      <div className="group-columns">
-        {ended.map((rollout, i) => (
-          <GroupColumn
-            key={rollout.id}
-            href={`/jobs/${jobId}/rollouts/${rollout.id}`}
-            rollout={rollout}
-            advantage={scores[i] ?? null}
-            turns={conversations[i] ?? []}
-            partsAt={turn}
-            way={letters[i] ?? null}
-          />
-        ))}
-      </div>
+      <SideBySide jobId={jobId} rollouts={shown} story={(turn, ways) => story(turn, ways, scores)} />
       {list.length > most && (
         <button type="button" className="show-more" onClick={() => setMost(most + AT_ONCE)}>
           Show more of this group ({list.length - most} left)
@@ -96,10 +70,10 @@ function SideBySide({ jobId, list }: { jobId: string; list: readonly RolloutSumm
   );
 }
 
-function story(turn: number | null, letters: readonly string[], scores: readonly (number | null)[]): string {
+function story(turn: number | null, ways: number, scores: readonly (number | null)[]): string {
   const signal = scores.every((score) => score === null)
     ? "Its graded rewards are all equal, or fewer than two: there is nothing to learn from it."
     : "Advantages are the rewards less their mean, over their deviation.";
   if (turn === null) return `All say and hear the same to the end. ${signal}`;
-  return `They part at turn ${turn}, in ${plural(new Set(letters).size, "way")}. ${signal}`;
+  return `They part at turn ${turn}, in ${plural(ways, "way")}. ${signal}`;
 }

@@ -1,0 +1,8 @@
+function e(e){return e.filter(e=>!e.fine_tuning_job_id)}function t(e){let t=new Map;for(let n of e){let e=n.fine_tuning_job_id;if(!e)continue;let r=t.get(e)??{jobId:e,trainedFrom:n.trained_from??``,models:[]};r.models.push(n),t.set(e,r)}return[...t.values()].map(e=>({...e,models:e.models.toSorted((e,t)=>Number(n(e))-Number(n(t))||(t.step_number??0)-(e.step_number??0))}))}function n(e){return e.id.includes(`:ckpt-step-`)}function r(e){return`/models/chat?${new URLSearchParams({model:e})}`}function i(e,t){return`from openai import OpenAI
+
+client = OpenAI(base_url="${t}/v1", api_key="...")
+reply = client.chat.completions.create(
+    model="${e}",
+    messages=[{"role": "user", "content": "..."}],
+)
+print(reply.choices[0].message.content)`}function a(e){let{memory:t,auto:n}=e;return[{label:`Chat format`,value:e.chat_format??`none`},{label:`Engines`,value:e.engines.join(`, `)||`none`},e.engine_problem!==null&&{label:`Not in the engine transformers`,value:e.engine_problem},{label:`Parallel calls`,value:e.takes_parallel_calls?`yes`:`no`},e.thinking_switch!==null&&{label:`Thinking switch`,value:e.thinking_switch},t&&{label:`Parameters`,value:o(t.parameters)},t&&{label:`Weights`,value:s(t.weights_bytes)},t?.training_bytes!=null&&{label:`Training takes`,value:s(t.training_bytes)},n&&{label:`Context`,value:`${n.max_context_tokens} tokens`},n&&{label:`LoRA`,value:`rank ${n.lora_rank}, ${n.lora_layers.join(`, `)}`}].filter(e=>e!==!1&&e!==null)}function o(e){return e>=1e9?`${(e/1e9).toFixed(1)} billion`:e>=1e6?`${(e/1e6).toFixed(1)} million`:String(e)}function s(e){return e>=1e9?`${(e/1e9).toFixed(1)} GB`:`${(e/1e6).toFixed(1)} MB`}export{n as a,a as i,t as n,i as o,r,e as t};
