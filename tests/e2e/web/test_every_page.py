@@ -392,9 +392,9 @@ async def test_buttons_of_other_pages_and_links_that_look_like_them_can_be_read_
 
 async def check_states(within: Locator) -> None:
     """Contrast of all its buttons, links among them: at rest, under the pointer, with the focus, pressed."""
-    buttons = await within.locator("button:enabled:visible, a.button:visible").all()
-    assert len(buttons) >= 2
-    for button in buttons:
+    buttons = within.locator("button:enabled:visible, a.button:visible")
+    await expect(buttons.first).to_be_visible()
+    for button in await buttons.all():
         name = (await button.inner_text()).strip()
         ratios = {"rest": await button.evaluate(RATIO)}
         await button.hover()

@@ -1,6 +1,8 @@
 """What every page shows while the platform's answer is on its way, and when it is a refusal; and that it comes back."""
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 
 from playwright.async_api import Page, Route, expect
 
@@ -36,20 +38,29 @@ async def test_each_page_says_what_is_the_matter_and_loads_when_asked_again(
         await expect(page.locator("main .skeleton"), address).to_have_count(0)
 
 
+def answered_after(moment: asyncio.Event) -> Callable[[Route], Awaitable[None]]:
+    """Holds requests until then, and later ones not at all."""
+
+    async def hold(route: Route) -> None:
+        await moment.wait()
+        await route.continue_()
+
+    return hold
+
+
 async def test_each_page_says_that_it_loads_until_there_is_something(platform: Platform, page: Page) -> None:
     addresses = await every_address(platform)
     await sign_in(page, platform.url, platform.key)
     await expect(page.locator("main h1")).to_be_visible()
     for address in addresses:
-        held: list[Route] = []
-        await page.route(DATA, lambda route, _, held=held: held.append(route))
+        answered = asyncio.Event()
+        await page.route(DATA, answered_after(answered))
         await page.goto(platform.url + address)
         await expect(page.get_by_role("status", name="Loading").first, address).to_be_visible()
-        await page.unroute(DATA)
-        for route in held:
-            await route.continue_()
+        answered.set()
         await expect(page.locator("main .skeleton"), address).to_have_count(0)
         await expect(page.locator("main h1"), address).to_be_visible()
+        await page.unroute(DATA)
 
 
 async def test_each_page_says_that_there_is_nothing_yet(platform: Platform, page: Page) -> None:

@@ -7,7 +7,7 @@ import httpx
 
 from tests.shared.running_api import Api
 
-WORTH_COMPRESSING, LARGE = 500, 10_000
+WORTH_COMPRESSING, LARGE = 1024, 10_000
 BROWSER = {"accept": "text/html,*/*"}
 
 

@@ -142,7 +142,7 @@ async def test_a_job_that_is_done_is_forgotten(town: Town) -> None:
 async def test_the_end_of_a_job_does_not_wait_for_a_service_that_fell_silent(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "CONTROL_S", 0.2)
+    monkeypatch.setattr(connection, "CONTROL_S", 2.0)
     with town.service() as service:
         trainer = await town.trainer(service.url)
         await trainer.call()

@@ -338,14 +338,14 @@ async def test_many_rollouts_are_graded_at_once() -> None:
     assert [grade.reward for grade in grades if isinstance(grade, Grade)] == [float(n) for n in range(100)]
 
 
-async def test_graders_together_take_no_more_than_their_seats_and_all_get_one() -> None:
+async def test_graders_together_take_no_more_than_their_slots_and_all_get_one() -> None:
     before = children()
     source = "import time\ndef grade(sample, item):\n    time.sleep(item['s'])\n    return 1"
     async with AsyncExitStack() as stack:
         graders = [await stack.enter_async_context(opened(source)) for _ in range(AT_ONCE + 2)]
         endless = [asyncio.ensure_future(judged(grader, item={"s": 3600})) for grader in graders[:AT_ONCE]]
         # One below us for each sandbox; what these start below them comes and goes.
-        await until(lambda: len(children(recursive=False) - before) == AT_ONCE, "a full house", poll_s=0.01)
+        await until(lambda: len(children(recursive=False) - before) == AT_ONCE, "all slots to be taken", poll_s=0.01)
         waiting = [asyncio.ensure_future(judged(grader, item={"s": 0})) for grader in graders[AT_ONCE:]]
         waiting[0].cancel()
         await close_grader(graders[AT_ONCE])
@@ -470,10 +470,11 @@ async def test_a_grade_that_is_killed_from_outside_again_and_again_is_our_failur
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 async def test_a_signal_from_outside_costs_no_answer_its_score(signal_: signal.Signals) -> None:
     before = children()
-    source = "import time\ndef grade(sample, item):\n    time.sleep(0.5)\n    return 0.5"
+    source = "import time\ndef grade(sample, item):\n    time.sleep(item['s'])\n    return 0.5"
     async with opened(source) as grader:
-        await judged(grader)
-        judging = asyncio.ensure_future(judged(grader))
+        await judged(grader, item={"s": 0})
+        # So long that no busy machine finds it over before the signal.
+        judging = asyncio.ensure_future(judged(grader, item={"s": 2}))
         (await grade_process(before)).send_signal(signal_)
         grade = await judging
     assert isinstance(grade, Grade), grade

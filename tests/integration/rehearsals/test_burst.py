@@ -288,7 +288,7 @@ class Uneven:
 
 async def test_grades_that_failed_are_told_although_other_rollouts_hang() -> None:
     async with LoopbackEndpoint(Customer(faults=Uneven())) as served:
-        report = await spec(served, max_s=3.0, retry=RetryBudget(max_retries=0)).play(rows(4), SECRETS)
+        report = await spec(served, max_s=10.0, retry=RetryBudget(max_retries=0)).play(rows(4), SECRETS)
     assert (report.excluded_rollouts, report.unfinished_rollouts) == (6, 2)
     assert of(report, "judge").failed_calls == 6
 
