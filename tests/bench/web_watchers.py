@@ -1,15 +1,17 @@
-"""What open pages of a running job cost the API: a stream for each, which all tell the same."""
+"""What open pages of a running job cost the API: a stream for each, which all tell the same, and what each asks for."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import aiohttp
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rft.core.base import JsonObject
+from rft.core.events import TrainEvent
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
 from rft.platform.lifecycle.lease import Lease
@@ -22,15 +24,22 @@ from tests.bench.api_reads import JOBS
 from tests.bench.api_server import Served
 from tests.bench.api_writes import Crowd, Run, go_on, newest_event
 from tests.bench.streams import cpu_s
+from tests.shared.train_events import step_done
 
 ROLLOUTS_PER_S = 5
+ROLLOUTS_PER_STEP = 32
 CPU_BAR = 0.10
 """Of one core."""
 IDLE_S = 5.0
+ASKED_AFTER_STEP = ("endpoints", "checkpoints?limit=100", "rollouts?limit=25")
+"""By the page of a job when its stream tells of a new step (`web/src/data/live.ts`)."""
 
 
 async def watching(served: Served, run: Run, *, watchers: int, seconds: int, idle_s: float = IDLE_S) -> JsonObject:
-    """`watchers` streams of a job that ends five rollouts and tells its progress once a second: CPU of the API."""
+    """`watchers` pages of a job that ends five rollouts a second and tells its progress each second: CPU of the API.
+
+    Every `ROLLOUTS_PER_STEP` rollouts a step ends, of which each page asks more than its stream tells.
+    """
     await go_on(run)
     async with _connection(run) as connection:
         lease = Lease(JOBS_TABLE, run.stored.large_job, LEASE_TOKEN, OWNER)
@@ -38,15 +47,16 @@ async def watching(served: Served, run: Run, *, watchers: int, seconds: int, idl
         idle = await _cpu_share(served, asyncio.sleep(idle_s))
         crowd = Crowd(served, run.stored.large_job)
         async with crowd.watching(watchers, after_seq=await newest_event(run.stored)):
-            async with _polling(served, run, pages=watchers):
-                share = await _cpu_share(served, _emit(connection, run, ingest, lease, seconds))
-            jobs_told = crowd.jobs_told
+            async with _pages(served, run, count=watchers) as pages:
+                share = await _cpu_share(served, _emit(connection, run, ingest, lease, seconds, pages))
+            jobs_told, asked = crowd.jobs_told, pages.asked
     return {
         "watchers": watchers,
         "seconds": seconds,
         "cpu_of_a_core": round(share, 4),
         "cpu_idle": round(idle, 4),
         "job_messages": jobs_told,
+        "requests_after_steps": asked,
         "bar": {"cpu_of_a_core": CPU_BAR},
         # Each page hears of every second's progress, or nothing was watched.
         "passed": share <= CPU_BAR and jobs_told >= watchers * (seconds - 2),
@@ -60,22 +70,44 @@ async def _cpu_share(served: Served, work: Coroutine[object, None, None]) -> flo
     return (cpu_s(served.pid) - began_cpu_s) / (time.monotonic() - began_s)
 
 
+@dataclass(slots=True)
+class _Pages:
+    """What open pages ask beside their streams (`web/src/data`)."""
+
+    http: aiohttp.ClientSession
+    job_id: str
+    count: int
+    asked: int = 0
+    """After steps."""
+
+    async def poll(self, path: str, every_s: float) -> None:
+        """Again and again: in turn, as they were opened."""
+        while True:
+            await asyncio.sleep(every_s / self.count)
+            await self._get(path)
+
+    async def after_step(self) -> None:
+        """All of them at once."""
+        paths = [f"{JOBS}/{self.job_id}/{part}" for part in ASKED_AFTER_STEP] * self.count
+        await asyncio.gather(*map(self._get, paths))
+        self.asked += len(paths)
+
+    async def _get(self, path: str) -> None:
+        async with self.http.get(path) as reply:
+            assert reply.status == 200, await reply.text()
+            await reply.read()
+
+
 @asynccontextmanager
-async def _polling(served: Served, run: Run, *, pages: int) -> AsyncGenerator[None]:
-    """What each open page asks again and again beside its stream (`web/src/data`): in turn, as they were opened."""
+async def _pages(served: Served, run: Run, *, count: int) -> AsyncGenerator[_Pages]:
     headers = {"Authorization": f"Bearer {served.key}"}
-    async with aiohttp.ClientSession(served.url, headers=headers) as http:
-
-        async def ask(path: str, every_s: float) -> None:
-            while True:
-                await asyncio.sleep(every_s / pages)
-                async with http.get(path) as reply:
-                    assert reply.status == 200, await reply.text()
-                    await reply.read()
-
-        tasks = [asyncio.create_task(ask(path, every_s)) for path, every_s in _polls(run.stored.large_job).items()]
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(served.url, headers=headers, connector=connector) as http:
+        pages = _Pages(http, run.stored.large_job, count)
+        polls = _polls(pages.job_id).items()
+        tasks = [asyncio.create_task(pages.poll(path, every_s)) for path, every_s in polls]
         try:
-            yield
+            yield pages
         finally:
             for task in tasks:
                 task.cancel()
@@ -88,19 +120,29 @@ def _polls(job_id: str) -> dict[str, float]:
     return {f"{JOBS}/{job_id}/endpoints": 10.0, "/v1/dashboard/condition": 15.0}
 
 
-async def _emit(connection: AsyncConnection[TupleRow], run: Run, ingest: Ingest, lease: Lease, seconds: int) -> None:
-    run.step += 1
-    ended = [line.event for line in rollout_lines(lease.id, run.step, ROLLOUTS_PER_S * seconds, after=0)]
-    began_s = time.monotonic()
-    for number, event in enumerate(ended):
-        logged = [read_line(line.model_dump_json().encode() + b"\n") for line in run.lines(event)]
-        async with connection.transaction():
-            await ingest.batch(connection, logged)
-        if number % ROLLOUTS_PER_S == 0:
-            now = RoundProgress(step=run.step, split=Split.TRAIN, rollouts=len(ended), ended=number + 1)
-            progress = RunProgress(activity=Activity.ROLLING_OUT, since=time.time(), round=now)
-            await RunRepository(connection, lease).set_progress(progress)
-        await asyncio.sleep(max(0.0, began_s + (number + 1) / ROLLOUTS_PER_S - time.monotonic()))
+async def _emit(
+    connection: AsyncConnection[TupleRow], run: Run, ingest: Ingest, lease: Lease, seconds: int, pages: _Pages
+) -> None:
+    began_s, total = time.monotonic(), ROLLOUTS_PER_S * seconds
+    ended: list[TrainEvent] = []
+    async with asyncio.TaskGroup() as asking:
+        for number in range(total):
+            of_step = number % ROLLOUTS_PER_STEP
+            if of_step == 0:
+                run.step += 1
+                ended = [line.event for line in rollout_lines(lease.id, run.step, ROLLOUTS_PER_STEP, after=0)]
+            is_last = of_step == ROLLOUTS_PER_STEP - 1
+            told = [ended[of_step], *([step_done(run.step, run.step + 1000, evaluated=False)] if is_last else [])]
+            logged = [read_line(line.model_dump_json().encode() + b"\n") for line in run.lines(*told)]
+            async with connection.transaction():
+                await ingest.batch(connection, logged)
+            if is_last:
+                asking.create_task(pages.after_step())
+            if number % ROLLOUTS_PER_S == 0:
+                now = RoundProgress(step=run.step, split=Split.TRAIN, rollouts=ROLLOUTS_PER_STEP, ended=of_step + 1)
+                progress = RunProgress(activity=Activity.ROLLING_OUT, since=time.time(), round=now)
+                await RunRepository(connection, lease).set_progress(progress)
+            await asyncio.sleep(max(0.0, began_s + (number + 1) / ROLLOUTS_PER_S - time.monotonic()))
 
 
 @asynccontextmanager

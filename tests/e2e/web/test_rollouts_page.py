@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 from rft.core.events import RolloutDone
 from rft.core.failure import Failure
 from rft.core.grade import Grade
+from rft.core.group import advantages_G
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import Split
 from tests.e2e.web.run_records import events, rollout, step_events
@@ -150,6 +151,11 @@ async def test_what_comes_in_waits_above_the_table_until_it_is_asked_for(platfor
     await expect(newest.locator(".row-link")).not_to_have_text(id_before)
 
 
+def graded(done: RolloutDone) -> float:
+    assert isinstance(done.outcome, Grade)
+    return done.outcome.reward
+
+
 async def test_a_group_shows_where_it_parts(platform: Platform, page: Page) -> None:
     job, rollouts = await finished_job(platform, failing_share=0.0)
     first = next(done for done in rollouts if done.key.split is Split.TRAIN)
@@ -159,8 +165,18 @@ async def test_a_group_shows_where_it_parts(platform: Platform, page: Page) -> N
     await expect(columns).to_have_count(job.shape.group_size)
     await expect(page.get_by_text(re.compile(r"They part at turn \d+, in \d+ ways"))).to_be_visible()
     await expect(columns.first).to_contain_text("way A")
+    group = [done for done in rollouts if (done.key.split, done.key.step) == (Split.TRAIN, first.key.step)]
+    rewards_G = [graded(done) for done in group if done.key.row_index == first.key.row_index]
+    for column, advantage in enumerate(advantages_G(rewards_G)):
+        assert advantage, "the group has signal, and no reward is its mean"
+        told = f"advantage {advantage:+.2f}".replace("-", "\N{MINUS SIGN}")
+        await expect(columns.nth(column)).to_contain_text(told)
     await columns.first.get_by_role("link", name="#1").click()
     await expect(page).to_have_url(trace_url(platform, job, first))
+    valid = next(done.key for done in rollouts if done.key.split is Split.VALID)
+    await page.goto(f"{platform.url}/jobs/{job.id}/groups/valid/{valid.step}/{valid.row_index}")
+    await expect(columns).not_to_have_count(0)
+    await expect(page.get_by_text("dvantage")).to_have_count(0)  # Nothing was learnt from these.
 
 
 def hostile(job: SeededJob, calls: int) -> RolloutDone:

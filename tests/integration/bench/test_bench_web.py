@@ -35,8 +35,9 @@ async def test_each_watcher_hears_of_what_the_job_does(database_url: str) -> Non
     await migrate(database_url)
     stored = await asyncio.to_thread(fill, database_url, Size(rollouts=400, steps=20, jobs=2, large_share=0.9))
     async with api(database_url) as served:
-        case = await watching(served, Run(stored), watchers=3, seconds=4, idle_s=0.1)
+        case = await watching(served, Run(stored), watchers=3, seconds=8, idle_s=0.1)
     told = case["job_messages"]
     assert isinstance(told, int)
     assert told >= 3 * 3
+    assert case["requests_after_steps"] == 3 * 3, "a step ended, and each page asked three things"
     assert {"bar", "passed"} <= set(case)

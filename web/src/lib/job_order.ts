@@ -24,6 +24,8 @@ export interface JobOrder {
   maxToolCalls: number | null;
   /** As written: numbers or `auto`. */
   hyperparameters: Record<string, string>;
+  /** Whether its loss takes advantages over the standard deviation of their group. */
+  scalesAdvantages: boolean;
 }
 
 /** Tolerant: an older job or another method simply shows less. */
@@ -43,6 +45,7 @@ export function readOrder(method: Job["method"]): JobOrder {
     hyperparameters: Object.fromEntries(
       Object.entries(child(reinforcement, "hyperparameters")).map(([name, value]) => [name, String(value)]),
     ),
+    scalesAdvantages: reinforcement["loss_type"] !== "dr_grpo",
   };
 }
 

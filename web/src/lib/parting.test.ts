@@ -13,12 +13,13 @@ const call = (number: number, id: string, output: string | null): Turn => ({
 
 describe("a group side by side", () => {
   it("has the advantages of training, failures left out", () => {
-    const found = advantages([1, 0, null, 0.5]);
+    const found = advantages([1, 0, null, 0.5], true);
     expect(found[0]).toBeCloseTo(0.5 / (0.5 + 1e-4));
     expect(found[1]).toBeCloseTo(-0.5 / (0.5 + 1e-4));
     expect(found.slice(2)).toEqual([null, 0]);
-    expect(advantages([0.5, 0.5, 0.5])).toEqual([null, null, null]);
-    expect(advantages([1, null])).toEqual([null, null]);
+    expect(advantages([0.5, 0.5, 0.5], true)).toEqual([null, null, null]);
+    expect(advantages([1, null], true)).toEqual([null, null]);
+    expect(advantages([1, 0, null, 0.5], false)).toEqual([0.5, -0.5, null, 0]);
   });
 
   it("parts where the first of them says or hears something else, whatever the ids of calls", () => {

@@ -1,13 +1,14 @@
 /** The rollouts of a group side by side: what each was worth, and where they part. */
 import type { Block, Turn } from "./conversation";
 
-/** As in training: reward minus the graded rewards' mean, over their deviation; null without signal. */
-export function advantages(rewards: readonly (number | null)[]): (number | null)[] {
+/** As in training: reward minus the graded rewards' mean, over their deviation where `isScaled`; null without signal. */
+export function advantages(rewards: readonly (number | null)[], isScaled: boolean): (number | null)[] {
   const graded = rewards.filter((reward) => reward !== null);
   if (graded.length < 2 || Math.max(...graded) - Math.min(...graded) < 1e-8) return rewards.map(() => null);
   const mean = graded.reduce((sum, reward) => sum + reward, 0) / graded.length;
   const deviation = Math.sqrt(graded.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / (graded.length - 1));
-  return rewards.map((reward) => (reward === null ? null : (reward - mean) / (deviation + STD_EPSILON)));
+  const scale = isScaled ? deviation + STD_EPSILON : 1;
+  return rewards.map((reward) => (reward === null ? null : (reward - mean) / scale));
 }
 
 const STD_EPSILON = 1e-4;

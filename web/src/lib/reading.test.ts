@@ -51,8 +51,11 @@ describe("order", () => {
       tools: [{ name: "search", url: "http://tool", headers: [] }],
       maxToolCalls: 10,
       hyperparameters: { batch_size: "4", n_epochs: "auto" },
+      scalesAdvantages: true,
     });
-    expect(readOrder({})).toEqual({ grader: null, tools: [], maxToolCalls: null, hyperparameters: {} });
+    const nothing = { grader: null, tools: [], maxToolCalls: null, hyperparameters: {}, scalesAdvantages: true };
+    expect(readOrder({})).toEqual(nothing);
+    expect(readOrder({ reinforcement: { loss_type: "dr_grpo" } }).scalesAdvantages).toBe(false);
   });
 
   test("a grader of several parts names them", () => {

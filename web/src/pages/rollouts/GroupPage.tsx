@@ -1,12 +1,13 @@
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
-import type { RolloutQuery, RolloutSummary } from "../../api/types";
+import type { Job, RolloutQuery, RolloutSummary } from "../../api/types";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { useSiblings } from "../../data/queries";
+import { useJob, useSiblings } from "../../data/queries";
 import { changed } from "../../lib/filters";
 import { plural } from "../../lib/format";
 import { inOrder } from "../../lib/outcome";
+import { readOrder } from "../../lib/job_order";
 import { advantages } from "../../lib/parting";
 import { SideBySide } from "./SideBySide";
 import "./trace.css";
@@ -24,6 +25,9 @@ export function GroupPage({ jobId, split, step, row }: Props) {
   const wanted = place.reduce<RolloutQuery>((query, [name, text]) => changed(query, name, text), {});
   const group = useSiblings(jobId, wanted);
   const list = useMemo(() => inOrder(group.data?.data ?? []), [group.data]);
+  const job = useJob(jobId);
+  const error = group.error ?? job.error;
+  const retry = () => void Promise.all([group.refetch(), job.refetch()]);
   return (
     <>
       <title>{`Group of row ${row}, step ${step} · Agent RFT`}</title>
@@ -40,27 +44,41 @@ export function GroupPage({ jobId, split, step, row }: Props) {
         <Link href={`/jobs/${jobId}/rollouts?split=${split}&step=${step}`}>step {step}</Link>
         <span className="muted">{group.data && plural(list.length, "rollout")}</span>
       </div>
-      {group.error && <Problem error={group.error} onRetry={() => void group.refetch()} />}
-      {group.isPending && <Skeleton height={420} />}
+      {error && <Problem error={error} onRetry={retry} />}
+      {(group.isPending || job.isPending) && <Skeleton height={420} />}
       {group.data && list.length === 0 && <Empty title="There are no rollouts of this row in this step" />}
-      {list.length > 0 && <Columns jobId={jobId} list={list} />}
+      {list.length > 0 && job.data && <Columns job={job.data} list={list} isTrained={split === "train"} />}
     </>
   );
 }
 
 const AT_ONCE = 8;
 
-function Columns({ jobId, list }: { jobId: string; list: readonly RolloutSummary[] }) {
+interface ColumnsProps {
+  job: Job;
+  list: readonly RolloutSummary[];
+  /** Else nothing was learnt from them, and they have no advantages. */
+  isTrained: boolean;
+}
+
+function Columns({ job, list, isTrained }: ColumnsProps) {
   const [most, setMost] = useState(AT_ONCE);
-  const scores = advantages(list.map((rollout) => rollout.reward));
+  const isScaled = readOrder(job.method).scalesAdvantages;
+  const scores = isTrained
+    ? advantages(
+        list.map((rollout) => rollout.reward),
+        isScaled,
+      )
+    : null;
+  const signal = scores && signalOf(scores, isScaled);
   const shown = list.slice(0, most).map((rollout, i) => ({
     id: rollout.id,
     name: `#${rollout.group_index + 1}`,
-    advantage: scores[i] ?? null,
+    ...(scores && { advantage: scores[i] ?? null }),
   }));
   return (
     <>
-      <SideBySide jobId={jobId} rollouts={shown} story={(turn, ways) => story(turn, ways, scores)} />
+      <SideBySide jobId={job.id} rollouts={shown} story={(turn, ways) => `${parting(turn, ways)} ${signal ?? ""}`} />
       {list.length > most && (
         <button type="button" className="show-more" onClick={() => setMost(most + AT_ONCE)}>
           Show more of this group ({list.length - most} left)
@@ -70,10 +88,14 @@ function Columns({ jobId, list }: { jobId: string; list: readonly RolloutSummary
   );
 }
 
-function story(turn: number | null, ways: number, scores: readonly (number | null)[]): string {
-  const signal = scores.every((score) => score === null)
-    ? "Its graded rewards are all equal, or fewer than two: there is nothing to learn from it."
-    : "Advantages are the rewards less their mean, over their deviation.";
-  if (turn === null) return `All say and hear the same to the end. ${signal}`;
-  return `They part at turn ${turn}, in ${plural(ways, "way")}. ${signal}`;
+function parting(turn: number | null, ways: number): string {
+  if (turn === null) return "All say and hear the same to the end.";
+  return `They part at turn ${turn}, in ${plural(ways, "way")}.`;
+}
+
+function signalOf(scores: readonly (number | null)[], isScaled: boolean): string {
+  if (scores.every((score) => score === null)) {
+    return "Its graded rewards are all equal, or fewer than two: there is nothing to learn from it.";
+  }
+  return `Advantages are the rewards less their mean${isScaled ? ", over their deviation" : ""}.`;
 }
