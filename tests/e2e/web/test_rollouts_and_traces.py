@@ -4,6 +4,7 @@ import json
 import re
 
 import httpx
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from rft.core.events import RolloutDone
@@ -76,6 +77,42 @@ async def test_a_trace_reads_message_by_message(platform: Platform, page: Page) 
     page_call = calls.filter(has=page.locator("strong", has_text="cat")).last
     output = next(m.content for m in reversed(done.messages) if m.role is Role.TOOL and m.name == "cat")
     await expect_folded(page_call, output)
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_a_trace_is_copied_also_where_browsers_have_no_clipboard(
+    platform: Platform, page: Page, *, is_secure: bool
+) -> None:
+    """As over plain http from another machine."""
+    job, rollouts = await finished_job(platform)
+    done = next(done for done in rollouts if done.tool_calls.get("list"))
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await sign_in(page, platform.url, platform.key)
+    if not is_secure:
+        await page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })")
+    await page.goto(trace_url(platform, job, done))
+    copied = {label: await copied_by(page, label) for label in ("Copy the rollout as JSON", COPY_MESSAGES)}
+    assert json.loads(copied["Copy the rollout as JSON"])["id"] == done.trace_id
+    assert [message["role"] for message in json.loads(copied[COPY_MESSAGES])] == [
+        message.role.value for message in done.messages
+    ]
+
+
+COPY_MESSAGES = "Copy the conversation as SDK messages"
+
+
+async def copied_by(page: Page, label: str) -> str:
+    """What the button put into the clipboard: pasted by hand, as the page itself may have no way to read it."""
+    button = page.get_by_role("button", name=label)
+    await button.click()
+    await expect(button).to_have_text("copied")
+    await expect(button).to_be_focused()
+    field = "const field = document.body.appendChild(document.createElement('textarea')); field.id = 'pasted';"
+    await page.evaluate(f"() => {{ {field} field.focus(); }}")
+    await page.keyboard.press("Control+v")
+    pasted = await page.locator("#pasted").input_value()
+    await page.evaluate("() => document.querySelector('#pasted').remove()")
+    return pasted
 
 
 async def expect_folded(call: Locator, output: str) -> None:

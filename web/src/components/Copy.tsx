@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useCopying } from "./copying";
 
 interface Props {
   text: string;
@@ -9,17 +9,12 @@ interface Props {
 
 /** A text that is copied with one click, as ids are. */
 export function Copy({ text, shown = text, label }: Props) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 1500);
-  };
+  const [isCopied, copy] = useCopying();
   return (
     <button
       type="button"
       className="copy mono"
-      onClick={() => void copy()}
+      onClick={() => copy(text)}
       title={`Copy ${text}`}
       aria-label={`Copy ${label} ${text}`}
     >

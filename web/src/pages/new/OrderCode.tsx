@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useCopying } from "../../components/copying";
 import { Preformatted } from "../../components/Preformatted";
 import { Segmented } from "../../components/Segmented";
 import type { JsonObject } from "../../lib/draft";
@@ -9,27 +10,21 @@ const LANGUAGES: { value: Language; label: string }[] = [
   { value: "python", label: "Python" },
   { value: "cli", label: "Command line" },
 ];
-const COPIED_MS = 1500;
 
 /** The same order as code; secrets are read from the environment. */
 export function OrderCode({ order }: { order: JsonObject }) {
   const [language, setLanguage] = useState<Language>("python");
-  const [isCopied, setCopied] = useState(false);
+  const [isCopied, copy] = useCopying();
   const baseUrl = `${location.origin}/v1`;
   const code = language === "python" ? sdkCode(order, baseUrl) : cliCode(order, baseUrl);
   const variables = ["RFT_API_KEY", ...variablesOf(order)];
-  const copy = async () => {
-    await navigator.clipboard.writeText(code);
-    setCopied(true);
-    setTimeout(() => setCopied(false), COPIED_MS);
-  };
   return (
     <section className="panel" aria-labelledby="new-code">
       <header>
         <h2 id="new-code">The same as code</h2>
         <span className="spacer" />
         <Segmented label="Language" options={LANGUAGES} value={language} onChange={setLanguage} />
-        <button type="button" onClick={() => void copy()}>
+        <button type="button" onClick={() => copy(code)}>
           {isCopied ? "Copied" : "Copy"}
         </button>
       </header>

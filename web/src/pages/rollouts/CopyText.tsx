@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useCopying } from "../../components/copying";
 
 interface Props {
   text: string;
@@ -8,14 +8,9 @@ interface Props {
 
 /** A button that copies something long, and says that it did. */
 export function CopyText({ text, label, shown }: Props) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 1500);
-  };
+  const [isCopied, copy] = useCopying();
   return (
-    <button type="button" className="copy-text" aria-label={label} title={label} onClick={() => void copy()}>
+    <button type="button" className="copy-text" aria-label={label} title={label} onClick={() => copy(text)}>
       {isCopied ? "copied" : shown}
     </button>
   );
