@@ -4,7 +4,6 @@ It writes `endpoint.json` into the folder of the spec once it listens, and ends 
 """
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ if __name__ == "__main__":
     prepare_imports()
 
 from rft.core.errors import RunFailed, RunPaused
+from rft.core.gc_tuning import collect_rarely
 from rft.serving.chats import Chats
 from rft.serving.completions import Completions
 from rft.serving.opened_engine import open_serving_engine
@@ -39,9 +39,7 @@ async def serve(spec: ServingSpec) -> None:
     loop, folder = asyncio.get_running_loop(), Path(spec.folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    # What is loaded by now stays: a full collection that looks at it again would hold up every stream.
-    gc.collect()
-    gc.freeze()
+    collect_rarely()  # A full collection that looks at all that is loaded would hold up every stream.
     try:
         port = await server.start()
         write_endpoint(folder, ServingEndpoint(port=port, token=spec.token, pid=os.getpid()))

@@ -4,27 +4,17 @@ The supervisor holds the socket: while a killed API is being replaced, callers w
 and nobody can take the port.
 """
 
-import gc
 import socket
 import sys
 
 import uvicorn
 
+from rft.core.gc_tuning import collect_rarely
 from rft.platform.api.http_protocol import HttpProtocol
 from rft.platform.settings import settings
 
 _GRACE_S = 3
 """For open streams at shutdown."""
-
-
-class ApiServer(uvicorn.Server):
-    """Looks at what it has loaded once, and not again with every full collection: that would stop all replies."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ready to answer."""
-        await super().startup(sockets)
-        gc.collect()
-        gc.freeze()
 
 
 def main() -> None:
@@ -39,7 +29,9 @@ def main() -> None:
         access_log=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    ApiServer(config).run(sockets=[listener])
+    config.load()
+    collect_rarely()  # A full collection that looks at all that is loaded would hold up every reply.
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":

@@ -44,13 +44,17 @@ class Caller:
 async def test_work_ends_before_the_refusal_when_the_caller_hangs_up() -> None:
     caller, ended = Caller(), list[str]()
     asyncio.get_running_loop().call_later(0.01, caller.gone.set)
-    with pytest.raises(ClientGone):  # noqa: PT012
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            ended.append("work")
+
+    with pytest.raises(ClientGone):
         async with connected(caller.receive):
-            try:
-                await asyncio.sleep(60)
-            finally:
-                await asyncio.sleep(0)
-                ended.append("work")
+            await work()
     assert ended == ["work"]
     task = asyncio.current_task()
     assert task is not None
