@@ -32,13 +32,21 @@ from rft.platform.store.migrations import migrate
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import ServingEndpoint
 from tests.bench.api_server import Served, api, postgres
-from tests.bench.streams import BODIES, Heard, Stream, cpu_s, hear_all, percentiles_ms, straight, through, work_ms
+from tests.bench.streams import (
+    BODIES,
+    Heard,
+    Stream,
+    cpu_s,
+    hear_all,
+    percentiles_ms,
+    slower_than_reference,
+    straight,
+    through,
+)
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists())
 MODEL = "replayed"
 RATE = 40.0
-REFERENCE_WORK_MS = 10.3
-"""`work_ms` of the machine that the bar for CPU was set on."""
 ADDED_BAR = {"first_p50_ms": 2.0, "first_p99_ms": 20.0, "token_p50_ms": 2.0, "token_p99_ms": 20.0}
 CPU_BAR_MS = 0.15
 SLOWEST_BAR = 1.2
@@ -145,7 +153,7 @@ async def crowd(running: Replayed, size: Size, tokens: int) -> JsonObject:
 async def run(database_url: str, size: Size) -> JsonObject:
     """Everything, one after the other."""
     await migrate(database_url)
-    load_before, machine = os.getloadavg()[0], work_ms() / REFERENCE_WORK_MS
+    load_before, machine = os.getloadavg()[0], slower_than_reference()
     cases: dict[str, JsonObject] = {}
     async with replayed(database_url, size.tokens) as running:
         control = await _rounds(straight(running.endpoint), size)

@@ -23,13 +23,13 @@ from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, rollout_lines
 from tests.bench.api_reads import JOBS
 from tests.bench.api_server import Served
 from tests.bench.api_writes import Crowd, Run, go_on, newest_event
-from tests.bench.streams import cpu_s
+from tests.bench.streams import cpu_s, slower_than_reference
 from tests.shared.train_events import step_done
 
 ROLLOUTS_PER_S = 5
 ROLLOUTS_PER_STEP = 32
 CPU_BAR = 0.10
-"""Of one core."""
+"""Of one core of the machine that the benchmarks' bars for CPU were set on."""
 IDLE_S = 5.0
 ASKED_AFTER_STEP = ("endpoints", "checkpoints?limit=100", "rollouts?limit=25")
 """By the page of a job when its stream tells of a new step (`web/src/data/live.ts`)."""
@@ -44,22 +44,25 @@ async def watching(served: Served, run: Run, *, watchers: int, seconds: int, idl
     async with _connection(run) as connection:
         lease = Lease(JOBS_TABLE, run.stored.large_job, LEASE_TOKEN, OWNER)
         ingest = Ingest(lease, GRADERS, "ft:tiny:local:bench:x")
+        slower = slower_than_reference()
         idle = await _cpu_share(served, asyncio.sleep(idle_s))
         crowd = Crowd(served, run.stored.large_job)
         async with crowd.watching(watchers, after_seq=await newest_event(run.stored)):
             async with _pages(served, run, count=watchers) as pages:
                 share = await _cpu_share(served, _emit(connection, run, ingest, lease, seconds, pages))
             jobs_told, asked = crowd.jobs_told, pages.asked
+    calibrated = share / ((slower + slower_than_reference()) / 2)
     return {
         "watchers": watchers,
         "seconds": seconds,
         "cpu_of_a_core": round(share, 4),
+        "cpu_of_a_core_calibrated": round(calibrated, 4),
         "cpu_idle": round(idle, 4),
         "job_messages": jobs_told,
         "requests_after_steps": asked,
-        "bar": {"cpu_of_a_core": CPU_BAR},
+        "bar": {"cpu_of_a_core_calibrated": CPU_BAR},
         # Each page hears of every second's progress, or nothing was watched.
-        "passed": share <= CPU_BAR and jobs_told >= watchers * (seconds - 2),
+        "passed": calibrated <= CPU_BAR and jobs_told >= watchers * (seconds - 2),
     }
 
 

@@ -16,6 +16,7 @@ from rft.core.grade import Grade
 from rft.core.messages import Message
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
+from rft.core.turns import TurnTimes
 
 _WITH_BYTES = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 """In JSON, bytes are base64 with the alphabet for URLs."""
@@ -72,6 +73,8 @@ class RolloutDone(Record):
     """Those of `completion_tokens` that were thoughts."""
     turn_versions: tuple[int, ...] | None = None
     """Which policy version sampled each turn; None: `policy_version` sampled them all."""
+    turn_times: tuple[TurnTimes, ...] = ()
+    """Of each turn, in order; nothing where they were not noted."""
 
 
 class TokensSampled(Record):

@@ -13,6 +13,9 @@ MAX_SCORE = 1e15
 MAX_REPLY_CHARS = 2000
 """What is kept of a grader's answer: it says why, and there is one for every rollout."""
 
+MAX_REQUEST_CHARS = 4000
+"""What is kept of the request: a judge's messages are whole in most cases, of a long conversation both ends."""
+
 SAMPLE_PARSE_ERROR = "sample_parse_error"
 """The answer does not fit `response_format`, or lacks what a grader's template names."""
 RUNTIME_ERROR = "python_grader_runtime_error"
@@ -71,6 +74,8 @@ class PartOutcome(Record):
     model_errors: tuple[str, ...] = ()
     error_details: str | None = None
     """As in `Grade`."""
+    request: str | None = None
+    """As in `Grade`."""
     reply: str | None = None
     """As in `Grade`."""
 
@@ -91,9 +96,11 @@ class Grade(Record):
     """What cost the answer its score, under the contract's names: `sample_parse_error`, and those of `CODE_ERRORS`."""
     error_details: str | None = None
     """That in words; of a python grader with the traceback. Shortened, without paths of our machine."""
+    request: str | None = None
+    """The body that the endpoint or the judge was sent: shortened in its middle, and without the secrets of the call.
+    None where nobody was asked."""
     reply: str | None = None
-    """What the endpoint or the judge answered, as it came: shortened, and without the secrets of the call. None where
-    nobody was asked."""
+    """What they answered, as it came: shortened, and without the secrets of the call. None where nobody was asked."""
     is_invalid: bool = False
     """No judgment: the answer could not be judged, and the contract grades that 0, or the grader's `invalid_grade`."""
     parts: dict[str, PartOutcome] = Field(default_factory=dict)

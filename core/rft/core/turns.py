@@ -31,6 +31,18 @@ class TokenSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTimes:
+    """When a turn was: the policy's sample, then the calls it asked for."""
+
+    began_at: float
+    """Unix time in seconds when its sample was asked for."""
+    sampling_s: float
+    """Waiting for the engine included."""
+    tools_s: float
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One sample from the policy plus its tool results."""
 
@@ -48,6 +60,15 @@ class Turn:
     """Those of `completion_tokens` that were thoughts; the marks around them do not count."""
     policy_version: int | None = None
     """Which one sampled it; None: the one that the rollout began with."""
+    began_at: float | None = None
+    """Unix time in seconds when its sample was asked for; None where nobody noted it."""
+
+    @property
+    def times(self) -> TurnTimes | None:
+        """When it was, if that was noted."""
+        if self.began_at is None:
+            return None
+        return TurnTimes(self.began_at, self.sampling_s, self.tools_s, self.completion_tokens)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from typing import NoReturn, cast
 
 from pydantic import JsonValue
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import MAX_REPLY_CHARS, score_problem
+from rft.core.grade import MAX_REPLY_CHARS, MAX_REQUEST_CHARS, score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.egress.endpoint import redact
 from rft.egress.reply import AttemptFailure, Reply
@@ -175,6 +176,15 @@ def shown_reply(reply: Reply) -> str:
 def shorten_reply(text: str) -> str:
     """As much as is kept for every rollout."""
     return text if len(text) <= MAX_REPLY_CHARS else f"{text[:MAX_REPLY_CHARS]}..."
+
+
+def shown_request(body: bytes, secrets: Sequence[str]) -> str:
+    """The body as people read it: without these secrets, and as much of both ends as is kept for every rollout."""
+    text = redact(body.decode(errors="replace"), secrets)
+    if len(text) <= MAX_REQUEST_CHARS:
+        return text
+    half = MAX_REQUEST_CHARS // 2
+    return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
 
 
 def _no_reply(reply: Reply, problem: str) -> AttemptFailure:

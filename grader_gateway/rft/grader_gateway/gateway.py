@@ -12,7 +12,7 @@ from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
-from rft.grader_gateway.contract import read_score, shorten_outputs, shown_reply, to_wire
+from rft.grader_gateway.contract import read_score, shorten_outputs, shown_reply, shown_request, to_wire
 
 _log = logging.getLogger(__name__)
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
@@ -75,9 +75,10 @@ class HttpGraderGateway:
             )
 
     async def _grade(self, body: JsonObject, trace_id: str) -> Grade | Failure:
+        encoded = self._fitting(body)
         answer = await self._client.post_json(
             self._endpoint,
-            self._fitting(body),
+            encoded,
             trace_id=trace_id,
             call_id=self._call_id,
             read=self._read,
@@ -88,6 +89,7 @@ class HttpGraderGateway:
         return Grade(
             reward=answer.value.score,
             scores={self._endpoint.name: answer.value.score},
+            request=shown_request(encoded, self._endpoint.secrets),
             reply=answer.value.reply,
             grader=self._endpoint.name,
             latency_s=answer.elapsed_s,

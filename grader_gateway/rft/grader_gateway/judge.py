@@ -17,9 +17,9 @@ from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.grade import TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
 from rft.egress.endpoint import Endpoint, redact
-from rft.egress.endpoint_client import Answer, EndpointClient
+from rft.egress.endpoint_client import Answer, EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
-from rft.grader_gateway.contract import shorten_reply
+from rft.grader_gateway.contract import shorten_reply, shown_request
 
 T = TypeVar("T")
 
@@ -52,6 +52,8 @@ class Verdict(Generic[T]):
     """Of all attempts: unreadable answers were paid for, too."""
     attempts: int
     latency_s: float
+    request: str
+    """What it was sent last, shortened."""
     reply: str
     """Its words, shortened."""
 
@@ -111,16 +113,18 @@ class Judge:
     async def _ask(
         self, question: Question[T], reader: "_Reader[T]", trace_id: str, call_id: str, *, has_schema: bool
     ) -> Verdict[T] | Failure:
+        body = encode_json(_to_wire(question, has_schema=has_schema))
         answer = await self._client.post_json(
             self._endpoint,
-            _to_wire(question, has_schema=has_schema),
+            body,
             trace_id=trace_id,
             call_id=call_id,
             read=reader.read,
             owner=self._job_id,
         )
         if isinstance(answer, Answer):
-            return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s, reader.reply)
+            request = shown_request(body, self._endpoint.secrets)
+            return Verdict(answer.value, reader.usage, answer.attempts, answer.elapsed_s, request, reader.reply)
         is_about_answer = answer.code is FailureCode.INVALID_SCORE
         return answer.model_copy(update={"detail": reader.detail}) if is_about_answer else answer
 

@@ -14,6 +14,7 @@ from rft.core.grade import Grade, TokenUsage
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing, ToolStats
+from rft.core.turns import TurnTimes
 from rft.testing.trace_ids import trace_id_at
 from tests.e2e.web.attempt_records import attempts_made
 
@@ -66,7 +67,7 @@ def step_events(shape: RunShape, step: int) -> list[TrainEvent]:
     valid = list(_split_rollouts(shape, step, Split.VALID)) if is_evaluated else []
     failed = [rollout for rollout in train if isinstance(rollout.outcome, Failure)]
     notices = [_notice(failed)] if failed else []
-    ledger = attempts_made(step, [*train, *valid], at=shape.started_at + step)
+    ledger = attempts_made(step, [*train, *valid])
     return [*train, *valid, ledger, *notices, _step_done(shape, step, train, valid)]
 
 
@@ -99,6 +100,7 @@ def rollout(shape: RunShape, step: int, split: Split, *, row_index: int, index: 
     is_failed = split is Split.TRAIN and rng.random() < shape.failing_share
     messages, calls, errors = _conversation(rng, row_index, skill, is_cut=is_failed)
     seconds = [round(rng.uniform(0.2, 0.6) * (1 + calls.total()), 3), round(0.08 * calls.total(), 3), 0.04]
+    turns = sum(message.role is Role.ASSISTANT for message in messages)
     return RolloutDone(
         key=key,
         trace_id=trace_id_at(key),
@@ -109,11 +111,21 @@ def rollout(shape: RunShape, step: int, split: Split, *, row_index: int, index: 
         tool_calls=dict(calls),
         tool_errors=dict(errors),
         completion_tokens=rng.randint(24, 34) * (1 + calls.total()),
-        turns=sum(message.role is Role.ASSISTANT for message in messages),
+        turns=turns,
         duration_s=round(sum(seconds), 3),
         sampling_s=seconds[0],
         tools_s=seconds[1],
         grading_s=0.0 if is_failed else seconds[2],
+        turn_times=_turn_times(shape.started_at + step, turns, sampling_s=seconds[0], tools_s=seconds[1]),
+    )
+
+
+def _turn_times(began_at: float, turns: int, *, sampling_s: float, tools_s: float) -> tuple[TurnTimes, ...]:
+    """As long as each other, with tools between them."""
+    sampled_s, called_s = sampling_s / max(1, turns), tools_s / max(1, turns - 1)
+    return tuple(
+        TurnTimes(began_at + turn * (sampled_s + called_s), sampled_s, called_s if turn < turns - 1 else 0.0, 28)
+        for turn in range(turns)
     )
 
 

@@ -126,6 +126,23 @@ async def expect_folded(call: Locator, output: str) -> None:
     await expect(call).not_to_contain_text(last_line)
 
 
+async def test_the_timeline_has_each_turn_call_and_grade(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    done = next(done for done in rollouts if done.tool_calls.get("cat") and isinstance(done.outcome, Grade))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    line = page.get_by_role("region", name="Timeline")
+    turns = line.get_by_role("img", name="policy:").locator(".bar-sampling")
+    await expect(turns).to_have_count(done.turns)
+    await expect(turns.last).to_have_attribute("title", re.compile(rf"turn {done.turns}, 28 tokens, "))
+    for name in done.tool_calls:
+        await expect(line.get_by_role("img", name=f"{name}:").locator(".bar-tool").first).to_be_visible()
+    await expect(line.get_by_role("img", name="answer_credit:").locator(".bar-grading")).to_have_count(1)
+    places = [await bar.bounding_box() for bar in await turns.all()]
+    lefts = [place["x"] for place in places if place is not None]
+    assert lefts == sorted(lefts)
+    assert len(set(lefts)) == done.turns
+
+
 async def test_an_excluded_rollout_is_blamed_and_never_zero(platform: Platform, page: Page) -> None:
     job, rollouts = await finished_job(platform)
     done = next(done for done in rollouts if isinstance(done.outcome, Failure) and done.outcome.status == 503)
@@ -191,12 +208,18 @@ async def test_a_trace_says_why_its_reward_is_what_it_is(platform: Platform, pag
         if isinstance(event, RolloutDone) and event.key.split is Split.TRAIN and isinstance(event.outcome, Grade)
     )
     assert isinstance(done.outcome, Grade)
-    graded = done.outcome.model_copy(update={"reply": '{"score": 0, "why": "assets, not debts"}', "parts": {}})
+    asked = json.dumps({"model": "judge-small", "messages": [{"role": "user", "content": "Is it 64?\nSay why."}]})
+    said = {"request": asked, "reply": '{"score": 0, "why": "assets, not debts"}', "parts": {}}
+    graded = done.outcome.model_copy(update=said)
     told = done.model_copy(update={"outcome": graded})
     await job.write([told if event is done else event for event in history])
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
     await expect(page.get_by_role("region", name="Row", exact=True)).to_contain_text(f"assets: {done.key.row_index}")
     await expect(page.get_by_role("region", name="Outcome")).to_contain_text('"why": "assets, not debts"')
+    request = page.get_by_role("region", name="What answer_credit was sent")
+    await expect(request).to_be_hidden()
+    await page.get_by_text("What answer_credit was sent").click()
+    await expect(request).to_have_text("[user]\nIs it 64?\nSay why.", use_inner_text=True)
     shown = page.get_by_role("region", name="Sample")
     await expect(shown).to_be_hidden()
     await page.get_by_text("What graders were shown of the answer").click()

@@ -18,7 +18,7 @@ from pydantic import JsonValue, SecretStr
 from rft.core.base import JsonObject
 from rft.core.failure import Failure, FailureCode, Stage
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import MAX_REPLY_CHARS, Grade
+from rft.core.grade import MAX_REPLY_CHARS, MAX_REQUEST_CHARS, Grade
 from rft.core.graders import EndpointGrader
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.spec import RetryBudget, RunSecrets
@@ -125,6 +125,7 @@ async def test_a_grade(set_scene: SetScene) -> None:
         "trace_abc",
     )
     assert received.headers["idempotency-key"] == "trace_abc/grade"
+    assert grade.request == received.body.decode(), "people can read what it was asked"
 
 
 async def test_what_the_grader_said_is_kept_shortened_and_without_our_keys(set_scene: SetScene) -> None:
@@ -134,6 +135,20 @@ async def test_what_the_grader_said_is_kept_shortened_and_without_our_keys(set_s
     assert grade.reply is not None
     assert grade.reply.startswith('{"score": 0.5, "why": "*** xxx')
     assert (len(grade.reply), grade.reply[-4:]) == (MAX_REPLY_CHARS + 3, "x...")
+
+
+async def test_of_a_long_request_both_ends_are_kept_and_none_of_our_keys(set_scene: SetScene) -> None:
+    scene = await set_scene()
+    grade = await scene.gateway.grade(
+        finished("sesame-open " + "x" * 9000), item={**ITEM, "note": "the end, sesame-open"}, trace_id="t"
+    )
+    assert isinstance(grade, Grade)
+    assert grade.request is not None
+    assert len(grade.request) < MAX_REQUEST_CHARS + 40
+    assert "sesame-open" not in grade.request
+    assert '"content":"*** xxx' in grade.request
+    assert '"note":"the end, ***"' in grade.request
+    assert "\n[cut: " in grade.request
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ async def test_the_judge_reads_the_rendered_messages_and_its_number_is_the_rewar
     assert (graded.reward, graded.scores, graded.grader, graded.attempts) == (0.75, {"close": 0.75}, "close", 1)
     assert graded.usage == {"judge-1": TokenUsage(prompt_tokens=100, completion_tokens=20, cached_tokens=30)}
     assert graded.reply == verdict(0.75), "people can read why"
+    assert graded.request is not None
+    assert json.loads(graded.request) == sent(judge)[0], "and what was asked"
     system, user = sent(judge)[0]["messages"]
     assert system["role"] == "system", "few open models know a developer"
     assert system["content"].startswith("Compare with 42.")

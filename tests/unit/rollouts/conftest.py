@@ -157,6 +157,7 @@ def make_setup(chat_format: HermesChatFormat, rollouts_run: str) -> MakeSetup:
             platform_failure_share=platform_failure_share,
             on_redo=on_redo,
             clock=virtual_clock,
+            wall_clock=virtual_clock,
         )
         return setup if rollouts_run == "here" else given_out(setup)
 

@@ -12,6 +12,7 @@ from rft.core.dataset import DatasetRow
 from rft.core.errors import SamplerError
 from rft.core.messages import ToolCall
 from rft.core.rollout import RolloutKey, Split
+from rft.core.turns import Trace
 from rft.rollouts.loop import run_rollout
 from rft.rollouts.sampler import Sample, SampleRequest
 from rft.rollouts.setup import RolloutSetup
@@ -92,6 +93,21 @@ def test_a_rollout_that_cannot_be_told_of_keeps_nothing(
         run_in_virtual_time(run_rollout(row, key, make_setup(holder, on_begun=cannot)))
     assert [rollout_id for rollout_id, _ in holder.began] == holder.ended
     assert (len(holder.ended), holder.asked) == (1, [])
+
+
+def test_it_tells_when_each_of_its_turns_was(row: DatasetRow, key: RolloutKey, make_setup: MakeSetup) -> None:
+    async def slow(call: ToolCall, trace_id: str) -> str:
+        await asyncio.sleep(3)
+        return "result of it"
+
+    rollout = run_in_virtual_time(run_rollout(row, key, make_setup(Holder(), tools=FunctionTools(slow))))
+    first, second = to_rollout_done(rollout).turn_times
+    assert (first.tools_s, second.tools_s) == (3, 0)
+    assert second.began_at == first.began_at + first.sampling_s + 3
+    assert first.completion_tokens + second.completion_tokens == rollout.sampled_tokens
+    untimed = replace(rollout, trace=Trace(prompt_ids=()))
+    untimed.trace.turns.extend(replace(turn, began_at=None) for turn in rollout.turns)
+    assert to_rollout_done(untimed).turn_times == ()
 
 
 def test_a_rollout_may_follow_the_policy_from_turn_to_turn(

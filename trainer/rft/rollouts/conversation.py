@@ -122,6 +122,7 @@ class Conversation(StagedRollout[RolloutSetup]):
             self._turn_version = follow_policy(self.setup.sampler, self.trace_id, self._turn_version)
         turn, context = len(self.trace.turns), self.trace.token_ids
         before_s, sampled_before = self.spent_s[Stage.SAMPLER], self.trace.sampled_tokens
+        began_at = self.setup.wall_clock()
         sample = await self._sample_within_thought_limit(context)
         token_ids = self.trace.token_ids[len(context) :]
         parsed = self.setup.chat_format.parse(
@@ -139,6 +140,7 @@ class Conversation(StagedRollout[RolloutSetup]):
                 tools_s=0.0,
                 reasoning_tokens=parsed.reasoning_tokens,
                 policy_version=self._turn_version if self._follows_policy else None,
+                began_at=began_at,
             )
         )
         self.messages.append(

@@ -68,6 +68,8 @@ class SharedSetup:
     """Called once for each conversation that begins."""
     clock: Clock = time.monotonic
     """Measures durations only; the deadline is kept by the event loop."""
+    wall_clock: Clock = time.time
+    """Says when turns begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,6 +97,7 @@ def to_rollout_done(rollout: Rollout) -> RolloutDone:
         grading_s=rollout.grading_s,
         reasoning_tokens=rollout.trace.reasoning_tokens,
         turn_versions=rollout.turn_versions if set(rollout.turn_versions) - {rollout.policy_version} else None,
+        turn_times=tuple(times for turn in rollout.turns if (times := turn.times) is not None),
     )
 
 

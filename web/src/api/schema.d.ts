@@ -1583,6 +1583,7 @@ export interface components {
                 [key: string]: components["schemas"]["PartOutcome"];
             };
             reply?: string | null;
+            request?: string | null;
             reward: number;
             scores?: {
                 [key: string]: number;
@@ -2443,6 +2444,7 @@ export interface components {
             /** @default [] */
             model_errors: string[];
             reply?: string | null;
+            request?: string | null;
             score?: number | null;
             usage?: {
                 [key: string]: components["schemas"]["TokenUsage"];
@@ -2852,6 +2854,8 @@ export interface components {
             };
             tools_s: number;
             trace_id: string;
+            /** @default [] */
+            turn_times: components["schemas"]["TurnTimes"][];
             turn_versions?: number[] | null;
             turns: number;
             /**
@@ -3367,6 +3371,12 @@ export interface components {
             code: string | null;
             latency_ms: number;
             status: number | null;
+        };
+        TurnTimes: {
+            began_at: number;
+            completion_tokens: number;
+            sampling_s: number;
+            tools_s: number;
         };
         UsageMetrics: {
             judge_tokens: {

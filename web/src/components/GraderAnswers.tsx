@@ -13,6 +13,12 @@ export function GraderAnswers({ grade }: { grade: Grade }) {
         {one.problem && <span className="bad"> {humanize(one.problem)}</span>}
       </div>
       {one.details && <Preformatted label={`Why ${one.name} gave that`}>{one.details}</Preformatted>}
+      {one.request && (
+        <details>
+          <summary className="small">What {one.name} was sent</summary>
+          <Preformatted label={`What ${one.name} was sent`}>{one.request}</Preformatted>
+        </details>
+      )}
       {one.reply && <Preformatted label={`What ${one.name} answered`}>{prettyJson(one.reply)}</Preformatted>}
     </div>
   ));

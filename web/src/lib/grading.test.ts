@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Grade } from "../api/types";
-import { answersOf, rowFields } from "./grading";
+import { answersOf, rowFields, shownRequest } from "./grading";
 
 const GRADE: Grade = {
   reward: 0,
@@ -25,21 +25,38 @@ test("a single grader says why under its own name", () => {
     score: null,
     problem: null,
     details: "no number",
+    request: null,
     reply: '{"score": 0}',
   });
 });
 
 test("of several graders each has its score, its words or its failure", () => {
   const part = { latency_s: 0, usage: {}, model_errors: [] };
+  const request = JSON.stringify({ model: "judge", messages: [{ role: "user", content: "How close is 63?" }] });
   const parts = {
-    close: { ...part, score: 0.5, reply: "half right" },
+    close: { ...part, score: 0.5, request, reply: "half right" },
     form: { ...part, score: 1 },
     judge: { ...part, failure_code: "timeout", failure_message: "did not answer" },
   };
   expect(answersOf({ ...GRADE, parts })).toEqual([
-    { name: "close", score: 0.5, problem: null, details: null, reply: "half right" },
-    { name: "judge", score: null, problem: "timeout", details: "did not answer", reply: null },
+    {
+      name: "close",
+      score: 0.5,
+      problem: null,
+      details: null,
+      request: "[user]\nHow close is 63?",
+      reply: "half right",
+    },
+    { name: "judge", score: null, problem: "timeout", details: "did not answer", request: null, reply: null },
   ]);
+});
+
+test("a request is shown as it was kept: messages as text, JSON laid out, the rest as it is", () => {
+  expect(shownRequest(undefined)).toBeNull();
+  expect(shownRequest('{"item":{"a":1}}')).toBe('{\n  "item": {\n    "a": 1\n  }\n}');
+  expect(shownRequest('{"messages": "none"}')).toBe('{\n  "messages": "none"\n}');
+  expect(shownRequest('{"messages": [null]}')).toBe('{\n  "messages": [\n    null\n  ]\n}');
+  expect(shownRequest('{"sample": \n[cut: 9 characters]\n }')).toBe('{"sample": \n[cut: 9 characters]\n }');
 });
 
 test("a row shows its own fields, the reference among them", () => {

@@ -1,5 +1,6 @@
 /** Why a reward is what it is: what graders were shown, and what they said. */
 import type { Grade, Grading } from "../api/types";
+import { prettyJson } from "./conversation";
 
 export interface GraderAnswer {
   name: string;
@@ -8,6 +9,8 @@ export interface GraderAnswer {
   /** Code of what went wrong. */
   problem: string | null;
   details: string | null;
+  /** What it was sent, to be read; null where it was not asked. */
+  request: string | null;
   reply: string | null;
 }
 
@@ -22,6 +25,7 @@ export function answersOf(grade: Grade): GraderAnswer[] {
             score: null,
             problem: null,
             details: grade.error_details ?? null,
+            request: shownRequest(grade.request),
             reply: grade.reply ?? null,
           },
         ]
@@ -30,9 +34,38 @@ export function answersOf(grade: Grade): GraderAnswer[] {
           score: part.score ?? null,
           problem: part.failure_code ?? null,
           details: part.error_details ?? part.failure_message ?? null,
+          request: shownRequest(part.request),
           reply: part.reply ?? null,
         }));
-  return all.filter((one) => one.details !== null || one.reply !== null);
+  return all.filter((one) => one.details !== null || one.request !== null || one.reply !== null);
+}
+
+/** A judge's messages as text, any other request as JSON; one that was shortened stays as it is kept. */
+export function shownRequest(request: string | null | undefined): string | null {
+  if (request === null || request === undefined) return null;
+  const messages = messagesOf(request);
+  if (messages === null) return prettyJson(request);
+  return messages.map((message) => `[${message.role}]\n${message.content}`).join("\n\n");
+}
+
+interface JudgeMessage {
+  role: string;
+  content: string;
+}
+
+function messagesOf(request: string): JudgeMessage[] | null {
+  try {
+    const { messages } = JSON.parse(request) as { messages?: unknown };
+    return Array.isArray(messages) && messages.every(isJudgeMessage) ? messages : null;
+  } catch {
+    return null;
+  }
+}
+
+function isJudgeMessage(value: unknown): value is JudgeMessage {
+  if (typeof value !== "object" || value === null) return false;
+  const { role, content } = value as Record<string, unknown>;
+  return typeof role === "string" && typeof content === "string";
 }
 
 export interface RowField {

@@ -1,9 +1,10 @@
-/** When a rollout waited for whom, as far as it is recorded: its calls have times, its turns have none. */
-import type { Attempt } from "../api/types";
+/** When a rollout waited for whom: its turns, its calls, its grade. */
+import type { Attempt, RolloutRecord } from "../api/types";
+import { isFailure } from "./outcome";
 
 export interface Bar {
   id: string;
-  kind: "queued" | "tool" | "grading" | "failed";
+  kind: "sampling" | "between" | "queued" | "tool" | "grading" | "failed";
   label: string;
   /** Seconds from the beginning of the line. */
   from: number;
@@ -16,57 +17,88 @@ export interface Lane {
 }
 
 export interface Timeline {
-  /** One for the time between calls, then one for each endpoint. */
+  /** The policy's first, then one for each endpoint, then that of a grader without one. */
   lanes: Lane[];
-  /** Time from the first call to the end of the last, when no call was made: sampling, or waiting for the sampler. */
-  between: { from: number; to: number }[];
   seconds: number;
-  /** Calls that are left out, of a rollout that made very many. */
+  /** Turns and attempts that are left out, of a rollout that has very many. */
   leftOut: number;
 }
 
-const MOST = 400;
+export type Timed = Pick<RolloutRecord, "grading_s" | "outcome" | "turn_times">;
+type TurnTimes = NonNullable<Timed["turn_times"]>[number];
 
-/** Null without a call: then nothing has a time. */
-export function timeline(attempts: readonly Attempt[]): Timeline | null {
-  const known = attempts.slice(0, MOST);
-  const first = known[0];
-  if (first === undefined) return null;
-  const start = Math.min(...known.map(began));
-  const end = Math.max(...known.map((attempt) => attempt.at));
+const MOST = 400;
+const POLICY = "policy";
+const UNKNOWN = "sampling or waiting";
+
+/** Null where nothing has a time. */
+export function timeline(attempts: readonly Attempt[], record: Timed): Timeline | null {
+  const turnTimes = record.turn_times ?? [];
+  const [calls, turns] = [attempts.slice(0, MOST), turnTimes.slice(0, MOST)];
+  const bars = [...turns.map(turnBar), ...calls.flatMap(callBars)];
+  const grading = gradingBar(attempts, turnTimes, record);
+  if (grading !== null) bars.push(grading);
+  if (bars.length === 0) return null;
+  const start = Math.min(...bars.map((bar) => bar.from));
+  const end = Math.max(...bars.map((bar) => bar.to));
   const lanes = new Map<string, Lane>();
-  for (const attempt of known) {
-    const lane = lanes.get(attempt.endpoint) ?? { label: attempt.endpoint, bars: [] };
-    const sent = attempt.at - attempt.latency_ms / 1000 - start;
-    const label = `${attempt.endpoint}, attempt ${attempt.attempt}`;
-    const queued: Bar[] =
-      attempt.queued_ms > 0
-        ? [{ id: `${attempt.id}q`, kind: "queued", label: `${label}: queued`, from: began(attempt) - start, to: sent }]
-        : [];
-    const kind = attempt.code !== null ? "failed" : attempt.stage === "grader" ? "grading" : "tool";
-    lane.bars.push(...queued, { id: attempt.id, kind, label, from: sent, to: attempt.at - start });
-    lanes.set(attempt.endpoint, lane);
+  if (turns.length === 0) lanes.set(UNKNOWN, { label: UNKNOWN, bars: gaps(bars) });
+  for (const { lane, ...bar } of bars) {
+    const own = lanes.get(lane) ?? { label: lane, bars: [] };
+    own.bars.push(bar);
+    lanes.set(lane, own);
   }
-  const busy = known.map((attempt) => ({ from: began(attempt) - start, to: attempt.at - start }));
+  for (const lane of lanes.values()) {
+    lane.bars = lane.bars.map((bar) => ({ ...bar, from: bar.from - start, to: bar.to - start }));
+  }
+  const leftOut = attempts.length - calls.length + turnTimes.length - turns.length;
+  return { lanes: [...lanes.values()], seconds: end - start, leftOut };
+}
+
+/** In seconds of the clock, with the name of its lane. */
+type Placed = Bar & { lane: string };
+
+function turnBar(turn: TurnTimes, index: number): Placed {
   return {
-    lanes: [...lanes.values()],
-    between: gaps(busy),
-    seconds: end - start,
-    leftOut: attempts.length - known.length,
+    id: `turn${index}`,
+    lane: POLICY,
+    kind: "sampling",
+    label: `turn ${index + 1}, ${turn.completion_tokens} tokens`,
+    from: turn.began_at,
+    to: turn.began_at + turn.sampling_s,
   };
 }
 
-function began(attempt: Attempt): number {
-  return attempt.at - (attempt.latency_ms + attempt.queued_ms) / 1000;
+function callBars(attempt: Attempt): Placed[] {
+  const lane = attempt.endpoint;
+  const label = `${attempt.endpoint}, attempt ${attempt.attempt}`;
+  const sent = attempt.at - attempt.latency_ms / 1000;
+  const kind = attempt.code !== null ? "failed" : attempt.stage === "grader" ? "grading" : "tool";
+  const call: Placed = { id: attempt.id, lane, kind, label, from: sent, to: attempt.at };
+  if (attempt.queued_ms <= 0) return [call];
+  const queued = { id: `${attempt.id}q`, lane, kind: "queued" as const, label: `${label}: queued` };
+  return [{ ...queued, from: sent - attempt.queued_ms / 1000, to: sent }, call];
 }
 
-/** Where none of the spans is. */
-function gaps(spans: readonly { from: number; to: number }[]): { from: number; to: number }[] {
-  const found: { from: number; to: number }[] = [];
-  let end = 0;
-  for (const span of [...spans].toSorted((a, b) => a.from - b.from)) {
-    if (span.from - end > 0.0005) found.push({ from: end, to: span.from });
-    end = Math.max(end, span.to);
+/** Of a grader that calls nobody: it judges when the last turn is over. */
+function gradingBar(attempts: readonly Attempt[], turns: readonly TurnTimes[], record: Timed): Placed | null {
+  const last = turns.at(-1);
+  const hasCalls = attempts.some((attempt) => attempt.stage === "grader");
+  if (last === undefined || hasCalls || record.grading_s <= 0 || isFailure(record.outcome)) return null;
+  const from = last.began_at + last.sampling_s + last.tools_s;
+  const lane = record.outcome.grader;
+  return { id: "grading", lane, kind: "grading", label: lane, from, to: from + record.grading_s };
+}
+
+/** Where none of the bars is. */
+function gaps(bars: readonly Bar[]): Bar[] {
+  const found: Bar[] = [];
+  let end = Math.min(...bars.map((bar) => bar.from));
+  for (const bar of [...bars].toSorted((a, b) => a.from - b.from)) {
+    if (bar.from - end > 0.0005) {
+      found.push({ id: `gap${end}`, kind: "between", label: UNKNOWN, from: end, to: bar.from });
+    }
+    end = Math.max(end, bar.to);
   }
   return found;
 }

@@ -74,6 +74,7 @@ class ModelJudge:
             latency_s=verdict.latency_s,
             attempts=verdict.attempts,
             usage={self._model: verdict.usage},
+            request=verdict.request,
             reply=verdict.reply,
         )
 

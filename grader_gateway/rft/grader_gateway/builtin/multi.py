@@ -130,5 +130,6 @@ def _part(verdict: Grade | Failure) -> PartOutcome:
         usage=verdict.usage,
         model_errors=verdict.model_errors,
         error_details=verdict.error_details,
+        request=verdict.request,
         reply=verdict.reply,
     )

@@ -84,6 +84,7 @@ class Ruler:
             attempts=verdict.attempts,
             # One call for all: its tokens are told once, with the first.
             usage={self._spec.model: verdict.usage if place == 0 else TokenUsage()},
+            request=verdict.request,
             reply=verdict.reply,
         )
 

@@ -27,8 +27,11 @@ STREAM_GOES_ON: dict[int | str, dict[str, Any]] = NOT_MODIFIED | {
 
 def etag_of(*version: object) -> str:
     """A weak tag for whatever has this version."""
-    text = "\x1f".join(str(part) for part in version)
-    return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    return _etag("\x1f".join(str(part) for part in version).encode())
+
+
+def _etag(version: bytes) -> str:
+    return f'W/"{hashlib.sha256(version).hexdigest()[:32]}"'
 
 
 def has_newest(request: Request, etag: str) -> bool:
@@ -53,10 +56,10 @@ def tagged(content: str | bytes, etag: str, newest_seq: int | None = None) -> Re
     return Response(content, media_type="application/json", headers=headers)
 
 
-def by_content(request: Request, body: BaseModel) -> Response:
+def by_content(request: Request, body: BaseModel | bytes) -> Response:
     """The answer, or a 304 reply: for bodies that are cheap to make and have no version of their own."""
-    content = body.model_dump_json()
-    etag = etag_of(content)
+    content = body if isinstance(body, bytes) else body.model_dump_json().encode()
+    etag = _etag(content)
     if has_newest(request, etag):
         return not_modified(etag)
     return tagged(content, etag)

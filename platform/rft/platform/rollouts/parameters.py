@@ -15,7 +15,7 @@ Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
 Text = Annotated[str | None, Query(min_length=1, max_length=200)]
 
 
-def wanted_rollouts(
+async def wanted_rollouts(
     split: Split | None = None,
     step: Number = None,
     from_step: Number = None,
@@ -43,7 +43,7 @@ def wanted_rollouts(
     return RolloutFilter.model_validate(locals())
 
 
-def rollout_order(sort: Sort = Sort.NEWEST, order: Order = "desc") -> RolloutOrder:
+async def rollout_order(sort: Sort = Sort.NEWEST, order: Order = "desc") -> RolloutOrder:
     """In which order they come."""
     return RolloutOrder(sort=sort, order=order)
 

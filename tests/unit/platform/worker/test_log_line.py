@@ -69,6 +69,17 @@ def test_a_number_that_json_does_not_have_is_never_passed_on(name: bytes, number
     assert number not in rollout_of(raw).record
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+@pytest.mark.parametrize("place", range(3))
+def test_nor_one_among_the_times_of_turns(place: int, number: bytes) -> None:
+    times = [b"1790000000.5", b"0.25", b"1.5"]
+    times[place] = number
+    turn = b'{"began_at":%b,"sampling_s":%b,"tools_s":%b,"completion_tokens":3}' % tuple(times)
+    raw = of_trainer(GRADED).replace(b'"turn_times":[]', b'"turn_times":[' + turn + b"]")
+    assert number in raw
+    assert number not in rollout_of(raw).record
+
+
 @pytest.mark.parametrize(
     "raw",
     [
