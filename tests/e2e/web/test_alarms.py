@@ -1,5 +1,7 @@
 """What needs somebody is said where they look, and where they do not, if they asked for it."""
 
+import re
+
 from playwright.async_api import Page, expect
 
 from rft.core.events import HoldBegan, RunEnded
@@ -56,6 +58,14 @@ async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform:
     await button.click()
     await expect(page.get_by_role("button", name="Notifying")).to_have_attribute("aria-pressed", "true")
     assert await page.evaluate("told") == []
+
+    for action, pressed in (("Stop notifying", "false"), ("Notify me", "true")):  # As the button does.
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("notify")
+        await expect(page.get_by_role("option", name=action)).to_be_visible()
+        await page.keyboard.press("Enter")
+        button = page.get_by_role("button", name=re.compile("^Notify"))
+        await expect(button).to_have_attribute("aria-pressed", pressed)
 
     await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
     await until(lambda: are_told(page, 1), "the hold is told")

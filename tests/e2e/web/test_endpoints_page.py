@@ -128,6 +128,19 @@ async def test_a_rehearsal_of_what_is_registered_is_ordered_and_cancelled(platfo
     await expect(played).to_contain_text("cancelled")
 
 
+async def test_a_rehearsal_is_cancelled_from_every_page(platform: Platform, page: Page) -> None:
+    async with LoopbackEndpoint(ScriptedEndpoint()) as customer:
+        await register(platform, customer.tool_url, customer.grader_url)
+        await order_rehearsal(platform, page)
+    await page.goto(f"{platform.url}/settings")
+    await expect(page.get_by_role("heading", name="API keys")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("cancel reh")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{platform.url}/endpoints")
+    await expect(page.locator(".rehearsals li")).to_contain_text("cancelled")
+
+
 async def order_rehearsal(platform: Platform, page: Page) -> None:
     """Of everything that is registered; it is accepted."""
     await sign_in(page, platform.url, platform.key, "/endpoints")

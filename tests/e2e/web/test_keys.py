@@ -2,10 +2,12 @@
 
 import re
 
+import httpx
 from playwright.async_api import Page, expect
 
 from rft.core.events import RunEnded
 from tests.e2e.web.run_records import events
+from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -78,6 +80,44 @@ async def test_the_search_does_what_the_buttons_do(platform: Platform, page: Pag
     await expect(chosen).to_have_text(re.compile("^Sign out"))
     await page.keyboard.press("Enter")
     await expect(page.get_by_label("API key")).to_be_visible()
+
+
+async def choose(page: Page, typed: str, shown: str) -> None:
+    """The first thing that fits, by keys alone."""
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(typed)
+    first = page.get_by_role("dialog").get_by_role("option", selected=True)
+    await expect(first).to_have_text(re.compile(f"^{shown}"))
+    await page.keyboard.press("Enter")
+
+
+async def test_the_search_compares_jobs_and_reaches_evals_and_datasets_by_name(platform: Platform, page: Page) -> None:
+    for suffix in ("finance", "retail"):
+        await platform.new_job(suffix=suffix)
+    one, other = platform.jobs
+    made = await SeededEval.make(platform.database, "Arithmetic")
+    run = await made.run("long", skill=0.5, is_going=True)
+    async with httpx.AsyncClient(
+        base_url=platform.url, headers={"authorization": f"Bearer {platform.key}"}, timeout=60
+    ) as program:
+        file = {"file": ("sums.jsonl", b'{"messages": [{"role": "user", "content": "1+1?"}]}\n')}
+        stored = (await program.post("/v1/files", data={"purpose": "fine-tune"}, files=file)).json()
+    await sign_in(page, platform.url, platform.key, f"/jobs/{one.id}")
+    await choose(page, "compare retail", "Compare retail with finance")
+    await expect(page).to_have_url(f"{platform.url}/compare?job={one.id}&job={other.id}")
+
+    await choose(page, "sums", "sums.jsonl")
+    await expect(page).to_have_url(f"{platform.url}/datasets/{stored['id']}")
+    await choose(page, "cancel the run", "Cancel the run of Arithmetic")
+    await expect(page).to_have_url(f"{platform.url}/evals/{made.id}/runs/{run}")
+    async with platform.database.transaction() as connection:
+        cursor = await connection.execute("select is_cancel_requested from eval_runs where id = %s", (run,))
+        assert await cursor.fetchone() == (True,)
+    await choose(page, "run arithmetic", "Run Arithmetic")
+    await expect(page.get_by_role("form", name="New run")).to_be_visible()
+    await page.get_by_role("button", name="New run").click()
+    await expect(page.get_by_role("form", name="New run")).to_be_hidden()
+    await expect(page).to_have_url(f"{platform.url}/evals/{made.id}")
 
 
 async def test_an_action_of_the_search_that_is_refused_says_why(

@@ -108,6 +108,15 @@ export function useComparedRows(evalId: string, a: string, b: string, change: Ch
   });
 }
 
+/** Of any eval, named when it is asked for. */
+export function useCancelRun() {
+  const cache = useQueryClient();
+  return useMutation({
+    mutationFn: ({ evalId, runId }: { evalId: string; runId: string }) => evalsApi.cancel(evalId, runId),
+    onSettled: () => cache.invalidateQueries({ queryKey: EVALS }),
+  });
+}
+
 /** Start, cancel, retry and delete; whatever is shown of the eval is asked for again. */
 export function useEvalActions(evalId: string) {
   const cache = useQueryClient();

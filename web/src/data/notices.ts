@@ -1,5 +1,5 @@
 /** Notices of the browser about one job, for who asked for them. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useSyncExternalStore } from "react";
 import type { Job } from "../api/types";
 import type { Alarm } from "../lib/alarms";
 import { noticesOf } from "../lib/notices";
@@ -7,11 +7,38 @@ import { noticesOf } from "../lib/notices";
 const WANTED = "rft-notices";
 
 /** Whether they are wanted, and a way to change that; null where the browser has none. */
-export function useNotices(job: Job | undefined, alarms: readonly Alarm[]) {
+export function useNotifying() {
   const isPossible = "Notification" in globalThis && isSecureContext;
-  const [isWanted, setWanted] = useState(
-    () => isPossible && Notification.permission === "granted" && localStorage.getItem(WANTED) === "yes",
-  );
+  const isWanted = useSyncExternalStore(subscribe, () => isPossible && areWanted());
+  return isPossible ? { isWanted, change } : null;
+}
+
+const listeners = new Set<() => void>();
+
+/** A change in another window counts here, too. */
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  globalThis.addEventListener("storage", listener);
+  return () => {
+    listeners.delete(listener);
+    globalThis.removeEventListener("storage", listener);
+  };
+}
+
+function areWanted(): boolean {
+  return Notification.permission === "granted" && localStorage.getItem(WANTED) === "yes";
+}
+
+async function change(): Promise<void> {
+  const wants = !areWanted() && (await Notification.requestPermission()) === "granted";
+  localStorage.setItem(WANTED, wants ? "yes" : "no");
+  for (const listener of listeners) listener();
+}
+
+/** Tells of what happens to the job, where that is wanted. */
+export function useNotices(job: Job | undefined, alarms: readonly Alarm[]) {
+  const notifying = useNotifying();
+  const isWanted = notifying?.isWanted ?? false;
   const seen = useRef<ReadonlySet<string> | null>(null);
   useEffect(() => {
     if (job === undefined) return;
@@ -25,11 +52,5 @@ export function useNotices(job: Job | undefined, alarms: readonly Alarm[]) {
       shown.addEventListener("click", () => globalThis.focus());
     }
   }, [job, alarms, isWanted]);
-
-  const change = async () => {
-    const wants = !isWanted && (await Notification.requestPermission()) === "granted";
-    localStorage.setItem(WANTED, wants ? "yes" : "no");
-    setWanted(wants);
-  };
-  return isPossible ? { isWanted, change } : null;
+  return notifying;
 }

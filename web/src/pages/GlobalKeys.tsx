@@ -5,6 +5,10 @@ import { KeyList } from "../components/KeyList";
 import { Palette } from "../components/Palette";
 import { RefusedAction } from "../components/RefusedAction";
 import { useActOnAny } from "../data/actions";
+import { useRehearsalActions, useRehearsals } from "../data/endpoints";
+import { useCancelRun, useEvals } from "../data/evals";
+import { useAllFiles } from "../data/files";
+import { useNotifying } from "../data/notices";
 import { useFoundJobs, useKnownJob } from "../data/queries";
 import { useSession } from "../data/session";
 import { asked, type Command, type Operation, offered } from "../lib/commands";
@@ -25,6 +29,9 @@ export function GlobalKeys({ open, onOpen }: Props) {
   const { signOut } = useSession();
   const [question, setQuestion] = useState<JobOperation | null>(null);
   const act = useActOnAny();
+  const cancelRun = useCancelRun();
+  const { cancel: cancelRehearsal } = useRehearsalActions();
+  const notifying = useNotifying();
   // Before the page is seen: whoever sees it may press a key.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -41,15 +48,27 @@ export function GlobalKeys({ open, onOpen }: Props) {
     act.mutate({ jobId, action }, { onSuccess: () => navigate(`/jobs/${jobId}`) });
   const onChoose = ({ does }: Command) => {
     onOpen(null);
-    if (typeof does === "string") navigate(does);
-    else if (does.kind === "keys") onOpen("keys");
-    else if (does.kind === "sign-out") signOut();
-    else if (does.action === "cancel") setQuestion(does);
-    else carryOut(does);
+    if (typeof does === "string") return navigate(does);
+    switch (does.kind) {
+      case "keys":
+        return onOpen("keys");
+      case "sign-out":
+        return signOut();
+      case "notices":
+        return void notifying?.change();
+      case "eval-run":
+        return cancelRun.mutate(does, { onSuccess: () => navigate(`/evals/${does.evalId}/runs/${does.runId}`) });
+      case "rehearsal":
+        return cancelRehearsal.mutate(does.id, { onSuccess: () => navigate("/endpoints") });
+      case "job":
+        return does.action === "cancel" ? setQuestion(does) : carryOut(does);
+    }
   };
   return (
     <>
       <RefusedAction error={act.error} onClose={act.reset} />
+      <RefusedAction error={cancelRun.error} onClose={cancelRun.reset} />
+      <RefusedAction error={cancelRehearsal.error} onClose={cancelRehearsal.reset} />
       {open === "search" && <Search onChoose={onChoose} onClose={() => onOpen(null)} />}
       {open === "keys" && <KeyList onClose={() => onOpen(null)} />}
       {question && (
@@ -64,12 +83,24 @@ function Search({ onChoose, onClose }: { onChoose(command: Command): void; onClo
   const [path] = useLocation();
   const found = useFoundJobs(asked(typed).query);
   const current = useKnownJob(jobOf(path));
+  const evals = useEvals();
+  const files = useAllFiles(undefined);
+  const rehearsals = useRehearsals();
+  const notifying = useNotifying();
+  const known = {
+    jobs: found.data?.data ?? [],
+    current: current.data,
+    evals: evals.data?.pages.flatMap((page) => page.data) ?? [],
+    files: files.data?.pages.flatMap((page) => page.data) ?? [],
+    rehearsals: rehearsals.data ?? [],
+    isNotifying: notifying?.isWanted ?? null,
+  };
   return (
     <Palette
       typed={typed}
       onType={setTyped}
-      commands={offered(typed, found.data?.data ?? [], current.data)}
-      isSearching={found.isFetching}
+      commands={offered(typed, known)}
+      isSearching={found.isFetching || evals.isPending || files.isPending}
       onChoose={onChoose}
       onClose={onClose}
     />

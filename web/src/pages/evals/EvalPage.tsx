@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useLocation } from "wouter";
+import { useLocation, useSearch } from "wouter";
 import type { Eval } from "../../api/types";
 import { Confirmation } from "../../components/Confirmation";
 import { Copy } from "../../components/Copy";
@@ -8,6 +8,7 @@ import { Scroll } from "../../components/Scroll";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useEval, useEvalActions, useEvalRuns } from "../../data/evals";
+import { newRunAddress } from "../../lib/commands";
 import { criteriaOf, itemFields } from "../../lib/evals";
 import { fixed } from "../../lib/format";
 import { NewRun } from "./NewRun";
@@ -33,7 +34,9 @@ function Loaded({ definition }: { definition: Eval }) {
   const { remove } = useEvalActions(definition.id);
   const [, navigate] = useLocation();
   const [isAsking, setAsking] = useState(false);
-  const [isStarting, setStarting] = useState(false);
+  const isStarting = new URLSearchParams(useSearch()).get("run") === "new";
+  const setStarting = (is: boolean) =>
+    navigate(is ? newRunAddress(definition.id) : `/evals/${definition.id}`, { replace: true });
   const all = runs.data?.pages.flatMap((page) => page.data) ?? [];
   return (
     <>
