@@ -1,12 +1,14 @@
 """Datasets in a browser: sent by dropping them, reported line by line, looked into, deleted."""
 
+import asyncio
 import json
+import re
 from pathlib import Path
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import sign_in
+from tests.e2e.web.watched_page import PageProblems, sign_in
 
 ROW = {"messages": [{"role": "user", "content": "How large are the <b>assets</b>?"}], "answer": "64"}
 DROP = """
@@ -44,6 +46,30 @@ async def test_a_dropped_file_shows_its_rows(platform: Platform, page: Page) -> 
     await expect(first).to_contain_text("How large are the <b>assets</b>?")
     await first.locator("summary").click()
     await expect(first.get_by_role("region", name="Line 1")).to_contain_text('"answer": "64"')
+
+
+async def test_a_file_on_its_way_shows_how_far_it_is_and_can_be_stopped(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("ERR_FAILED|ERR_ABORTED")
+    may_go_on = asyncio.Event()
+
+    async def held(route: Route) -> None:
+        await may_go_on.wait()
+        await route.abort()
+
+    await page.route(re.compile("/v1/(files|uploads)"), held)
+    await sign_in(page, platform.url, platform.key, "/settings")
+    await page.get_by_role("link", name="Datasets").click()
+    place = await page.locator(".upload").element_handle()
+    await page.evaluate(DROP, [place, rows(30)])
+    progress = page.get_by_role("progressbar", name="Upload of dropped.jsonl")
+    await expect(progress).to_have_attribute("aria-valuenow", re.compile(r"^\d+$"))
+    await expect(page.locator(".upload")).to_contain_text(re.compile(r"\d %|reading its lines"))
+    await page.locator(".upload").get_by_role("button", name="Stop").click()
+    await expect(page.get_by_text("The upload was stopped; nothing of it is kept.")).to_be_visible()
+    await expect(progress).to_be_hidden()
+    may_go_on.set()
 
 
 async def test_a_file_that_no_job_can_use_is_reported_line_by_line(

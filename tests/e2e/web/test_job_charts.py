@@ -1,11 +1,13 @@
 """What can be made of a job's charts: smoothed, marked, taken away; and the diagnostics below them."""
 
 import csv
+import json
 import re
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 
+from rft.core.estimates import estimate_reward
 from rft.core.events import HoldBegan, HoldEnded, Notice, RunStarted, StepDone
 from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
@@ -52,6 +54,34 @@ async def test_rewards_are_smoothed_marked_and_taken_away(platform: Platform, pa
     picture = read(await (await saved.value).path())
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 5_000, "more than an empty page"
+
+
+async def test_what_other_models_earn_with_a_prompt_alone_lies_as_lines_behind_the_reward(
+    platform: Platform, page: Page
+) -> None:
+    job, records = await open_job(platform, page)
+    reward = estimate_reward([[1.0, 0.5], [0.5, 0.0], [1.0, 1.0]])
+    figures = {
+        "rollouts": 6,
+        "graded": 6,
+        "failures": {},
+        "error": None,
+        "turns_without_usage": 0,
+        "tool_calls": 9,
+        "cost": None,
+    }
+    spent = {"prompt_tokens": 900, "cached_tokens": 0, "completion_tokens": 120, "duration_s": 4.0}
+    assert reward is not None
+    told = [{"model": "lab/large", "reward": reward.model_dump(), **figures, **spent}]
+    async with platform.database.transaction() as connection:
+        await connection.execute("update jobs set baselines = %s where id = %s", (json.dumps(told), job.id))
+    await page.reload()
+    chart = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))
+    await expect(chart.locator("li", has_text="lab/large")).to_be_visible()
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Reward as CSV").click()
+    rows = list(csv.DictReader(read(await (await saved.value).path()).decode().splitlines()))
+    assert [float(row["lab/large"]) for row in rows] == [reward.mean] * len(records)
 
 
 async def test_a_hold_is_marked_at_its_step(platform: Platform, page: Page) -> None:

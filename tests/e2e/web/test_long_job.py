@@ -54,9 +54,19 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     await expect(canvas).not_to_have_attribute("data-points", str(drawn))
     assert int(await canvas.get_attribute("data-points") or "0") > drawn
 
-    # Shift and an arrow key take the part that is looked at a quarter of it on, in all charts.
+    # The legend tells of the step under the pointer, also after what is drawn was asked for anew.
     shown_part = page.get_by_text(re.compile(r"^steps \d+ to \d+$"))
     from_step, to_step = map(int, re.findall(r"\d+", await shown_part.inner_text()))
+    legend = page.locator("figure", has_text="Reward").first.locator(".legend-step")
+    over = await canvas.locator(".u-over").bounding_box()
+    assert over is not None
+    for part in (0.25, 0.75):
+        await page.mouse.move(over["x"] + over["width"] * part, middle)
+        await expect(legend).to_have_text(re.compile(r"^step \d+$"))
+        told = int((await legend.inner_text()).removeprefix("step "))
+        assert abs(told - (from_step + (to_step - from_step) * part)) <= 2
+
+    # Shift and an arrow key take the part that is looked at a quarter of it on, in all charts.
     on = round((to_step - from_step) / 4)
     await canvas.focus()
     await page.keyboard.press("Shift+ArrowRight")

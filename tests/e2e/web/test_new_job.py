@@ -1,6 +1,7 @@
 """A job ordered in the browser: told what it means, tools and grader tried, mistakes at their field."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -131,6 +132,39 @@ async def test_parts_of_a_grader_make_one_reward(
     await expect(grader.get_by_role("region", name="Reply")).to_contain_text('"sub_rewards"')
     shown = json.loads(await grader.get_by_role("region", name="Reply").inner_text())
     assert shown["sub_rewards"]["part_1"] == 1
+
+
+async def test_each_kind_of_grader_has_its_own_form(
+    platform: Platform, page: Page, page_problems: PageProblems, customer: LoopbackEndpoint
+) -> None:
+    page_problems.tolerated.append("400")  # no judge is configured
+    await filled_form(platform, page, customer.tool_url)
+    grader = page.get_by_role("region", name="Grader")
+    kind = grader.get_by_label("Kind")
+    code = page.get_by_role("region", name="Code", exact=True)
+
+    await kind.select_option("text_similarity")
+    await grader.get_by_label("Input").fill("{{sample.output_text}}")
+    await grader.get_by_label("Reference").fill("{{item.answer}}")
+    await grader.get_by_label("Metric").select_option("rouge_l")
+    await expect(code).to_contain_text('"evaluation_metric": "rouge_l"')
+    await grader.get_by_label("An answer to the previewed row").fill("7")
+    await grader.get_by_role("button", name="Grade this answer").click()
+    await expect(grader.get_by_role("status")).to_contain_text("Reward 1.000")
+
+    await kind.select_option("label_model")
+    await grader.get_by_label("Judge").fill("judge-small")
+    await grader.get_by_label("Labels", exact=True).fill("right\nwrong")
+    await grader.get_by_label("Passing labels").fill("right")
+    await grader.get_by_label("Content of message 1").fill("Is {{sample.output_text}} the sum?")
+    await expect(code).to_contain_text(re.compile(r'"labels": \["right", "wrong"\]'))
+    await expect(code).to_contain_text(re.compile(r'"passing_labels": \["right"\]'))
+    await expect(code).to_contain_text('"content": "Is {{sample.output_text}} the sum?"')
+
+    await kind.select_option("ruler")
+    await grader.get_by_label("Judge").fill("judge-small")
+    await grader.get_by_label("Rubric").fill("Fewer calls are better.")
+    await expect(code).to_contain_text('"rubric": "Fewer calls are better."')
 
 
 async def test_what_is_registered_is_chosen_and_tried(

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from playwright.async_api import Page, Route, expect
 
 from tests.e2e.web.every_address import every_address
+from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, sign_in
 
@@ -65,6 +66,7 @@ async def test_each_page_says_that_it_loads_until_there_is_something(platform: P
 
 async def test_each_page_says_that_there_is_nothing_yet(platform: Platform, page: Page) -> None:
     waiting = await platform.new_job(suffix="waits")
+    made = await SeededEval.make(platform.database)
     job = f"/jobs/{waiting.id}"
     pages = {
         job: ("Waiting for its turn", "No endpoint has been called yet", "No checkpoint yet", "No rollouts yet"),
@@ -76,7 +78,8 @@ async def test_each_page_says_that_there_is_nothing_yet(platform: Platform, page
         "/compare": ("Nothing to compare",),
         "/models": ("No fine-tuned models yet",),
         "/datasets": ("No files yet",),
-        "/evals": ("No evals yet",),
+        f"/evals/{made.id}": ("No runs yet",),
+        "/models/chat": ("Choose a model",),
         "/endpoints": ("No job has called an endpoint within a day", "None are registered", "No rehearsals yet"),
         "/settings": ("No providers", "No judge is configured"),
         "/nowhere": ("There is nothing here",),

@@ -1,8 +1,9 @@
 """What a checkpoint does otherwise than the untrained policy."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import fmean
 
 import httpx
 import pytest
@@ -24,11 +25,8 @@ async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(plat
     await job.start()
     history = events(job.shape, until_step=8, is_ended=False)
     await job.write(history)
-    rewards: dict[int, dict[int, float]] = {0: {}, 8: {}}
-    for event in history:
-        if isinstance(event, RolloutDone) and event.key.split is Split.VALID and event.key.step in rewards:
-            assert isinstance(event.outcome, Grade)
-            rewards[event.key.step][event.key.row_index] = event.outcome.reward
+    done = {step: {one.key.row_index: one for one in valid_rollouts(history, step)} for step in (0, 8)}
+    rewards = {step: {row: reward_of(one) for row, one in rows.items()} for step, rows in done.items()}
     gains = [rewards[8][row] - rewards[0][row] for row in rewards[0]]
     better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     assert better > 1
@@ -42,8 +40,26 @@ async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(plat
     table = await saved_table(page, "Reward against calls")
     told = {int(row["row"]): (float(row["reward before"]), float(row["reward after"])) for row in table}
     assert told == {row: (rewards[0][row], rewards[8][row]) for row in rewards[0]}
-    await page.get_by_role("radio", name="Tokens").or_(page.get_by_role("button", name="Tokens")).first.click()
-    await expect(page.get_by_role("columnheader", name="no more tokens")).to_be_visible()
+    costs: dict[str, Callable[[RolloutDone], float]] = {
+        "Calls": lambda one: sum(one.tool_calls.values()),
+        "Tokens": lambda one: one.completion_tokens,
+        "Time": lambda one: one.duration_s,
+    }
+    quadrants = page.locator("table.quadrants")
+    for label, cost in costs.items():
+        await page.get_by_role("group", name="Held against").get_by_role("button", name=label).click()
+        await expect(page.get_by_role("columnheader", name=f"no more {label.lower()}")).to_be_visible()
+        for name, sign in (("better", 1), ("worse", -1)):
+            rows = [row for row in rewards[0] if (rewards[8][row] - rewards[0][row]) * sign > 0]
+            more = sum(cost(done[8][row]) > cost(done[0][row]) for row in rows)
+            await expect(quadrants.get_by_role("row", name=name)).to_have_text(f"{name}{len(rows) - more}{more}")
+        await expect(quadrants.get_by_role("row", name="the same")).to_have_text(
+            f"the same{len(gains) - better - worse}"
+        )
+    calls = page.get_by_role("region", name="Reward against cost").get_by_role("row", name="search")
+    per_rollout = [fmean(one.tool_calls.get("search", 0) for one in done[step].values()) for step in (0, 8)]
+    for cell, mean in zip(await calls.get_by_role("cell").all_inner_texts(), ("search", *per_rollout), strict=True):
+        assert cell == mean if isinstance(mean, str) else float(cell) == pytest.approx(mean, abs=0.06)
 
     await page.get_by_label("to step").select_option("2")
     await expect(page).to_have_url(re.compile(r"before=0&after=2"))
@@ -95,6 +111,11 @@ async def test_two_policies_are_compared_whole_or_not_at_all(
 def valid_rollouts(history: Sequence[TrainEvent], step: int) -> list[RolloutDone]:
     rollouts = (event for event in history if isinstance(event, RolloutDone))
     return [done for done in rollouts if done.key.split is Split.VALID and done.key.step == step]
+
+
+def reward_of(done: RolloutDone) -> float:
+    assert isinstance(done.outcome, Grade)
+    return done.outcome.reward
 
 
 def calls_of(done: RolloutDone) -> list[tuple[str, str]]:

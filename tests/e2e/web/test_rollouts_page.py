@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 
 from playwright.async_api import Page, expect
 
@@ -57,6 +58,47 @@ async def test_rollouts_are_searched_filtered_and_sorted_by_the_address(platform
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Take away: failure timeout").click()
     await expect(page.locator(ROWS)).not_to_have_count(len(failed))
+
+
+async def test_each_filter_leaves_what_it_says(platform: Platform, page: Page) -> None:
+    job, rollouts = await finished_job(platform)
+    await open_rollouts(platform, page, job, "?step=2")
+    listed = [done for done in rollouts if done.key.step == 2]
+
+    def reward(done: RolloutDone) -> float:
+        return done.outcome.reward if isinstance(done.outcome, Grade) else -1
+
+    asked: list[tuple[str, str, str, Callable[[RolloutDone], bool]]] = [
+        ("Reward", "from", "0.4", lambda done: reward(done) >= 0.4),
+        ("Reward", "to", "0.6", lambda done: 0 <= reward(done) <= 0.6),
+        ("Tokens", "from", "90", lambda done: done.completion_tokens >= 90),
+        ("Seconds", "to", "1.5", lambda done: done.duration_s <= 1.5),
+        ("Tool called", "", "list", lambda done: "list" in done.tool_calls),
+        ("Ended", "", "completed", lambda done: done.stop_reason == "completed"),
+        ("Fault of", "", "endpoint", lambda done: isinstance(done.outcome, Failure)),
+    ]
+    for line, field, value, fits in asked:
+        await page.get_by_role("button", name="More filters").click()
+        filters = page.get_by_role("group", name="More filters")
+        if field:
+            typed = filters.locator(".filter-line", has_text=line).get_by_label(field)
+            await typed.fill(value)
+            await typed.press("Enter")
+        else:
+            await filters.get_by_label(line).select_option(value)
+        await page.keyboard.press("Escape")
+        await expect_only(page, [done for done in listed if fits(done)], line)
+        await page.goto(f"{platform.url}/jobs/{job.id}/rollouts?step=2")
+    row = page.get_by_role("textbox", name="Row")
+    await row.fill("8")
+    await row.press("Enter")
+    await expect_only(page, [done for done in listed if done.key.row_index == 8], "row")
+
+
+async def expect_only(page: Page, wanted: list[RolloutDone], filtered_by: str) -> None:
+    assert len(wanted) > 0, filtered_by
+    shown = "1 rollout" if len(wanted) == 1 else f"{len(wanted)} rollouts"
+    await expect(page.locator(".count"), filtered_by).to_have_text(shown)
 
 
 async def test_what_the_api_refuses_is_said_in_its_words(
@@ -215,12 +257,18 @@ async def test_a_hostile_trace_is_text_and_stays_usable(platform: Platform, page
     await expect(page.locator(".message.user")).to_contain_text(SCRIPT)
     assert await page.locator(".call").count() < 400
     search = page.get_by_role("searchbox", name="Search in this trace")
+    await search.fill("call 1234 <img")
+    await expect(page.locator(".call")).to_have_count(1)
+    await expect(page.locator(".call .arguments mark")).to_have_text("call 1234 <img")
     await search.fill("reply to call_9876")
     await expect(page.locator(".call")).to_have_count(1)
     await expect(page.locator("mark")).to_have_text("reply to call_9876")
     await search.fill("gnp.exe")
     await page.get_by_role("button", name=re.compile("more line")).last.click()
     await expect(page.locator(".message.assistant mark")).to_have_text("gnp.exe")
-    assert await page.locator(".message.assistant pre").evaluate("(one) => one.textContent.length") < 200_000
+    written = page.locator(".message.assistant pre")
+    assert await written.evaluate("(one) => one.textContent.length") < 200_000
+    # What turns the direction of text stays within it.
+    assert await written.evaluate("(one) => getComputedStyle(one).unicodeBidi") in ("isolate", "plaintext")
     assert await page.evaluate("window.hacked") is None
     assert await page.locator("main img, main script").count() == 0

@@ -23,9 +23,12 @@ async def test_a_key_is_made_told_once_and_revoked(platform: Platform, page: Pag
     async with httpx.AsyncClient(
         base_url=platform.url, headers={"authorization": f"Bearer {key}"}, timeout=60.0
     ) as program:
+        await expect(keys.get_by_role("row", name="nightly evals")).to_contain_text("never")
         assert (await program.get("/v1/models")).status_code == 200
         await keys.get_by_role("button", name="I have it").click()
         await expect(page.get_by_text(key)).to_have_count(0)
+        await page.reload()
+        await expect(keys.get_by_role("row", name="nightly evals")).not_to_contain_text("never")
         await keys.get_by_role("row", name="nightly evals").get_by_role("button", name="Revoke").click()
         await page.get_by_role("button", name="Yes, revoke").click()
         await expect(keys.get_by_role("row", name="nightly evals")).to_contain_text("revoked")

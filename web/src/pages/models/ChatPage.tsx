@@ -38,6 +38,11 @@ export function ChatPage() {
               ))}
             </select>
           </label>
+          {!model && (
+            <Empty title="Choose a model">
+              <span>Base models, fine-tuned models and every checkpoint that is kept answer here.</span>
+            </Empty>
+          )}
           {model && (
             <>
               <p className="muted small">
