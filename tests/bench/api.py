@@ -17,6 +17,7 @@ from rft.platform.store.migrations import migrate
 from tests.bench.api_data import Size, Stored, fill
 from tests.bench.api_reads import measure
 from tests.bench.api_server import api, postgres
+from tests.bench.api_text_index import text_index
 from tests.bench.api_writes import Run, ingestion, sse
 
 ATTEMPTS_PER_ROLLOUT = 4
@@ -39,6 +40,7 @@ async def run(
     cases["ingestion"] = await ingestion(run, rollouts=ingested)
     cases["ingestion_with_ledger"] = await ingestion(run, rollouts=ingested, attempts=ATTEMPTS_PER_ROLLOUT)
     cases["ingestion_with_tokens"] = await ingestion(run, rollouts=ingested, has_tokens=True)
+    cases["text_index"] = await text_index(run, rollouts=ingested)
     return {"cases": {name: figures for name, figures in cases.items()}, "machine": _machine(load_before, stored)}
 
 

@@ -17,7 +17,7 @@ from rft.platform.lifecycle.repository import JOBS as JOBS_TABLE
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.log_line import read_line
-from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER
+from tests.bench.api_data import GRADERS, LEASE_TOKEN, OWNER, rollout_lines
 from tests.bench.api_server import Served
 from tests.bench.api_writes import Run, go_on
 from tests.shared.train_events import step_done
@@ -25,6 +25,8 @@ from tests.shared.train_events import step_done
 HEARTBEATS = 3600
 """One a second."""
 HEARTBEATS_PER_STEP = 30
+ROLLOUTS_PER_STEP = 150
+"""Five a second."""
 STEPS_PER_NOTICE = 4
 WARM_UP_STEPS = 100
 """What a page keeps of a job is bounded (600 drawn steps): until then it fills up, however long it is open."""
@@ -34,7 +36,7 @@ PATIENCE_MS = 60_000
 
 
 async def live_hour(context: BrowserContext, served: Served, run: Run) -> JsonObject:
-    """An hour's heartbeats, steps and notices, as fast as they are stored; the heap after a garbage collection."""
+    """An hour's heartbeats, rollouts, steps and notices, as fast as they are stored; the heap after it is cleared."""
     await go_on(run)
     page = await context.new_page()
     client = await context.new_cdp_session(page)
@@ -54,6 +56,7 @@ async def live_hour(context: BrowserContext, served: Served, run: Run) -> JsonOb
     growth = after / before - 1
     figures: JsonObject = {
         "heartbeats": HEARTBEATS,
+        "rollouts": steps * ROLLOUTS_PER_STEP,
         "steps": steps,
         "megabytes_before": round(before, 2),
         "megabytes_after": round(after, 2),
@@ -65,7 +68,7 @@ async def live_hour(context: BrowserContext, served: Served, run: Run) -> JsonOb
 
 
 async def _steps(connection: AsyncConnection[TupleRow], run: Run, count: int) -> None:
-    """Each with its heartbeats before it."""
+    """Each with its heartbeats and rollouts before it."""
     lease = Lease(JOBS_TABLE, run.stored.large_job, LEASE_TOKEN, OWNER)
     ingest = Ingest(lease, GRADERS, "ft:tiny:local:bench:x")
     for number in range(count):
@@ -76,7 +79,8 @@ async def _steps(connection: AsyncConnection[TupleRow], run: Run, count: int) ->
             async with connection.transaction():
                 await RunRepository(connection, lease).set_progress(progress)
                 await notify(connection, lease.id)
-        lines = run.lines(step_done(run.step, run.step + 1000))
+        ended = (line.event for line in rollout_lines(lease.id, run.step, ROLLOUTS_PER_STEP, after=0))
+        lines = run.lines(*ended, step_done(run.step, run.step + 1000))
         if number % STEPS_PER_NOTICE == 0:
             lines += run.lines(Notice(level="warn", message=f"2 rollouts of step {run.step} were excluded"))
         async with connection.transaction():

@@ -1,11 +1,18 @@
 """`make bench-api` at toy size, so that it still runs when somebody needs its figures. Nothing here is a timing."""
 
+import asyncio
+
+import psycopg
+
 from rft.core.base import JsonObject
+from rft.platform.store.migrations import migrate
 from tests.bench.api import missed, run, wanted
-from tests.bench.api_data import Size
+from tests.bench.api_data import Size, fill
+from tests.bench.api_text_index import without_index
+from tests.bench.api_writes import Run, ingestion
 
 READS = {"job_list", "job_page", "rollout_page", "rollout_search", "rollout_detail"}
-WITHOUT_BAR = {"floor", "ingestion_with_ledger", "ingestion_with_tokens"}
+WITHOUT_BAR = {"floor", "ingestion_with_ledger", "ingestion_with_tokens", "text_index"}
 CASES = READS | WITHOUT_BAR | {"sse", "ingestion"}
 
 
@@ -22,8 +29,29 @@ async def test_every_case_runs_and_reports_its_bar(database_url: str) -> None:
     assert cases["sse"]["heard"] == cases["sse"]["expected"] == 2 * 3
     assert isinstance(cases["ingestion"], dict)
     assert cases["ingestion"]["rollouts"] == 600
+    assert isinstance(cases["text_index"], dict)
+    assert cases["text_index"]["rollouts"] == 600
     assert isinstance(cases["ingestion_with_ledger"], dict)
     assert cases["ingestion_with_ledger"]["attempts_per_rollout"] == 4
+
+
+async def test_rollouts_can_be_stored_without_the_index_of_their_words(database_url: str) -> None:
+    await migrate(database_url)
+    run = Run(await asyncio.to_thread(fill, database_url, Size(rollouts=100, steps=4, jobs=2)))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+
+        async def rows() -> tuple[int, int]:
+            query = "select (select count(*) from rollouts), (select count(*) from rollout_terms)"
+            row = await (await connection.execute(query)).fetchone()
+            assert row is not None
+            return row[0], row[1]
+
+        rollouts, words = await rows()
+        with without_index():
+            await ingestion(run, rollouts=20)
+        assert await rows() == (rollouts + 20, words)
+        await ingestion(run, rollouts=20)
+        assert await rows() == (rollouts + 40, words + 1)
 
 
 def test_a_case_without_a_bar_misses_none() -> None:
