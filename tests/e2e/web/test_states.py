@@ -1,12 +1,15 @@
 """Every page while something is wrong with the platform itself: it says what, what to do, and comes back."""
 
+from pathlib import Path
 from typing import LiteralString
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, expect
 
 from rft.core.events import HoldBegan
 from rft.core.failure import Stage
+from rft.platform.dashboard import condition
 from tests.e2e.web.every_address import every_address
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import PageProblems, sign_in
@@ -74,14 +77,12 @@ async def test_a_platform_that_is_gone_is_told_over_what_was_loaded_and_comes_ba
 
 
 async def test_a_full_disk_is_told_on_every_page_with_what_to_do(
-    platform: Platform, page: Page, addresses: list[str]
+    platform: Platform, page: Page, addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(route: Route) -> None:
-        reply = await route.fetch()
-        disk = {"free_bytes": 12_000_000, "least_bytes": 268_435_456, "is_full": True}
-        await route.fulfill(response=reply, json=(await reply.json()) | {"disk": disk})
+    def almost_nothing(path: Path) -> int:
+        return 12_000_000
 
-    await page.route("**/v1/dashboard/condition", full)
+    monkeypatch.setattr(condition, "free_bytes", almost_nothing)
     await sign_in(page, platform.url, platform.key)
     for address in addresses:
         await page.goto(platform.url + address)
