@@ -15,10 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rft.core.events import TrainEvent
+from rft.core.progress import RunProgress
 from rft.platform.api.key_repository import create_key
 from rft.platform.cli.app import app
+from rft.platform.lifecycle.events import notify
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.settings import settings
 from rft.platform.store.database import Database
 from rft.platform.worker.ingest import Ingest
@@ -138,6 +141,12 @@ class Run:
         async with self._bench.database.transaction() as connection:
             stored = await self._ingest.batch(connection, logged(events, after=self._seq))
         self._seq = stored.last_seq
+
+    async def now(self, progress: RunProgress) -> None:
+        """Store what its trainer says that it is doing, as its worker does with each heartbeat."""
+        async with self._bench.database.transaction() as connection:
+            await RunRepository(connection, self._ingest.lease).set_progress(progress)
+            await notify(connection, self.job_id)
 
 
 @pytest.fixture

@@ -6,10 +6,14 @@ import os
 import pty
 import signal
 import subprocess
+import termios
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from rft.core.events import RunEnded, RunStarted
+from rft.core.progress import Activity, RoundProgress, RunProgress
+from rft.core.rollout import Split
 from rft.platform.cli.chart import DOT
 from tests.integration.cli.conftest import Run, Shell
 from tests.integration.worker.workbench import Workbench
@@ -22,11 +26,14 @@ FAILED = RunEnded(outcome="failed", best_step=None, error_code="endpoint_down", 
 async def read_until(condition: Callable[[str], bool], read: Callable[[], str]) -> str:
     """What was read when the condition held."""
     told = ""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition(told):
-            more = await asyncio.to_thread(read)
-            assert more, f"the command ended: {told}"
-            told += more
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition(told):
+                more = await asyncio.to_thread(read)
+                assert more, f"the command ended: {told}"
+                told += more
+    except TimeoutError as error:
+        raise AssertionError(f"it never said so, but {told}") from error
     return told
 
 
@@ -68,6 +75,7 @@ async def test_an_unknown_job_is_told_at_once(shell: Shell) -> None:
 
 async def test_a_terminal_shows_the_curve_while_the_job_runs(shell: Shell, run: Run) -> None:
     mine, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, 200))
     watching = shell.start("jobs", "watch", run.job_id, stdout=theirs, stderr=theirs, stdin=theirs)
     os.close(theirs)
 
@@ -80,6 +88,12 @@ async def test_a_terminal_shows_the_curve_while_the_job_runs(shell: Shell, run: 
     try:
         await run.tell(RunStarted(resumed_from_step=None, total_steps=3, pid=1))
         await read_until(lambda told: "no rewards yet" in told and "running" in told, read)
+        at_work = RoundProgress(
+            step=0, split=Split.VALID, rollouts=128, ended=97, sampling=12, calling={"search": 9}, queued={"search": 4}
+        )
+        await run.now(RunProgress(activity=Activity.ROLLING_OUT, since=time.time(), round=at_work))
+        doing = "97 of 128 rollouts ended, 12 sampling, 9 in `search` (4 queued)"
+        await read_until(lambda told: doing in told, read)
         for step in range(3):
             await run.tell(*one_step(run.job_id, step, 3, rollouts=3))
         shown = await read_until(lambda told: DOT in told and "step 2/3" in told and "excluded 25.0%" in told, read)
