@@ -14,7 +14,7 @@ MAX_REPLY_CHARS = 2000
 """What is kept of a grader's answer: it says why, and there is one for every rollout."""
 
 MAX_REQUEST_CHARS = 4000
-"""What is kept of the request: a judge's messages are whole in most cases, of a long conversation both ends."""
+"""What is kept of the request: a judge's messages are whole in most cases, of what is longer both ends."""
 
 SAMPLE_PARSE_ERROR = "sample_parse_error"
 """The answer does not fit `response_format`, or lacks what a grader's template names."""
@@ -97,8 +97,8 @@ class Grade(Record):
     error_details: str | None = None
     """That in words; of a python grader with the traceback. Shortened, without paths of our machine."""
     request: str | None = None
-    """The body that the endpoint or the judge was sent: shortened in its middle, and without the secrets of the call.
-    None where nobody was asked."""
+    """The body that the endpoint or the judge was sent: shortened in its middle, without the secrets of the call, and
+    an endpoint's without the conversation, which is kept beside the grade. None where nobody was asked."""
     reply: str | None = None
     """What they answered, as it came: shortened, and without the secrets of the call. None where nobody was asked."""
     is_invalid: bool = False

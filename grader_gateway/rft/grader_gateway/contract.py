@@ -90,6 +90,14 @@ def shorten_outputs(body: JsonObject, *, max_chars: int) -> JsonObject:
     return {**body, "sample": {**sample, "trace": {**trace, "messages": messages, "is_shortened": True}}}
 
 
+def without_messages(body: JsonObject) -> JsonObject:
+    """The same body with the conversation only counted: it is kept in the rollout's record already."""
+    sample = cast("JsonObject", body["sample"])
+    trace = cast("JsonObject", sample["trace"])
+    count = len(cast("list[JsonValue]", trace["messages"]))
+    return {**body, "sample": {**sample, "trace": {**trace, "messages": f"[{count:,} messages, see the record]"}}}
+
+
 def _shorten(message: JsonObject, max_chars: int) -> JsonValue:
     name = "content" if message["role"] == Role.TOOL else "reasoning_content"
     text = message.get(name)

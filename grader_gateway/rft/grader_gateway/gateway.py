@@ -12,7 +12,14 @@ from rft.core.graders import EndpointGrader
 from rft.egress.endpoint import Endpoint, redact
 from rft.egress.endpoint_client import EndpointClient, encode_json
 from rft.egress.reply import AttemptFailure, Reply
-from rft.grader_gateway.contract import read_score, shorten_outputs, shown_reply, shown_request, to_wire
+from rft.grader_gateway.contract import (
+    read_score,
+    shorten_outputs,
+    shown_reply,
+    shown_request,
+    to_wire,
+    without_messages,
+)
 
 _log = logging.getLogger(__name__)
 _OUTPUT_CHARS_WHEN_TOO_LARGE = (20_000, 2_000, 200)
@@ -75,7 +82,7 @@ class HttpGraderGateway:
             )
 
     async def _grade(self, body: JsonObject, trace_id: str) -> Grade | Failure:
-        encoded = self._fitting(body)
+        fitting, encoded = self._fitting(body)
         answer = await self._client.post_json(
             self._endpoint,
             encoded,
@@ -89,21 +96,22 @@ class HttpGraderGateway:
         return Grade(
             reward=answer.value.score,
             scores={self._endpoint.name: answer.value.score},
-            request=shown_request(encoded, self._endpoint.secrets),
+            request=shown_request(encode_json(without_messages(fitting)), self._endpoint.secrets),
             reply=answer.value.reply,
             grader=self._endpoint.name,
             latency_s=answer.elapsed_s,
             attempts=answer.attempts,
         )
 
-    def _fitting(self, body: JsonObject) -> bytes:
-        """The encoded body within the size cap, tool outputs cut where that is what it takes."""
-        encoded = encode_json(body)
+    def _fitting(self, body: JsonObject) -> tuple[JsonObject, bytes]:
+        """The body within the size cap, and encoded; tool outputs are cut where that is what it takes."""
+        fitting, encoded = body, encode_json(body)
         for max_chars in _OUTPUT_CHARS_WHEN_TOO_LARGE:
             if len(encoded) <= self._client.http.caps.request_bytes:
                 break
-            encoded = encode_json(shorten_outputs(body, max_chars=max_chars))
-        return encoded
+            fitting = shorten_outputs(body, max_chars=max_chars)
+            encoded = encode_json(fitting)
+        return fitting, encoded
 
     def _read(self, reply: Reply) -> _Scored | AttemptFailure:
         if reply.status >= 400:
