@@ -9,17 +9,28 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.e2e.web.opened_pages import OPENED, OpenPage, jobs_list, new_job, question, running_job, sign_in_form
+from tests.e2e.web.opened_pages import (
+    OPENED,
+    OpenPage,
+    jobs_list,
+    key_list,
+    new_job,
+    palette,
+    question,
+    running_job,
+    sign_in_form,
+)
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.troubled_pages import TROUBLED, refused_action
 from tests.e2e.web.watched_page import PageProblems
 
 SCREENS = Path(__file__).parents[3] / "var" / "screens"
 PAGES = {**OPENED, **TROUBLED}
+BUTTONS = "button:enabled:visible, a.button:visible"
 SERIOUS = ("serious", "critical")
 VIEWPORTS = {"wide": (1280, 800), "phone": (390, 844)}
-EXAMINED = {("light", "wide"), ("dark", "phone")}
-"""Each scheme and each size once."""
+PRESSED = {("light", "wide"), ("dark", "phone")}
+"""Where buttons are tried: each scheme and each size once."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -52,11 +63,16 @@ async def test_no_serious_finding_and_nothing_off_the_screen(
             await page.set_viewport_size({"width": width, "height": height})
             await page.screenshot(path=SCREENS / f"{open_page.__name__}-{name}-{scheme}.png", full_page=True)
             assert await page.evaluate("document.scrollingElement.scrollWidth") <= width, f"{scheme}, {name}"
-            if (scheme, name) in EXAMINED:
-                assert await serious_findings(page) == [], f"{scheme}, {name}"
-                await check_states(page.locator("dialog[open]" if has_dialog else "#root"), examined)
+            assert await serious_findings(page) == [], f"{scheme}, {name}"
+            if (scheme, name) in PRESSED:
+                within = page.locator("dialog[open]" if has_dialog else "#root")
+                if open_page not in WITHOUT_BUTTONS:
+                    await expect(within.locator(BUTTONS).first).to_be_visible()
+                await check_states(within, examined)
 
 
+WITHOUT_BUTTONS = (palette, key_list)
+"""Dialogs that are left by keys."""
 PROVOKED: dict[OpenPage, tuple[str, ...]] = {
     sign_in_form: ("401",),
     new_job: ("400",),  # of an order that is not whole yet
@@ -117,7 +133,9 @@ RATIO = """
 LOOKS = """
 (buttons) => buttons.map((one) => {
   const { color, backgroundColor, borderColor } = getComputedStyle(one);
-  return [one.className, one.parentElement.className, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
+  const around = [];
+  for (let each = one; each !== null; each = each.parentElement) around.push(`${each.localName}.${each.className}`);
+  return [...around, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
 })
 """
 """What tells buttons apart whose states may have other colours."""
@@ -128,7 +146,7 @@ async def check_states(within: Locator, examined: set[str]) -> None:
 
     One of each look; those `examined` are left out and added to.
     """
-    buttons = within.locator("button:enabled:visible, a.button:visible")
+    buttons = within.locator(BUTTONS)
     for button, look in zip(await buttons.all(), await buttons.evaluate_all(LOOKS), strict=True):
         if look in examined:
             continue

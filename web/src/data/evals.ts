@@ -108,7 +108,7 @@ export function useComparedRows(evalId: string, a: string, b: string, change: Ch
   });
 }
 
-/** Of any eval, named when it is asked for. */
+/** Of the eval that is named when it is asked for. */
 export function useCancelRun() {
   const cache = useQueryClient();
   return useMutation({
@@ -117,13 +117,12 @@ export function useCancelRun() {
   });
 }
 
-/** Start, cancel, retry and delete; whatever is shown of the eval is asked for again. */
+/** Start, retry and delete; whatever is shown of the eval is asked for again. */
 export function useEvalActions(evalId: string) {
   const cache = useQueryClient();
   const onSettled = () => cache.invalidateQueries({ queryKey: [...EVALS, evalId] });
   return {
     start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order), onSettled }),
-    cancel: useMutation({ mutationFn: (runId: string) => evalsApi.cancel(evalId, runId), onSettled }),
     retry: useMutation({ mutationFn: (runId: string) => evalsApi.retry(evalId, runId), onSettled }),
     removeRun: useMutation({
       mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId),

@@ -88,7 +88,7 @@ async def get_reading(request: Request) -> AsyncIterator[UnitOfWork]:
 async def get_shared_reading(request: Request) -> SharedReading:
     """For what every open page of a job asks at once."""
     query = request.scope["query_string"].decode("latin-1")
-    return SharedReading(_services(request), f"{request.method} {request.scope['path']}?{query}")
+    return SharedReading(_services(request), f"{request.scope['path']}?{query}")
 
 
 def _services(request: Request) -> Services:

@@ -173,5 +173,5 @@ def _seconds(done: RolloutDone) -> float:
     """All of a rollout's floats that may be no number, in one."""
     outcome = done.outcome
     judged_s = outcome.elapsed_s if isinstance(outcome, Failure) else outcome.latency_s
-    turns = sum(turn.began_at + turn.sampling_s + turn.tools_s for turn in done.turn_times)
-    return done.duration_s + done.sampling_s + done.tools_s + done.grading_s + judged_s + turns
+    turns_s = sum(turn.began_at + turn.sampling_s + turn.tools_s for turn in done.turn_times)
+    return done.duration_s + done.sampling_s + done.tools_s + done.grading_s + judged_s + turns_s

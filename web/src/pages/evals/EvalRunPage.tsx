@@ -6,7 +6,7 @@ import { Copy } from "../../components/Copy";
 import { RefusedAction } from "../../components/RefusedAction";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { useEval, useEvalActions, useEvalRun } from "../../data/evals";
+import { useEval, useCancelRun, useEvalActions, useEvalRun } from "../../data/evals";
 import { answeredBy, criteriaOf, hasUnjudged, isGoing, runMark, runShare } from "../../lib/evals";
 import { count, dateTime, duration, percent } from "../../lib/format";
 import { OutputItems } from "./OutputItems";
@@ -61,7 +61,8 @@ function Loaded({ definition, run }: { definition: Eval; run: EvalRun }) {
 }
 
 function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
-  const { cancel, retry, removeRun } = useEvalActions(evalId);
+  const { retry, removeRun } = useEvalActions(evalId);
+  const cancel = useCancelRun();
   const [, navigate] = useLocation();
   const [isAsking, setAsking] = useState(false);
   const mark = runMark(run);
@@ -75,7 +76,7 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
         <span className="spacer" />
         <div className="actions">
           {isGoing(run) ? (
-            <button type="button" disabled={cancel.isPending} onClick={() => cancel.mutate(run.id)}>
+            <button type="button" disabled={cancel.isPending} onClick={() => cancel.mutate({ evalId, runId: run.id })}>
               Cancel
             </button>
           ) : (
