@@ -55,6 +55,7 @@ async def test_no_serious_finding_and_nothing_off_the_screen(
     page = plain_page
     page_problems.tolerated += PROVOKED.get(open_page, ())
     await open_page(platform, page)
+    await expect(page.locator("main .skeleton")).to_have_count(0)
     SCREENS.mkdir(parents=True, exist_ok=True)
     has_dialog = await page.locator("dialog[open]").count() > 0  # Nothing behind it can be pressed.
     for scheme in ("light", "dark"):
@@ -130,15 +131,15 @@ RATIO = """
 """
 
 
-LOOKS = """
-(buttons) => buttons.map((one) => {
+LOOK = """
+(one) => {
   const { color, backgroundColor, borderColor } = getComputedStyle(one);
   const around = [];
   for (let each = one; each !== null; each = each.parentElement) around.push(`${each.localName}.${each.className}`);
   return [...around, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
-})
+}
 """
-"""What tells buttons apart whose states may have other colours."""
+"""What tells a button apart from those whose states may have other colours."""
 
 
 async def check_states(within: Locator, examined: set[str]) -> None:
@@ -147,7 +148,8 @@ async def check_states(within: Locator, examined: set[str]) -> None:
     One of each look; those `examined` are left out and added to.
     """
     buttons = within.locator(BUTTONS)
-    for button, look in zip(await buttons.all(), await buttons.evaluate_all(LOOKS), strict=True):
+    for button in await buttons.all():
+        look = await button.evaluate(LOOK)
         if look in examined:
             continue
         examined.add(look)
