@@ -73,9 +73,11 @@ class Shell:
         return done
 
     def start(self, *arguments: object, **more: Any) -> subprocess.Popen[str]:
-        """A command in a process of its own."""
+        """A command in a process of its own, whose terminal has the size that it tells itself."""
         command = [sys.executable, "-m", "rft.platform.cli", *(str(argument) for argument in arguments)]
-        return subprocess.Popen(command, env={**os.environ, **self.environment}, text=True, **more)
+        around = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        environment = {**around, **self.environment, "TERM": "xterm-256color"}
+        return subprocess.Popen(command, env=environment, text=True, **more)
 
     def write(self, name: str, content: object) -> str:
         """A JSON file in the current directory."""

@@ -23,11 +23,13 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
         with suppress(ClientGone):
-            async with connected(receive), aclosing(self._pieces):
+            async with connected(receive) as caller, aclosing(self._pieces):
                 first = await anext(self._pieces, b"")
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 await send({"type": "http.response.body", "body": first, "more_body": True})
                 async for piece in self._pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    if caller.has_hung_up:
+                        return
             # Not watched any more: behind the end of a reply there is nobody to hang up.
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fastapi import Request
@@ -13,6 +14,15 @@ from rft.platform.api.errors import ClientGone
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Caller:
+    """Who waits for a reply."""
+
+    has_hung_up: bool = False
+    """Work that goes on for long has to look: a cancellation that meets the end of an `asyncio.wait_for` is lost
+    before Python 3.12, and the connection pool waits with one."""
+
+
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """What the work returns. It is cancelled, and has ended, before this raises ClientGone."""
     async with connected(request.receive):
@@ -20,7 +30,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
 
 @asynccontextmanager
-async def connected(receive: Receive) -> AsyncGenerator[None]:
+async def connected(receive: Receive) -> AsyncGenerator[Caller]:
     """Cancels what is done inside when the caller hangs up, and raises ClientGone once it has ended.
 
     For a request whose body was read. The work has no task of its own: each change of tasks waits until all others had
@@ -28,21 +38,20 @@ async def connected(receive: Receive) -> AsyncGenerator[None]:
     """
     task = asyncio.current_task()
     assert task is not None
-    has_hung_up = False
+    caller = Caller()
 
     def give_up(watching: "asyncio.Task[None]") -> None:
-        nonlocal has_hung_up
         if not watching.cancelled():
-            has_hung_up = True
+            caller.has_hung_up = True
             task.cancel()
 
     watching = asyncio.ensure_future(_hung_up(receive))
     watching.add_done_callback(give_up)
     try:
-        yield
+        yield caller
     except asyncio.CancelledError:
         # Cancelled by somebody else, too: that counts more, as with `asyncio.timeout`.
-        if not has_hung_up or task.uncancel() > 0:
+        if not caller.has_hung_up or task.uncancel() > 0:
             raise
         raise ClientGone("The client hung up before the end of the reply.", code="client_gone") from None
     finally:

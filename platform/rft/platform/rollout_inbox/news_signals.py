@@ -24,4 +24,5 @@ class NewsSignals:
 async def set_within(event: asyncio.Event, seconds: float) -> None:
     """Return when it is set, or after so long."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -37,6 +37,11 @@ async def _check(connection: AsyncConnection[TupleRow]) -> None:
         await AsyncConnectionPool.check_connection(connection)
 
 
+async def _give_back_apart(_: AsyncConnection[TupleRow]) -> None:
+    """Nothing has to be reset. But with something to reset, the pool takes connections back in a task of its own:
+    a caller who is cancelled while giving back would take the connection along, and the turn of who waits for it."""
+
+
 class Database:
     """A pool that hands out transactions.
 
@@ -52,6 +57,7 @@ class Database:
             max_size=max_connections,
             configure=_configure,
             check=_check,
+            reset=_give_back_apart,
             kwargs={"autocommit": True},
         )
 

@@ -1,7 +1,9 @@
 """What becomes of work and of streams whose caller hangs up."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +101,19 @@ async def test_a_stream_is_closed_when_its_reader_hangs_up() -> None:
     caller.on_piece = caller.gone.set
     await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 5)
     assert (caller.body, caller.is_complete, closed) == (b"one", False, [True])
+
+
+async def test_a_stream_ends_though_its_cancellation_is_lost() -> None:
+    async def pieces() -> AsyncGenerator[bytes]:
+        for number in itertools.count():
+            with suppress(asyncio.CancelledError):  # as `asyncio.wait_for` does when what it waits for has just ended
+                await asyncio.sleep(0.01)
+            yield b"%d," % number
+
+    caller = Caller()
+    caller.on_piece = lambda: caller.gone.set() if len(caller.sent) == 3 else None
+    await asyncio.wait_for(EventStream(pieces())({"type": "http"}, caller.receive, caller.send), 5)
+    assert (caller.body, caller.is_complete) == (b"0,1,2,", False)
 
 
 async def test_a_stream_to_its_end() -> None:

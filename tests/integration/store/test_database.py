@@ -1,0 +1,73 @@
+"""The pool of connections, and callers who are cancelled at any moment of their use of it."""
+
+import asyncio
+from contextlib import suppress
+from itertools import product
+
+import pytest
+
+from rft.platform.store import database as database_module
+from rft.platform.store.database import Database
+
+TURNS = range(16)
+"""Turns of the event loop: a caller whose work is done has given its connection back after fewer."""
+
+
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is lost fails its test soon, and not by a lack of time for the others."""
+    monkeypatch.setattr(database_module, "LEND_TIMEOUT_S", 2.0)
+
+
+async def test_whoever_is_cancelled_while_giving_back_loses_no_connection_and_keeps_nobody_waiting(
+    database_url: str,
+) -> None:
+    async with Database(database_url, max_connections=1) as database:
+        for arrives_after, cancelled_after in product(TURNS, TURNS):
+            served, is_done = asyncio.Event(), asyncio.Event()
+            first = asyncio.create_task(use(database, served, is_done))
+            await served.wait()
+            is_done.set()
+            second = asyncio.create_task(ping(database, arrives_after))
+            await cancel(first, cancelled_after)
+            await second
+
+
+async def test_whoever_is_cancelled_while_waiting_loses_no_connection(database_url: str) -> None:
+    async with Database(database_url, max_connections=1) as database:
+        for arrives_after, cancelled_after in product(TURNS, TURNS):
+            served, is_done = asyncio.Event(), asyncio.Event()
+            first = asyncio.create_task(use(database, served, is_done))
+            await served.wait()
+            is_done.set()
+            second = asyncio.create_task(ping(database, arrives_after))
+            await cancel(second, cancelled_after)
+            await first
+            await database.ping()
+
+
+async def use(database: Database, served: asyncio.Event, is_done: asyncio.Event) -> None:
+    """Have a connection until the work is done."""
+    async with database.transaction():
+        served.set()
+        await is_done.wait()
+
+
+async def ping(database: Database, after_turns: int) -> None:
+    """Ask for a connection, later."""
+    await turns(after_turns)
+    await database.ping()
+
+
+async def cancel(task: asyncio.Task[None], after_turns: int) -> None:
+    """Cancel it, unless it has ended by then."""
+    await turns(after_turns)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def turns(number: int) -> None:
+    """Let all others have so many turns."""
+    for _ in range(number):
+        await asyncio.sleep(0)
