@@ -1,8 +1,9 @@
 """What open pages of a running job cost the API: a stream for each, which all tell the same, and what each asks for."""
 
 import asyncio
+import itertools
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from rft.core.base import JsonObject
 from rft.core.events import TrainEvent
 from rft.core.progress import Activity, RoundProgress, RunProgress
 from rft.core.rollout import Split
+from rft.platform.api.key_repository import create_key
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.repository import JOBS as JOBS_TABLE
 from rft.platform.lifecycle.run_repository import RunRepository
@@ -48,7 +50,8 @@ async def watching(served: Served, run: Run, *, watchers: int, seconds: int, idl
         idle = await _cpu_share(served, asyncio.sleep(idle_s))
         crowd = Crowd(served, run.stored.large_job)
         async with crowd.watching(watchers, after_seq=await newest_event(run.stored)):
-            async with _pages(served, run, count=watchers) as pages:
+            keys = [await create_key(connection, "page") for _ in range(watchers)]
+            async with _pages(served, run, keys) as pages:
                 share = await _cpu_share(served, _emit(connection, run, ingest, lease, seconds, pages))
             jobs_told, asked = crowd.jobs_told, pages.asked
     calibrated = share / ((slower + slower_than_reference()) / 2)
@@ -79,34 +82,34 @@ class _Pages:
 
     http: aiohttp.ClientSession
     job_id: str
-    count: int
+    keys: Sequence[str]
+    """One for each page: of 50 browsers no two have the same session."""
     asked: int = 0
     """After steps."""
 
     async def poll(self, path: str, every_s: float) -> None:
         """Again and again: in turn, as they were opened."""
-        while True:
-            await asyncio.sleep(every_s / self.count)
-            await self._get(path)
+        for key in itertools.cycle(self.keys):
+            await asyncio.sleep(every_s / len(self.keys))
+            await self._get(path, key)
 
     async def after_step(self) -> None:
         """All of them at once."""
-        paths = [f"{JOBS}/{self.job_id}/{part}" for part in ASKED_AFTER_STEP] * self.count
-        await asyncio.gather(*map(self._get, paths))
-        self.asked += len(paths)
+        paths = [f"{JOBS}/{self.job_id}/{part}" for part in ASKED_AFTER_STEP]
+        await asyncio.gather(*(self._get(path, key) for key in self.keys for path in paths))
+        self.asked += len(paths) * len(self.keys)
 
-    async def _get(self, path: str) -> None:
-        async with self.http.get(path) as reply:
+    async def _get(self, path: str, key: str) -> None:
+        async with self.http.get(path, headers={"Authorization": f"Bearer {key}"}) as reply:
             assert reply.status == 200, await reply.text()
             await reply.read()
 
 
 @asynccontextmanager
-async def _pages(served: Served, run: Run, *, count: int) -> AsyncGenerator[_Pages]:
-    headers = {"Authorization": f"Bearer {served.key}"}
+async def _pages(served: Served, run: Run, keys: Sequence[str]) -> AsyncGenerator[_Pages]:
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(served.url, headers=headers, connector=connector) as http:
-        pages = _Pages(http, run.stored.large_job, count)
+    async with aiohttp.ClientSession(served.url, connector=connector) as http:
+        pages = _Pages(http, run.stored.large_job, keys)
         polls = _polls(pages.job_id).items()
         tasks = [asyncio.create_task(pages.poll(path, every_s)) for path, every_s in polls]
         try:

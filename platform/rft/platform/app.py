@@ -24,6 +24,7 @@ from rft.platform.api.errors import ErrorEnvelope
 from rft.platform.api.host_check import HostMiddleware
 from rft.platform.api.request_id import RequestIdMiddleware
 from rft.platform.api.security_headers import SecurityHeadersMiddleware
+from rft.platform.api.shared_replies import SharedRepliesMiddleware
 from rft.platform.checkpoints.endpoints import router as checkpoints_router
 from rft.platform.dashboard.asset_delivery import AssetDeliveryMiddleware
 from rft.platform.dashboard.condition import condition_router
@@ -119,6 +120,7 @@ def create_app(
     )
     app.state.news_signals = NewsSignals()
     error_handlers.install(app)
+    app.add_middleware(SharedRepliesMiddleware)
     app.add_middleware(BodyLimitMiddleware, limit_bytes=_limit_bytes)
     app.add_middleware(AuthenticationMiddleware)
     app.add_middleware(InboxGuard)

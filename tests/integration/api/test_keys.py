@@ -1,11 +1,15 @@
 """API keys over REST: told once, listed without their values, worthless once they are revoked."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 
-from rft.platform.api.key_repository import id_of
+from rft.platform.api import authentication
+from rft.platform.api.key_repository import id_of, verify_key
 from tests.shared.running_api import Api
 
 KEYS = "/v1/dashboard/keys"
@@ -41,6 +45,28 @@ async def test_a_key_is_told_once_and_works_until_it_is_revoked(api: Api, progra
     revoked = (await program.delete(f"{KEYS}/{made['id']}")).json()
     assert revoked["revoked_at"] is not None
     assert (await program.get(MODELS, headers=bearer(key))).status_code == 401
+
+
+async def test_requests_at_once_are_looked_up_at_once_and_each_after_it_came(
+    program: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = (await program.post(KEYS, json={"name": "a page"})).json()
+    looked_up: list[str] = []
+
+    async def verify_slowly(connection: AsyncConnection[TupleRow], key: str) -> str | None:
+        looked_up.append(key)
+        await asyncio.sleep(0.2)  # within the transaction that sees the key or does not
+        return await verify_key(connection, key)
+
+    monkeypatch.setattr(authentication, "verify_key", verify_slowly)
+    asked = [program.get(MODELS, headers=bearer(made["key"])) for _ in range(20)]
+    assert [reply.status_code for reply in await asyncio.gather(*asked)] == [200] * 20
+    assert looked_up.count(made["key"]) < 10
+    going = [asyncio.create_task(program.get(MODELS, headers=bearer(made["key"]))) for _ in range(5)]
+    await program.delete(f"{KEYS}/{made['id']}")
+    later = [program.get(MODELS, headers=bearer(made["key"])) for _ in range(5)]
+    assert [reply.status_code for reply in await asyncio.gather(*later)] == [401] * 5
+    await asyncio.gather(*going)
 
 
 async def test_the_last_usable_key_stays(api: Api, program: httpx.AsyncClient) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rft.core.events import RunEnded, RunStarted, TrainEvent
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
+from rft.platform.stream import endpoints
 from rft.platform.worker.ingest import Ingest
 from rft.platform.worker.metrics_event import GraderLabel
 from tests.integration.worker.workbench import Workbench
@@ -115,6 +116,24 @@ async def test_news_arrive_while_the_job_runs_and_a_broken_stream_goes_on_where_
     assert told[-1][0] == "job"
     async with http.stream("GET", f"/{job_id}/stream", headers={"Last-Event-ID": str(rest.last_id)}) as response:
         assert [name for name, _ in await Messages(response).all()] == ["job"]
+
+
+async def test_a_stream_without_news_says_that_it_lives(
+    bench: Workbench, ingest: Ingest, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "KEEPALIVE_S", 0.1)
+    job_id = ingest.lease.id
+    async with asyncio.timeout(PATIENCE_S), http.stream("GET", f"/{job_id}/stream") as response:
+        assert response.headers["x-accel-buffering"] == "no", "or a proxy may keep what is said until there is more"
+        lines = response.aiter_lines()
+        pings = 0
+        async for line in lines:
+            pings += line == ": ping"
+            if pings == 3:
+                await store(bench, ingest, [RunStarted(resumed_from_step=None, total_steps=STEPS, pid=1)])
+            if line == "event: job" and pings >= 3:
+                break
+        assert pings < 100, "news ends the wait, not the next sign of life"
 
 
 async def test_ids_only_grow(bench: Workbench, ingest: Ingest, http: httpx.AsyncClient) -> None:

@@ -6,8 +6,6 @@ from typing import Any, cast
 
 import psycopg
 from fastapi.security.utils import get_authorization_scheme_param
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,6 +14,7 @@ from rft.platform.api.errors import Forbidden, Unauthorized
 from rft.platform.api.key_repository import verify_key
 from rft.platform.api.session_cookie import read_cookie, refuse_foreign
 from rft.platform.api.session_repository import find_session
+from rft.platform.api.shared_reads import SharedReads
 from rft.platform.store.database import Database
 
 PREFIX = "/v1"
@@ -39,13 +38,14 @@ class AuthenticationMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._senders = SharedReads[Credential]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope):
             await self.app(scope, receive, send)
             return
         try:
-            found = await _authenticate(scope)
+            found = await self._authenticate(scope)
         except (Unauthorized, Forbidden) as refusal:
             await render(refusal)(scope, receive, send)
         except psycopg.OperationalError as error:
@@ -53,6 +53,18 @@ class AuthenticationMiddleware:
         else:
             scope.setdefault("state", {})[CREDENTIAL] = found
             await self.app(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope) -> Credential:
+        """Requests that a page sends at once are looked up at once, each after it came."""
+        headers = Headers(scope=scope)
+        database: Database = scope["app"].state.services.database
+        if key := _sent_key(headers):
+            return await self._senders.get(f"key {key}", lambda: _by_key(database, key))
+        token = read_cookie(headers)
+        if token is None:
+            raise _no_key()
+        refuse_foreign(scope["method"], headers)
+        return await self._senders.get(f"session {token}", lambda: _by_session(database, token))
 
 
 def credential(state: Mapping[str, Any]) -> Credential:
@@ -73,28 +85,17 @@ def _is_guarded(scope: Scope) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-async def _authenticate(scope: Scope) -> Credential:
-    headers = Headers(scope=scope)
-    database: Database = scope["app"].state.services.database
-    if key := _sent_key(headers):
-        async with database.connection() as connection:
-            return await _by_key(connection, key)
-    if (token := read_cookie(headers)) is None:
-        raise _no_key()
-    refuse_foreign(scope["method"], headers)
+async def _by_key(database: Database, key: str) -> Credential:
     async with database.connection() as connection:
-        return await _by_session(connection, token)
-
-
-async def _by_key(connection: AsyncConnection[TupleRow], key: str) -> Credential:
-    key_id = await verify_key(connection, key)
+        key_id = await verify_key(connection, key)
     if key_id is None:
         raise unknown_key()
     return Credential(key_id)
 
 
-async def _by_session(connection: AsyncConnection[TupleRow], token: str) -> Credential:
-    session = await find_session(connection, token)
+async def _by_session(database: Database, token: str) -> Credential:
+    async with database.connection() as connection:
+        session = await find_session(connection, token)
     if session is None:
         raise Unauthorized("This session has ended; sign in again.", code="session_ended")
     return Credential(session.api_key_id, session.sha256)

@@ -9,7 +9,6 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from rft.platform.api.authentication import AZURE_HEADER, Credential, credential
-from rft.platform.api.shared_replies import SharedReplies
 from rft.platform.api.task_set import TaskSet
 from rft.platform.queue.publishing import Enqueuer
 from rft.platform.settings import Settings
@@ -34,26 +33,8 @@ class Services:
     refuse_unknown_model: "Callable[[UnitOfWork, str], Awaitable[object]] | None" = None
     """Raises NotFound and BadRequest for the name of a model that cannot be measured; None: any name will do."""
     background: TaskSet = field(default_factory=TaskSet)
-    shared_replies: SharedReplies = field(default_factory=SharedReplies)
     dataset_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DATASETS_AT_ONCE))
     """For reading a large dataset, which takes a process of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedReading:
-    """Reads for all who send this very request at the same time, and is done once for them."""
-
-    services: Services
-    key: str
-
-    async def reply(self, make: Callable[[UnitOfWork], Awaitable[bytes]]) -> bytes:
-        """What `make` returns or raises. Nothing in it may depend on who is asking."""
-
-        async def read() -> bytes:
-            async with reading(self.services.database) as uow:
-                return await make(uow)
-
-        return await self.services.shared_replies.get(self.key, read)
 
 
 # Not one of these waits for anything; but what is no coroutine would be called in a thread of its own.
@@ -85,12 +66,6 @@ async def get_reading(request: Request) -> AsyncIterator[UnitOfWork]:
         yield uow
 
 
-async def get_shared_reading(request: Request) -> SharedReading:
-    """For what every open page of a job asks at once."""
-    query = request.scope["query_string"].decode("latin-1")
-    return SharedReading(_services(request), f"{request.scope['path']}?{query}")
-
-
 def _services(request: Request) -> Services:
     return request.app.state.services
 
@@ -118,6 +93,5 @@ AppSettings = Annotated[Settings, Depends(get_settings)]
 AppDatabase = Annotated[Database, Depends(get_database)]
 Uow = Annotated[UnitOfWork, Depends(get_uow, scope="function")]
 Reading = Annotated[UnitOfWork, Depends(get_reading, scope="function")]
-Shared = Annotated[SharedReading, Depends(get_shared_reading)]
 KeyId = Annotated[str, Depends(require_key)]
 Caller = Annotated[Credential, Depends(get_credential)]

@@ -17,7 +17,9 @@ class EventStream(StreamingResponse):
     """
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
-        super().__init__(pieces, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+        # The second is for proxies that would keep pieces until there are more of them.
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        super().__init__(pieces, media_type="text/event-stream", headers=headers)
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,57 +1,50 @@
-"""One reply for everybody who asks for the same at the same time, such as the open pages of a job whose step ended."""
+"""One reply for all who send the same request at the same time: the open pages of a job whose step has ended."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
 
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-@dataclass(slots=True, eq=False)
-class _Making:
-    """One reply on its way."""
+from rft.platform.api.shared_reads import SharedReads
 
-    task: asyncio.Task[bytes]
-    has_begun: bool = False
-    """What is read for it may be older than who asks from now on."""
+_SHARED = re.compile(r"/v1/fine_tuning/jobs/[^/]+/(?:checkpoints|endpoints|rollouts)")
+"""What each page asks for after a step. Nothing in these replies depends on who is asking."""
 
 
-class SharedReplies:
-    """Replies of one process that several callers get, none of them read before it was asked for.
+class SharedRepliesMiddleware:
+    """Asks the app once for all of them, after they sent their requests; each has been let through before."""
 
-    At most one of each key is made at a time; whoever asks meanwhile shares the one that comes after it.
-    """
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._replies = SharedReads[Sequence[Message]]()
 
-    def __init__(self) -> None:
-        self._newest: dict[str, _Making] = {}
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = _key(scope)
+        if key is None:
+            await self.app(scope, receive, send)
+            return
+        for message in await self._replies.get(key, lambda: self._ask(scope)):
+            # Middleware outside writes headers of its own into each caller's.
+            await send({**message, "headers": list(message["headers"])} if "headers" in message else message)
 
-    @property
-    def is_idle(self) -> bool:
-        """Nobody waits, and nothing is kept."""
-        return not self._newest
+    async def _ask(self, scope: Scope) -> Sequence[Message]:
+        reply: list[Message] = []
 
-    async def get(self, key: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
-        """What `make` returns or raises, called here or for another caller with this key."""
-        newest = self._newest.get(key)
-        if newest is None or newest.has_begun:
-            before = None if newest is None else newest.task
-            newest = _Making(asyncio.create_task(self._make(key, before, make)))
-            newest.task.add_done_callback(_heard)
-            self._newest[key] = newest
-        # A caller who hangs up ends nobody else's wait.
-        return await asyncio.shield(newest.task)
+        async def keep(message: Message) -> None:
+            reply.append(message)
 
-    async def _make(self, key: str, before: asyncio.Task[bytes] | None, make: Callable[[], Awaitable[bytes]]) -> bytes:
-        if before is not None:
-            await asyncio.wait((before,))
-        making = self._newest[key]
-        making.has_begun = True
-        try:
-            return await make()
-        finally:
-            if self._newest[key] is making:
-                del self._newest[key]
+        await self.app(scope, _no_body, keep)
+        return reply
 
 
-def _heard(task: asyncio.Task[bytes]) -> None:
-    """All who asked may have hung up: then nobody else looks at what it raised."""
-    if not task.cancelled():
-        task.exception()
+def _key(scope: Scope) -> str | None:
+    """What the reply depends on; None for what is not shared."""
+    if scope["type"] != "http" or scope["method"] != "GET" or not _SHARED.fullmatch(scope["path"]):
+        return None
+    condition = Headers(scope=scope).get("if-none-match", "")
+    return f"{scope['path']}?{scope['query_string'].decode('latin-1')} {condition}"
+
+
+async def _no_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from rft.platform.api.conditional import NOT_MODIFIED, by_content
-from rft.platform.api.dependencies import AppSettings, Shared
+from rft.platform.api.dependencies import AppSettings, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.checkpoints import service
 from rft.platform.checkpoints.schemas import CheckpointObject
-from rft.platform.store.unit_of_work import UnitOfWork
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["checkpoints"])
 
@@ -18,16 +17,12 @@ router = APIRouter(prefix="/fine_tuning/jobs", tags=["checkpoints"])
 @router.get("/{fine_tuning_job_id}/checkpoints", response_model=ListPage[CheckpointObject], responses=NOT_MODIFIED)
 async def list_job_checkpoints(
     request: Request,
-    shared: Shared,
+    uow: Reading,
     settings: AppSettings,
     fine_tuning_job_id: str,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
 ) -> Response:
     """Checkpoints that are still on disk, newest first. Answers `If-None-Match`."""
-
-    async def make(uow: UnitOfWork) -> bytes:
-        page = await service.list_checkpoints(uow, settings, fine_tuning_job_id, after=after, limit=limit)
-        return page.model_dump_json().encode()
-
-    return by_content(request, await shared.reply(make))
+    page = await service.list_checkpoints(uow, settings, fine_tuning_job_id, after=after, limit=limit)
+    return by_content(request, page)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from rft.core.rollout import Split
 from rft.platform.api.conditional import STREAM_GOES_ON, etag_of, has_newest, not_modified, tagged
-from rft.platform.api.dependencies import AppServices, AppSettings, Reading, Shared
+from rft.platform.api.dependencies import AppServices, AppSettings, Reading
 from rft.platform.api.pagination import After, ListPage
 from rft.platform.jobs.service import history
 from rft.platform.orders.devices import shares_processors
@@ -23,7 +23,6 @@ from rft.platform.rollouts.parameters import MAX_INTEGER, Number, Ordered, Wante
 from rft.platform.rollouts.policy_change import PolicyChangeObject
 from rft.platform.rollouts.tokens import TokenPage, list_tokens
 from rft.platform.rollouts.variance import JobVarianceObject, job_variance
-from rft.platform.store.unit_of_work import UnitOfWork
 
 router = APIRouter(prefix="/fine_tuning/jobs/{fine_tuning_job_id}", tags=["rollouts"])
 
@@ -139,7 +138,7 @@ async def retrieve_job_diagnostics(
 
 @router.get("/rollouts", response_model=ListPage[RolloutSummary])
 async def list_rollouts(
-    shared: Shared,
+    uow: Reading,
     fine_tuning_job_id: str,
     wanted: Wanted,
     order: Ordered,
@@ -147,11 +146,8 @@ async def list_rollouts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """A job's rollouts; by default the newest step first, within a step by row and place in the group."""
-
-    async def make(uow: UnitOfWork) -> bytes:
-        return await service.list_rollouts(uow, fine_tuning_job_id, wanted, order, after=after, limit=limit)
-
-    return Response(await shared.reply(make), media_type="application/json")
+    page = await service.list_rollouts(uow, fine_tuning_job_id, wanted, order, after=after, limit=limit)
+    return Response(page, media_type="application/json")
 
 
 @router.get("/rollouts/{trace_id}")
@@ -212,17 +208,12 @@ async def retrieve_job_variance(
     return await job_variance(uow, fine_tuning_job_id, split=split, step=step, limit=limit)
 
 
-@router.get("/endpoints", response_model=ListPage[EndpointHealth])
+@router.get("/endpoints")
 async def list_job_endpoints(
-    shared: Shared, fine_tuning_job_id: str, from_step: Number = None, to_step: Number = None
-) -> Response:
+    uow: Reading, fine_tuning_job_id: str, from_step: Number = None, to_step: Number = None
+) -> ListPage[EndpointHealth]:
     """The health of the job's tools and graders over a window of steps, both ends counted.
 
     By default the latest ten steps that called any. All of them come on one page.
     """
-
-    async def make(uow: UnitOfWork) -> bytes:
-        page = await service.list_endpoints(uow, fine_tuning_job_id, from_step=from_step, to_step=to_step)
-        return page.model_dump_json().encode()
-
-    return Response(await shared.reply(make), media_type="application/json")
+    return await service.list_endpoints(uow, fine_tuning_job_id, from_step=from_step, to_step=to_step)

@@ -1,20 +1,42 @@
 """`/v1/fine_tuning/jobs/{id}/stream`: a job as it happens, as server-sent events."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi.sse import KEEPALIVE_COMMENT
+from starlette.responses import Response
 
 from rft.platform.api.admission import AdmissionMonitor
+from rft.platform.api.authentication import Credential
 from rft.platform.api.dependencies import AppDatabase, AppSettings, Caller
+from rft.platform.api.event_stream import EventStream
 from rft.platform.jobs.service import expect_job
+from rft.platform.settings import Settings
+from rft.platform.store.database import Database
 from rft.platform.store.unit_of_work import UnitOfWork
 from rft.platform.stream.feed import JobFeed
 from rft.platform.stream.messages import JobStream, read_news
 
 router = APIRouter(prefix="/fine_tuning/jobs", tags=["stream"])
 _MAX_SEQ = 2**63 - 1
+KEEPALIVE_S = 15.0
+"""Proxies cut a line on which nothing is said for longer, and a reader that is gone is noticed only by writing."""
+_MESSAGES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events.",
+        "content": {
+            "text/event-stream": {
+                "itemSchema": {
+                    "type": "object",
+                    "properties": {"event": {"type": "string"}, "id": {"type": "string"}, "data": {"type": "string"}},
+                }
+            }
+        },
+    }
+}
 
 
 async def get_feed(request: Request, database: AppDatabase, settings: AppSettings) -> JobFeed:
@@ -40,7 +62,7 @@ async def existing_job_id(database: AppDatabase, fine_tuning_job_id: str) -> str
     return fine_tuning_job_id
 
 
-@router.get("/{fine_tuning_job_id}/stream", response_class=EventSourceResponse)
+@router.get("/{fine_tuning_job_id}/stream", response_class=Response, responses=_MESSAGES)
 async def stream_job(
     database: AppDatabase,
     settings: AppSettings,
@@ -49,7 +71,7 @@ async def stream_job(
     admissions: Annotated[AdmissionMonitor, Depends(get_admissions)],
     caller: Caller,
     last_event_id: Annotated[str | None, Header()] = None,
-) -> AsyncIterator[ServerSentEvent]:
+) -> Response:
     """Messages `job` (the job's object), `event` (one of its events) and `step` (a finished step with its record).
 
     Everything from the beginning, or after `Last-Event-ID`. Ends when the job has ended and all was told, and within
@@ -57,6 +79,18 @@ async def stream_job(
     """
     seen = int(last_event_id[:20]) if last_event_id is not None and last_event_id.isdecimal() else 0
     stream = JobStream(last_seq=min(seen, _MAX_SEQ))
+    return EventStream(_pieces(database, settings, job_id, stream, feed, admissions, caller))
+
+
+async def _pieces(
+    database: Database,
+    settings: Settings,
+    job_id: str,
+    stream: JobStream,
+    feed: JobFeed,
+    admissions: AdmissionMonitor,
+    caller: Credential,
+) -> AsyncGenerator[bytes]:
     with feed.watch(job_id) as tail, admissions.admitted(caller, tail.wake) as admission:
         while not stream.is_over and not admission.has_ended:
             has_news = tail.has_news
@@ -64,7 +98,15 @@ async def stream_job(
             if news is None:
                 async with database.transaction() as connection:
                     news = await read_news(connection, settings, job_id, after_seq=stream.last_seq)
-            for message in stream.tell(news):
-                yield message
+            if messages := stream.tell(news):
+                yield messages
             if news.is_all and not stream.is_over:
-                await has_news.wait()
+                while not await _is_set_within(has_news, KEEPALIVE_S):
+                    yield KEEPALIVE_COMMENT
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fastapi.sse import ServerSentEvent
+from fastapi.sse import format_sse_event
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from pydantic import BaseModel
@@ -24,7 +24,8 @@ class Told:
     """One event as a stream says it: with its step before it, where it has one."""
 
     seq: int
-    messages: tuple[ServerSentEvent, ...]
+    messages: bytes
+    """As they are sent: the same for all who watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +62,37 @@ class JobStream:
     """The job has ended and all of it was told."""
     _told_job: str | None = None
 
-    def tell(self, news: News) -> Iterator[ServerSentEvent]:
-        """What of it is new. A running job's object comes before its events, an ended job's after them:
-        whoever stops reading at the end has read all."""
+    def tell(self, news: News) -> bytes:
+        """All messages about what of it is new; empty where nothing is."""
+        return b"".join(self._messages(news))
+
+    def _messages(self, news: News) -> Iterator[bytes]:
+        # A running job's object comes before its events, an ended job's after them: whoever stops reading at the end
+        # has read all.
         if not news.has_ended:
             yield from self._job(news)
         for event in news.events:
             if event.seq > self.last_seq:
                 self.last_seq = event.seq
-                yield from event.messages
+                yield event.messages
         if news.has_ended and news.is_all:
             yield from self._job(news)
             self.is_over = True
 
-    def _job(self, news: News) -> Iterator[ServerSentEvent]:
+    def _job(self, news: News) -> Iterator[bytes]:
         """The job's object, unless it was told like this before."""
         if news.job is not None and news.job != self._told_job:
             self._told_job = news.job
-            yield ServerSentEvent(event="job", raw_data=news.job, id=str(self.last_seq))
+            yield format_sse_event(event="job", data_str=news.job, id=str(self.last_seq))
 
 
 def _told(found: EventWithStep) -> Told:
     event = found.event
-    said = ServerSentEvent(event="event", raw_data=_json(_event(event)), id=str(event.seq))
+    said = format_sse_event(event="event", data_str=_json(_event(event)), id=str(event.seq))
     if found.step is None:
-        return Told(event.seq, (said,))
+        return Told(event.seq, said)
     # Without an id: a watcher cut off between the two messages gets both again.
-    return Told(event.seq, (ServerSentEvent(event="step", raw_data=_json(_step(event, found.step))), said))
+    return Told(event.seq, format_sse_event(event="step", data_str=_json(_step(event, found.step))) + said)
 
 
 def _step(event: EventRow, record: StepDone) -> StepObject:
