@@ -13,6 +13,7 @@ from rft.core.base import JsonObject
 from tests.bench.api_data import Stored
 from tests.bench.api_server import Served
 from tests.bench.api_writes import Run
+from tests.bench.web_hostile_trace import searches_ms, stored_hostile_trace
 from tests.bench.web_live_hour import live_hour
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -82,7 +83,11 @@ async def browser_cases(served: Served, stored: Stored) -> JsonObject:
             cases["charts_follow_a_hand"] = await _frames(context, job, _read_charts)
             cases["charts_zoom"] = await _frames(context, job, _zoom_charts)
             cases["charts_pan"] = await _frames(context, job, _pan_charts)
-            cases["live_hour"] = await live_hour(context, served, Run(stored))
+            run = Run(stored)
+            trace = f"{job}/rollouts/{await stored_hostile_trace(run)}"
+            cases["hostile_trace"] = await _interactive(context, trace, (".message.user", ".turn:nth-child(50) .call"))
+            cases["hostile_trace_search"] = _judged(await searches_ms(context, trace), FILTER_BAR_MS)
+            cases["live_hour"] = await live_hour(context, served, run)
     return cases
 
 

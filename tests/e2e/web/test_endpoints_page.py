@@ -1,6 +1,7 @@
 """Endpoints in a browser, over all jobs: how they fare, what is in flight, which are registered, rehearsals."""
 
 import json
+import re
 import time
 
 import httpx
@@ -136,6 +137,7 @@ async def test_a_rehearsal_is_cancelled_from_every_page(platform: Platform, page
     await expect(page.get_by_role("heading", name="API keys")).to_be_visible()
     await page.keyboard.press("Control+k")
     await page.keyboard.type("cancel reh")
+    await expect(page.get_by_role("option", selected=True)).to_have_text(re.compile("^Cancel the rehearsal"))
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{platform.url}/endpoints")
     await expect(page.locator(".rehearsals li")).to_contain_text("cancelled")

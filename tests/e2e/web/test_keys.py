@@ -73,6 +73,7 @@ async def test_the_search_does_what_the_buttons_do(platform: Platform, page: Pag
 
     await page.keyboard.press("Control+k")
     await page.keyboard.type("variance")
+    await expect(chosen).to_have_text(re.compile("^Variance"))
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_have_text("What its rows have to teach")
     await page.keyboard.press("Control+k")

@@ -1,5 +1,6 @@
 """What a checkpoint does otherwise than the untrained policy."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -7,7 +8,7 @@ from statistics import fmean
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from rft.core.events import RolloutDone, TrainEvent
 from rft.core.grade import Grade
@@ -61,8 +62,19 @@ async def test_rows_are_told_by_what_became_of_them_and_lead_to_both_traces(plat
     for cell, mean in zip(await calls.get_by_role("cell").all_inner_texts(), ("search", *per_rollout), strict=True):
         assert cell == mean if isinstance(mean, str) else float(cell) == pytest.approx(mean, abs=0.06)
 
+    may_come = asyncio.Event()
+
+    async def held_back(route: Route) -> None:
+        await may_come.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"change\?before=0&after=2"), held_back)
     await page.get_by_label("to step").select_option("2")
     await expect(page).to_have_url(re.compile(r"before=0&after=2"))
+    of_step_8 = page.locator("section", has=page.get_by_text("Rows that changed"))
+    await expect(of_step_8).to_have_attribute("inert", "")
+    may_come.set()
+    await expect(of_step_8).not_to_have_attribute("inert", "")
     changed = page.get_by_role("region", name="Rows that changed").locator("tbody tr").first
     await changed.get_by_role("link", name="side by side").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Row \d+ before and after$"))

@@ -1,6 +1,5 @@
 """The table of all rollouts, the walk through a filtered list, a group side by side, and a hostile trace."""
 
-import json
 import re
 from collections.abc import Callable
 
@@ -10,15 +9,14 @@ from rft.core.events import RolloutDone
 from rft.core.failure import Failure
 from rft.core.grade import Grade
 from rft.core.group import advantages_G
-from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import Split
 from tests.e2e.web.run_records import events, rollout, step_events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.test_rollouts_and_traces import finished_job, trace_url
 from tests.e2e.web.watched_page import PageProblems, sign_in
+from tests.shared.hostile_trace import SCRIPT, hostile
 
 ROWS = "tr.clickable"
-SCRIPT = "<img src=x onerror='window.hacked=true'><script>window.hacked=true</script>"
 
 
 async def open_rollouts(platform: Platform, page: Page, job: SeededJob, search: str = "") -> None:
@@ -221,35 +219,10 @@ async def test_a_group_shows_where_it_parts(platform: Platform, page: Page) -> N
     await expect(page.get_by_text("dvantage")).to_have_count(0)  # Nothing was learnt from these.
 
 
-def hostile(job: SeededJob, calls: int) -> RolloutDone:
-    """Everything that a page must take for text, and more of it than fits."""
-    plain = rollout(job.shape, 1, Split.TRAIN, row_index=4, index=0)
-    made = [
-        ToolCall(call_id=f"call_{n}", name="search", arguments=json.dumps({"query": f"call {n} {SCRIPT}"}))
-        for n in range(calls)
-    ]
-    said = [
-        message
-        for call in made
-        for message in (
-            Message(role=Role.ASSISTANT, content="", tool_calls=(call,)),
-            Message(role=Role.TOOL, content=f"reply to {call.call_id}", tool_call_id=call.call_id, name="search"),
-        )
-    ]
-    answer = f"\x1b[31mred\x1b[0m \u202egnp.exe\u202c {SCRIPT} " + "x" * 1_000_000
-    messages = (
-        Message(role=Role.USER, content=SCRIPT),
-        *said,
-        Message(role=Role.ASSISTANT, content=answer),
-    )
-    done = {"messages": messages, "tool_calls": {"search": calls}, "turns": calls + 1}
-    return plain.model_copy(update={**done, "outcome": Grade(reward=1.0, grader="answer_credit")})
-
-
 async def test_a_hostile_trace_is_text_and_stays_usable(platform: Platform, page: Page) -> None:
     job = await platform.new_job(suffix="hostile")
     await job.start()
-    done = hostile(job, 10_000)
+    done = hostile(rollout(job.shape, 1, Split.TRAIN, row_index=4, index=0), calls=10_000)
     await job.write([*events(job.shape, until_step=0, is_ended=False), done])
     await open_rollouts(platform, page, job, "?split=train")
     await expect(page.locator(ROWS)).to_contain_text("<img src=x")

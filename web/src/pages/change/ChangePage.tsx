@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 import type { PolicyChange, RowChange } from "../../api/types";
 import { Segmented } from "../../components/Segmented";
-import { Empty, Problem, Skeleton } from "../../components/State";
+import { Empty, panel, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useCurves, useJob, usePolicyChange } from "../../data/queries";
 import { compact } from "../../lib/format";
@@ -40,13 +40,20 @@ export function ChangePage({ jobId }: { jobId: string }) {
         <Empty title="Nothing to compare yet">Two policies have to be measured on the validation rows.</Empty>
       )}
       {steps.length > 1 && told.isPending && <Skeleton height={360} />}
-      {steps.length > 1 && told.data && <Told told={told.data} jobId={jobId} />}
+      {steps.length > 1 && told.data && <Told told={told.data} isStale={told.isPlaceholderData} jobId={jobId} />}
       {steps.length > 1 && <RepeatedCalls jobId={jobId} before={before} after={after} />}
     </>
   );
 }
 
-function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
+interface ToldProps {
+  told: PolicyChange;
+  /** Of other steps than those that are chosen. */
+  isStale: boolean;
+  jobId: string;
+}
+
+function Told({ told, isStale, jobId }: ToldProps) {
   const [against, setAgainst] = useState<Against>("tool_calls");
   const traceHref = (traceId: string) => `/jobs/${jobId}/rollouts/${traceId}`;
   const pairHref = ({ before, after }: RowChange) =>
@@ -55,7 +62,7 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
   const notCompared = leftOut(told);
   return (
     <>
-      <section className="panel" aria-labelledby="change">
+      <section {...panel(isStale)} aria-labelledby="change">
         <header>
           <h2 id="change">Reward against cost</h2>
           <span className="muted small">
@@ -72,7 +79,7 @@ function Told({ told, jobId }: { told: PolicyChange; jobId: string }) {
           <Tools told={told} />
         </div>
       </section>
-      <ChangedRows rows={told.data} {...{ traceHref, pairHref }} />
+      <ChangedRows rows={told.data} {...{ isStale, traceHref, pairHref }} />
     </>
   );
 }

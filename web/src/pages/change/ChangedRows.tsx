@@ -1,12 +1,14 @@
 import { useState } from "react";
 import { Link } from "wouter";
 import type { RowChange } from "../../api/types";
+import { panel } from "../../components/State";
 import { compact, fixed } from "../../lib/format";
 import { byChange, rewardChange } from "../../lib/policy_change";
 import { signed } from "./Scatter";
 
 interface Props {
   rows: readonly RowChange[];
+  isStale: boolean;
   traceHref(traceId: string): string;
   /** Where both traces stand side by side. */
   pairHref(row: RowChange): string;
@@ -15,12 +17,12 @@ interface Props {
 const FIRST = 20;
 
 /** Rows that got worse or better, with a trace of each policy. */
-export function ChangedRows({ rows, traceHref, pairHref }: Props) {
+export function ChangedRows({ rows, isStale, traceHref, pairHref }: Props) {
   const [isAll, setAll] = useState(false);
   const changed = byChange(rows);
   const shown = isAll ? changed : [...changed.slice(0, FIRST / 2), ...changed.slice(FIRST / 2).slice(-FIRST / 2)];
   return (
-    <section className="panel" aria-labelledby="changed-rows">
+    <section {...panel(isStale)} aria-labelledby="changed-rows">
       <header>
         <h2 id="changed-rows">Rows that changed</h2>
         <span className="muted small">those that got worse first</span>
