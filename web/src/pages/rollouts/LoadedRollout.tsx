@@ -120,9 +120,9 @@ function Header({ jobId, rollout, view }: { jobId: string; rollout: EndedRollout
         <span className="mono muted">{rollout.id}</span>
         <span className="spacer" />
         <span className="muted small">Copy as</span>
-        <CopyText text={JSON.stringify(rollout, null, 2)} label="Copy the rollout as JSON" shown="JSON" />
+        <CopyText textOf={() => JSON.stringify(rollout, null, 2)} label="Copy the rollout as JSON" shown="JSON" />
         <CopyText
-          text={JSON.stringify(sdkMessages(messages), null, 2)}
+          textOf={() => JSON.stringify(sdkMessages(messages), null, 2)}
           label="Copy the conversation as SDK messages"
           shown="SDK messages"
         />

@@ -111,7 +111,9 @@ function Call({ call, color, attempts, find, curlOf }: CallProps) {
         <span className="muted small">call {call.number}</span>
         {call.isError && <span className="badge bad">error shown to the model</span>}
         <span className="spacer" />
-        {command !== null && <CopyText text={command} label={`Copy call ${call.number} as curl`} shown="curl" />}
+        {command !== null && (
+          <CopyText textOf={() => command} label={`Copy call ${call.number} as curl`} shown="curl" />
+        )}
       </header>
       <Arguments text={call.arguments} find={find} />
       {attempts.length > 0 && <AttemptList attempts={attempts} />}
