@@ -24,10 +24,7 @@ async def test_whoever_is_cancelled_while_giving_back_loses_no_connection_and_ke
 ) -> None:
     async with Database(database_url, max_connections=1) as database:
         for arrives_after, cancelled_after in product(TURNS, TURNS):
-            served, is_done = asyncio.Event(), asyncio.Event()
-            first = asyncio.create_task(use(database, served, is_done))
-            await served.wait()
-            is_done.set()
+            first = await about_to_give_back(database)
             second = asyncio.create_task(ping(database, arrives_after))
             await cancel(first, cancelled_after)
             await second
@@ -36,21 +33,26 @@ async def test_whoever_is_cancelled_while_giving_back_loses_no_connection_and_ke
 async def test_whoever_is_cancelled_while_waiting_loses_no_connection(database_url: str) -> None:
     async with Database(database_url, max_connections=1) as database:
         for arrives_after, cancelled_after in product(TURNS, TURNS):
-            served, is_done = asyncio.Event(), asyncio.Event()
-            first = asyncio.create_task(use(database, served, is_done))
-            await served.wait()
-            is_done.set()
+            first = await about_to_give_back(database)
             second = asyncio.create_task(ping(database, arrives_after))
             await cancel(second, cancelled_after)
             await first
             await database.ping()
 
 
-async def use(database: Database, served: asyncio.Event, is_done: asyncio.Event) -> None:
-    """Have a connection until the work is done."""
-    async with database.transaction():
-        served.set()
-        await is_done.wait()
+async def about_to_give_back(database: Database) -> asyncio.Task[None]:
+    """A caller that has a connection and whose work is done: it gives back within the next turns."""
+    served, is_done = asyncio.Event(), asyncio.Event()
+
+    async def use() -> None:
+        async with database.transaction():
+            served.set()
+            await is_done.wait()
+
+    caller = asyncio.create_task(use())
+    await served.wait()
+    is_done.set()
+    return caller
 
 
 async def ping(database: Database, after_turns: int) -> None:

@@ -30,8 +30,3 @@ export function Problem({ error, onRetry }: { error: Error; onRetry?: () => void
 export function Skeleton({ height }: { height: number }) {
   return <div className="skeleton" style={{ height }} role="status" aria-label="Loading" />;
 }
-
-/** A panel's properties while it still shows what was asked for before: dimmed, and nothing of it leads anywhere. */
-export function panel(isStale: boolean): { className: string; inert: boolean } {
-  return { className: isStale ? "panel is-stale" : "panel", inert: isStale };
-}

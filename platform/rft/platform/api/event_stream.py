@@ -32,6 +32,6 @@ class EventStream(StreamingResponse):
                 async for piece in self._pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                     if caller.has_hung_up:
-                        return
+                        break
             # Not watched any more: behind the end of a reply there is nobody to hang up.
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Caller:
+class WaitingCaller:
     """Who waits for a reply."""
 
     has_hung_up: bool = False
@@ -30,7 +30,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
 
 @asynccontextmanager
-async def connected(receive: Receive) -> AsyncGenerator[Caller]:
+async def connected(receive: Receive) -> AsyncGenerator[WaitingCaller]:
     """Cancels what is done inside when the caller hangs up, and raises ClientGone once it has ended.
 
     For a request whose body was read. The work has no task of its own: each change of tasks waits until all others had
@@ -38,7 +38,7 @@ async def connected(receive: Receive) -> AsyncGenerator[Caller]:
     """
     task = asyncio.current_task()
     assert task is not None
-    caller = Caller()
+    caller = WaitingCaller()
 
     def give_up(watching: "asyncio.Task[None]") -> None:
         if not watching.cancelled():
@@ -49,6 +49,8 @@ async def connected(receive: Receive) -> AsyncGenerator[Caller]:
     watching.add_done_callback(give_up)
     try:
         yield caller
+        if caller.has_hung_up:
+            raise asyncio.CancelledError  # The one that was lost.
     except asyncio.CancelledError:
         # Cancelled by somebody else, too: that counts more, as with `asyncio.timeout`.
         if not caller.has_hung_up or task.uncancel() > 0:

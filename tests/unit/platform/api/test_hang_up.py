@@ -63,6 +63,22 @@ async def test_work_ends_before_the_refusal_when_the_caller_hangs_up() -> None:
     assert task.cancelling() == 0, "or the next timeout of this task would be taken for a cancellation"
 
 
+async def test_work_whose_cancellation_is_lost_is_refused_when_it_has_ended() -> None:
+    caller = Caller()
+    caller.gone.set()
+
+    async def work() -> None:
+        async with connected(caller.receive):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    with pytest.raises(ClientGone):
+        await work()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_work_that_is_cancelled_otherwise_is_cancelled() -> None:
     caller = Caller()
 

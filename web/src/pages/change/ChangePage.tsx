@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
 import type { PolicyChange, RowChange } from "../../api/types";
 import { Segmented } from "../../components/Segmented";
-import { Empty, panel, Problem, Skeleton } from "../../components/State";
+import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useCurves, useJob, usePolicyChange } from "../../data/queries";
 import { compact } from "../../lib/format";
@@ -62,7 +62,7 @@ function Told({ told, isStale, jobId }: ToldProps) {
   const notCompared = leftOut(told);
   return (
     <>
-      <section {...panel(isStale)} aria-labelledby="change">
+      <section className="panel" inert={isStale} aria-labelledby="change">
         <header>
           <h2 id="change">Reward against cost</h2>
           <span className="muted small">

@@ -1,7 +1,6 @@
 import { useState } from "react";
 import { Link } from "wouter";
 import type { RowChange } from "../../api/types";
-import { panel } from "../../components/State";
 import { compact, fixed } from "../../lib/format";
 import { byChange, rewardChange } from "../../lib/policy_change";
 import { signed } from "./Scatter";
@@ -22,7 +21,7 @@ export function ChangedRows({ rows, isStale, traceHref, pairHref }: Props) {
   const changed = byChange(rows);
   const shown = isAll ? changed : [...changed.slice(0, FIRST / 2), ...changed.slice(FIRST / 2).slice(-FIRST / 2)];
   return (
-    <section {...panel(isStale)} aria-labelledby="changed-rows">
+    <section className="panel" inert={isStale} aria-labelledby="changed-rows">
       <header>
         <h2 id="changed-rows">Rows that changed</h2>
         <span className="muted small">those that got worse first</span>

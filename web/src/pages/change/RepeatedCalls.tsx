@@ -1,6 +1,6 @@
 import { Link } from "wouter";
 import type { CallChange } from "../../api/types";
-import { panel, Problem, Skeleton } from "../../components/State";
+import { Problem, Skeleton } from "../../components/State";
 import { useCallChange } from "../../data/queries";
 import { madeAgain, pairName } from "../../lib/call_change";
 import { compact, count } from "../../lib/format";
@@ -16,7 +16,7 @@ export function RepeatedCalls({ jobId, before, after }: Props) {
   const asked = useCallChange(jobId, before, after);
   const told = asked.data;
   return (
-    <section {...panel(asked.isPlaceholderData)} aria-labelledby="repeated-calls">
+    <section className="panel" inert={asked.isPlaceholderData} aria-labelledby="repeated-calls">
       <header>
         <h2 id="repeated-calls">Repeated calls</h2>
         {told && (
