@@ -1,7 +1,6 @@
 """The pages in a browser over a full database: how soon they can be used, how smoothly charts follow a hand, what an
 hour of live events leaves in memory, and what the first load brings."""
 
-import shutil
 import statistics
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,8 +14,8 @@ from tests.bench.api_server import Served
 from tests.bench.api_writes import Run
 from tests.bench.web_hostile_trace import searches_ms, stored_hostile_trace
 from tests.bench.web_live_hour import live_hour
+from tests.shared.browser import browser_path, launched_browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 INTERACTIVE_BAR_MS = 1000.0
 FILTER_BAR_MS = 300.0
 FRAMES_BAR_PER_S = 50.0
@@ -93,10 +92,10 @@ async def browser_cases(served: Served, stored: Stored) -> JsonObject:
 
 @asynccontextmanager
 async def _browser() -> AsyncGenerator[Browser]:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    path = browser_path()
     assert path is not None, "no chromium on this machine"
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path)
+        browser = await launched_browser(playwright, path)
         try:
             yield browser
         finally:

@@ -1,6 +1,5 @@
 """The built dashboard on a real API over a real database, looked at with a real browser."""
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from rft.platform.settings import Settings
 from rft.platform.store.database import Database
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems
+from tests.shared.browser import browser_path, launched_browser
 from tests.shared.running_api import ReceivedMessages, Served
 
 expect.set_options(timeout=60_000)  # a busy machine is slow, and what never comes fails all the same
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,11 +47,11 @@ def page_problems(platform: Platform) -> PageProblems:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One for all pages of a worker."""
-    browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser_path is None:
+    path = browser_path()
+    if path is None:
         pytest.skip("no chromium on this machine")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=browser_path)
+        browser = await launched_browser(playwright, path)
         yield browser
         await browser.close()
 

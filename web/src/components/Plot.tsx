@@ -1,4 +1,12 @@
-import { type KeyboardEvent, type MouseEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  type RefObject,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { askedRange, plotData, type PlotStyle, plotOptions, type Zoom, zoomOf } from "../lib/plot";
@@ -30,6 +38,33 @@ function moveCursors(chart: Chart, step: number | null): void {
   }
 }
 
+/** While a part is dragged along, nobody is told of it: each step on the way would ask the API for its points. */
+let isDragged = false;
+
+interface Latest {
+  chart: Chart;
+  step: number | null;
+  zoom: Zoom | null;
+}
+
+/** A plot of what is known when its place has a width. */
+function drawnIn(element: HTMLElement, width: number, first: Props, latest: RefObject<Latest>): uPlot {
+  const css = getComputedStyle(element);
+  const { chart, zoom } = latest.current;
+  const style: PlotStyle = {
+    ...first,
+    onZoom: (next) => isDragged || first.onZoom(next),
+    markers: () => latest.current.chart.markers ?? [],
+    color: (property) => css.getPropertyValue(property).trim(),
+    font: `11px ${css.fontFamily}`,
+    width,
+    syncKey: syncKeyOf(chart),
+  };
+  const created = new uPlot(plotOptions(chart, style), plotData(chart), element);
+  if (zoom) created.setScale("x", { min: zoom.from, max: zoom.to });
+  return created;
+}
+
 /** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. The crosshair stays on its
  * step, wherever that is drawn now. */
 function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
@@ -45,9 +80,6 @@ function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
 function showPart(chart: Chart, part: Zoom): void {
   for (const plot of uPlot.sync(syncKeyOf(chart)).plots) plot.setScale("x", { min: part.from, max: part.to });
 }
-
-/** While a part is dragged along, nobody is told of it: each step on the way would ask the API for its points. */
-let isDragged = false;
 
 /** Follows the mouse with the part that is looked at, in steps; tells where it is let go. */
 function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZoom: (zoom: Zoom) => void): void {
@@ -76,42 +108,29 @@ export function Plot(props: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const [first] = useState(props);
-  const markers = useRef(chart.markers);
+  const latest = useRef({ chart, step, zoom });
+  useLayoutEffect(() => {
+    latest.current = { chart, step, zoom };
+  });
 
   useLayoutEffect(() => {
     const element = host.current;
     if (element === null) return;
-    const css = getComputedStyle(element);
-    const width = () => element.clientWidth;
-    const style: PlotStyle = {
-      ...first,
-      onZoom: (next) => isDragged || first.onZoom(next),
-      markers: () => markers.current ?? [],
-      color: (property) => css.getPropertyValue(property).trim(),
-      font: `11px ${css.fontFamily}`,
-      width: width(),
-      syncKey: syncKeyOf(first.chart),
-    };
-    const created = new uPlot(plotOptions(first.chart, style), plotData(first.chart), element);
-    plot.current = created;
-    if (first.zoom) created.setScale("x", { min: first.zoom.from, max: first.zoom.to });
-    const observer = new ResizeObserver(() => created.setSize({ width: width(), height: first.height }));
+    // The browser tells the widths of all charts after one layout; asked for, each would cost a layout of its own.
+    const observer = new ResizeObserver(([entry]) => {
+      const width = Math.floor(entry?.contentRect.width ?? 0);
+      if (plot.current !== null) plot.current.setSize({ width, height: first.height });
+      else if (width > 0) plot.current = drawnIn(element, width, first, latest);
+    });
     observer.observe(element);
     return () => {
       observer.disconnect();
-      created.destroy();
+      plot.current?.destroy();
       plot.current = null;
     };
   }, [first]);
 
-  const cursor = useRef(step);
-  useEffect(() => {
-    cursor.current = step;
-  }, [step]);
-  useEffect(() => {
-    markers.current = chart.markers;
-    feed(plot.current, chart, cursor.current);
-  }, [chart]);
+  useEffect(() => feed(plot.current, chart, latest.current.step), [chart]);
 
   // Zoomed out by a button, not by a double click on a chart.
   useEffect(() => {

@@ -1,0 +1,37 @@
+"""The browser that looks at pages, for tests and benchmarks alike."""
+
+import shutil
+
+from playwright.async_api import Browser, Playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_OF_PLAYWRIGHT = (
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
+"""Left out by Playwright too, whose list ours takes the place of (`chromiumSwitches`, Playwright 1.65)."""
+_OF_THE_ADDRESS_BAR = ("WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxPopup")
+"""A window's address bar loads a page of its own of 400 scripts, for a second and a half of one core, beside whatever
+the window shows (Chromium 156). Each new page is a window here, where a user opens a tab."""
+
+
+def browser_path() -> str | None:
+    """Where the browser is; None where there is none."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+async def launched_browser(playwright: Playwright, path: str) -> Browser:
+    """A browser that shows pages and does nothing else beside them."""
+    left_out = ",".join((*_OF_PLAYWRIGHT, *_OF_THE_ADDRESS_BAR))
+    return await playwright.chromium.launch(executable_path=path, args=[f"--disable-features={left_out}"])
