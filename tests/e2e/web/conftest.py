@@ -63,3 +63,18 @@ async def page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[P
         await page_problems.attach(context)
         yield await context.new_page()
     assert page_problems.unexpected() == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def plain_page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
+    """A page whose scheme and size the test chooses."""
+    async with await browser.new_context() as context:
+        await page_problems.attach(context)
+        yield await context.new_page()
+    assert page_problems.unexpected() == []
+
+
+@pytest.fixture(scope="module")
+def examined() -> set[str]:
+    """Looks of buttons that were examined on one page or another."""
+    return set()

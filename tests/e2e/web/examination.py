@@ -1,0 +1,102 @@
+"""Whether a page can be read and used: by assistive technology, on a phone, in the dark, in every state of a button."""
+
+from pathlib import Path
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Locator, Page, expect
+
+SCREENS = Path(__file__).parents[3] / "var" / "screens"
+BUTTONS = "button:enabled:visible, a.button:visible"
+SERIOUS = ("serious", "critical")
+VIEWPORTS = {"wide": (1280, 800), "phone": (390, 844)}
+PRESSED = {("light", "wide"), ("dark", "phone")}
+"""Where buttons are tried: each scheme and each size once."""
+
+
+async def examine(page: Page, name: str, examined: set[str], *, has_buttons: bool = True) -> None:
+    """An open page in both schemes and sizes; a screenshot of each under `name`.
+
+    Buttons of looks that were `examined` are left out, those of others added to them.
+    """
+    await expect(page.locator("main .skeleton")).to_have_count(0)
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    has_dialog = await page.locator("dialog[open]").count() > 0  # Nothing behind it can be pressed.
+    for scheme in ("light", "dark"):
+        for size, (width, height) in VIEWPORTS.items():
+            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            await page.set_viewport_size({"width": width, "height": height})
+            await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png", full_page=True)
+            assert await page.evaluate("document.scrollingElement.scrollWidth") <= width, f"{scheme}, {size}"
+            assert await serious_findings(page) == [], f"{scheme}, {size}"
+            if (scheme, size) in PRESSED:
+                within = page.locator("dialog[open]" if has_dialog else "#root")
+                if has_buttons:
+                    await expect(within.locator(BUTTONS).first).to_be_visible()
+                await check_states(within, examined)
+
+
+async def serious_findings(page: Page) -> list[str]:
+    found = (await Axe().run(page)).response["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['target']} {one['nodes'][0]['failureSummary'][:300]}"
+        for one in found
+        if one["impact"] in SERIOUS
+    ]
+
+
+RATIO = """
+(element) => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (color) => {
+    const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb(color).map((c) => linear(c / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  let behind = element;
+  while (rgb(getComputedStyle(behind).backgroundColor)[3] < 255 && behind.parentElement) behind = behind.parentElement;
+  const [one, other] = [light(getComputedStyle(element).color), light(getComputedStyle(behind).backgroundColor)];
+  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+}
+"""
+
+
+LOOK = """
+(one) => {
+  const { color, backgroundColor, borderColor } = getComputedStyle(one);
+  const around = [];
+  for (let each = one; each !== null; each = each.parentElement) around.push(`${each.localName}.${each.className}`);
+  return [...around, one.ariaPressed, color, backgroundColor, borderColor].join(" | ");
+}
+"""
+"""What tells a button apart from those whose states may have other colours."""
+
+
+async def check_states(within: Locator, examined: set[str]) -> None:
+    """Contrast of its buttons, links that look like them too: at rest, under the pointer, pressed, with the focus.
+
+    One of each look; those `examined` are left out and added to.
+    """
+    buttons = within.locator(BUTTONS)
+    for button in await buttons.all():
+        look = await button.evaluate(LOOK)
+        if look in examined:
+            continue
+        examined.add(look)
+        name = (await button.inner_text()).strip()
+        ratios = {"rest": await button.evaluate(RATIO)}
+        await button.hover()
+        ratios["hover"] = await button.evaluate(RATIO)
+        await within.page.mouse.down()
+        ratios["pressed"] = await button.evaluate(RATIO)
+        await within.page.mouse.move(0, 0)  # let go beside it, nothing is done
+        await within.page.mouse.up()
+        await button.focus()
+        ratios["focus"] = await button.evaluate(RATIO)
+        low = {state: ratio for state, ratio in ratios.items() if ratio < 4.5}
+        assert low == {}, name
