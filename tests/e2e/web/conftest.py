@@ -11,6 +11,8 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from rft.platform.api.key_repository import create_key
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
+from tests.e2e.web.examination import PROVOKED, Examine, check_page
+from tests.e2e.web.opened_pages import OpenPage
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems
 from tests.shared.browser import browser_path, launched_browser
@@ -65,16 +67,25 @@ async def page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[P
     assert page_problems.unexpected() == []
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def plain_page(browser: Browser, page_problems: PageProblems) -> AsyncIterator[Page]:
-    """A page whose scheme and size the test chooses."""
-    async with await browser.new_context() as context:
-        await page_problems.attach(context)
-        yield await context.new_page()
-    assert page_problems.unexpected() == []
-
-
 @pytest.fixture(scope="module")
 def examined() -> set[str]:
     """Looks of buttons that were examined on one page or another."""
     return set()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def examine(
+    browser: Browser, platform: Platform, page_problems: PageProblems, examined: set[str]
+) -> AsyncIterator[Examine]:
+    """Opens a page in a window whose scheme and size it chooses, and looks whether it can be read and used."""
+    async with await browser.new_context() as context:
+        await page_problems.attach(context)
+
+        async def opened_and_checked(open_page: OpenPage) -> None:
+            page_problems.tolerated += PROVOKED.get(open_page, ())
+            page = await context.new_page()
+            await open_page(platform, page)
+            await check_page(page, open_page, examined)
+
+        yield opened_and_checked
+    assert page_problems.unexpected() == []

@@ -5,36 +5,20 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.e2e.web.examination import examine
+from tests.e2e.web.examination import Examine
 from tests.e2e.web.opened_pages import (
     OPENED,
     OpenPage,
     jobs_list,
-    key_list,
-    new_job,
-    palette,
     question,
     running_job,
-    sign_in_form,
 )
 from tests.e2e.web.seeded_platform import Platform
-from tests.e2e.web.watched_page import PageProblems
-
-WITHOUT_BUTTONS = (palette, key_list)
-"""Dialogs that are left by keys."""
-PROVOKED: dict[OpenPage, tuple[str, ...]] = {
-    sign_in_form: ("401",),
-    new_job: ("400",),  # of an order that is not whole yet
-}
 
 
 @pytest.mark.parametrize("open_page", OPENED.values(), ids=OPENED)
-async def test_no_serious_finding_and_nothing_off_the_screen(
-    open_page: OpenPage, platform: Platform, plain_page: Page, page_problems: PageProblems, examined: set[str]
-) -> None:
-    page_problems.tolerated += PROVOKED.get(open_page, ())
-    await open_page(platform, plain_page)
-    await examine(plain_page, open_page.__name__, examined, has_buttons=open_page not in WITHOUT_BUTTONS)
+async def test_no_serious_finding_and_nothing_off_the_screen(open_page: OpenPage, examine: Examine) -> None:
+    await examine(open_page)
 
 
 async def test_a_phone_shows_what_one_watches_for(platform: Platform, page: Page) -> None:

@@ -31,6 +31,36 @@ async def open_job(platform: Platform, page: Page) -> tuple[SeededJob, dict[int,
     return job, {event.step: event for event in history if isinstance(event, StepDone)}
 
 
+COUNT_DRAWINGS = """
+const clear = CanvasRenderingContext2D.prototype.clearRect;
+CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+  this.canvas.drawings = (this.canvas.drawings ?? 0) + 1;
+  return clear.apply(this, box);
+};
+"""
+"""A drawing of a chart begins with an empty canvas."""
+DRAWINGS = """
+() => Object.fromEntries([...document.querySelectorAll(".chart-canvas canvas")].map(
+  (one) => [one.closest("figure").querySelector("h3").textContent, one.drawings ?? 0]
+))
+"""
+
+
+async def test_each_chart_is_drawn_once_while_a_page_opens(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="ended")
+    await job.start()
+    await job.write(events(job.shape, until_step=LAST))
+    await job.stop()
+    await page.add_init_script(COUNT_DRAWINGS)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await expect(page.locator(".chart-canvas canvas")).to_have_count(5)
+    await expect(page.locator("table.rollouts tbody tr").first).to_be_visible()
+    await page.wait_for_timeout(1_000)  # for what is drawn needlessly
+    drawings = await page.evaluate(DRAWINGS)
+    assert drawings.pop("Reward") in (1, 2), "anew where checkpoints came later"
+    assert set(drawings.values()) == {1}, drawings
+
+
 async def test_rewards_are_smoothed_marked_and_taken_away(platform: Platform, page: Page) -> None:
     job, records = await open_job(platform, page)
     reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))

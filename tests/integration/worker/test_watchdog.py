@@ -45,6 +45,7 @@ async def test_a_silent_trainer_is_killed_and_started_again(bench: Workbench, cl
     plan(bench, SILENT_AT_FIRST, whole_run(job_id, steps=2))
     task = asyncio.create_task(run_job(job_id, bench.context()))
     await until((bench.control / "second").exists, "the first launch to fall silent")
+    await until(lambda: clock.asked > 0, "its silence to be measured")
     clock.turn(3.1)
     assert await task == "over"
     assert (await bench.job(job_id))["status"] == "succeeded"
@@ -84,6 +85,8 @@ async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(
         return (await bench.job(job_id))["hold"] is not None
 
     await until(is_held, "the trainer to be held")
+    asked = clock.asked
+    await until(lambda: clock.asked > asked + 3, "its silence since then to be measured")
     clock.turn(4.0)
     asked = clock.asked
     await until(lambda: clock.asked > asked + 20, "looks at more silence than a run that is not held may keep")

@@ -55,16 +55,17 @@ export function Curves({ job, curves, tools, markers, axis, onAxis, spent, zoom,
     [job.baselines, smoothing, markers],
   );
   const order = useMemo(() => toolOrder(tools, toolsSeen(steps)), [tools, steps]);
-  const charts = useMemo(
+  // Marks come later than steps, and again with each checkpoint: only rewards are drawn with them.
+  const reward = useMemo(() => draw(steps), [steps, draw]);
+  const others = useMemo(
     () => ({
-      reward: draw(steps),
       graders: graderChart(steps, split),
       tools: toolChart(steps, split, order),
       tokens: tokensChart(steps),
       excluded: excludedChart(steps, split),
       time: timeChart(steps),
     }),
-    [steps, split, order, draw],
+    [steps, split, order],
   );
   return (
     <section className="panel" aria-labelledby="curves">
@@ -95,7 +96,7 @@ export function Curves({ job, curves, tools, markers, axis, onAxis, spent, zoom,
             <Segmented label="Training reward" options={SMOOTHINGS} value={smoothing} onChange={setSmoothing} />
             <span className="muted small">on</span>
             <Segmented label="Scale of rewards" options={SCALES} value={scale} onChange={setScale} />
-            <span className="muted small">{charts.graders && "Scores, "}tool calls and excluded rollouts of</span>
+            <span className="muted small">{others.graders && "Scores, "}tool calls and excluded rollouts of</span>
             <Segmented label="Split" options={SPLITS} value={split} onChange={setSplit} />
           </>
         )}
@@ -103,7 +104,7 @@ export function Curves({ job, curves, tools, markers, axis, onAxis, spent, zoom,
       {steps.length === 0 ? (
         <Waiting job={job} />
       ) : (
-        <Charts {...{ job, charts, scale, axis, spent, draw, zoom, onZoom }} />
+        <Charts {...{ job, charts: { reward, ...others }, scale, axis, spent, draw, zoom, onZoom }} />
       )}
     </section>
   );

@@ -67,8 +67,7 @@ function drawnIn(element: HTMLElement, width: number, first: Props, latest: RefO
 
 /** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. The crosshair stays on its
  * step, wherever that is drawn now. */
-function feed(plot: uPlot | null, chart: Chart, step: number | null): void {
-  if (plot === null) return;
+function feed(plot: uPlot, chart: Chart, step: number | null): void {
   const { min, max } = askedRange(chart, plot.scales["x"]) ?? {};
   const isZoomed = zoomOf(plot.data[0], { min, max }) !== null;
   plot.setData(plotData(chart), !isZoomed);
@@ -107,6 +106,7 @@ export function Plot(props: Props) {
   const { label, chart, step, height, zoom } = props;
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
+  const drawn = useRef<Chart>(null);
   const [first] = useState(props);
   const latest = useRef({ chart, step, zoom });
   useLayoutEffect(() => {
@@ -119,8 +119,10 @@ export function Plot(props: Props) {
     // The browser tells the widths of all charts after one layout; asked for, each would cost a layout of its own.
     const observer = new ResizeObserver(([entry]) => {
       const width = Math.floor(entry?.contentRect.width ?? 0);
-      if (plot.current !== null) plot.current.setSize({ width, height: first.height });
-      else if (width > 0) plot.current = drawnIn(element, width, first, latest);
+      if (plot.current !== null) return plot.current.setSize({ width, height: first.height });
+      if (width === 0) return;
+      plot.current = drawnIn(element, width, first, latest);
+      drawn.current = latest.current.chart;
     });
     observer.observe(element);
     return () => {
@@ -130,7 +132,11 @@ export function Plot(props: Props) {
     };
   }, [first]);
 
-  useEffect(() => feed(plot.current, chart, latest.current.step), [chart]);
+  useEffect(() => {
+    if (plot.current === null || drawn.current === chart) return;
+    feed(plot.current, chart, latest.current.step);
+    drawn.current = chart;
+  }, [chart]);
 
   // Zoomed out by a button, not by a double click on a chart.
   useEffect(() => {
