@@ -150,10 +150,11 @@ async def list_rollouts(
     return Response(page, media_type="application/json")
 
 
-@router.get("/rollouts/{trace_id}")
-async def retrieve_rollout(uow: Reading, fine_tuning_job_id: str, trace_id: str) -> RolloutDetail:
+@router.get("/rollouts/{trace_id}", response_model=RolloutDetail)
+async def retrieve_rollout(uow: Reading, fine_tuning_job_id: str, trace_id: str) -> Response:
     """One rollout with its whole conversation."""
-    return await service.find_rollout(uow, fine_tuning_job_id, trace_id)
+    found = await service.find_rollout(uow, fine_tuning_job_id, trace_id)
+    return Response(found, media_type="application/json")
 
 
 @router.get("/rollouts/{trace_id}/neighbours", response_model=RolloutNeighbours)

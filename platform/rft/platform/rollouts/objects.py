@@ -11,7 +11,6 @@ from rft.core.rollout import Split
 from rft.platform.api.pagination import Listed
 from rft.platform.rollouts.begun_repository import BegunRow
 from rft.platform.rollouts.repository import StepRow
-from rft.platform.store.rollout_columns import RolloutRow
 from rft.platform.store.said import PREVIEW_CHARS, answer_of, prompt_of
 
 
@@ -78,15 +77,6 @@ class RolloutDetail(RolloutSummary):
 def to_step_object(row: StepRow) -> StepObject:
     """The row on the wire."""
     return StepObject(id=str(row.step), step=row.step, created_at=int(row.created_at.timestamp()), record=row.record)
-
-
-def to_rollout_detail(row: RolloutRow, record: RolloutDone) -> RolloutDetail:
-    """The row and its record on the wire."""
-    fields = row.model_dump(exclude={"trace_id", "created_at"})
-    created_at = int(row.created_at.timestamp())
-    prompt, answer = _previews(record)
-    said = {"id": row.trace_id, "created_at": created_at, "record": record, "prompt": prompt, "answer": answer}
-    return RolloutDetail.model_validate({**fields, **said, "status": "ended", "superseded_by": None})
 
 
 def to_begun_detail(row: BegunRow) -> RolloutDetail:

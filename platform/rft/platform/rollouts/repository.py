@@ -13,9 +13,9 @@ from rft.core.base import JsonObject, Record
 from rft.core.errors import RftError
 from rft.core.events import RolloutDone, StepDone
 from rft.platform.rollouts.filters import RolloutFilter, RolloutOrder, Sort, searched_terms
+from rft.platform.rollouts.range_repository import steps_that_may_fit
 from rft.platform.rollouts.walk_repository import Walk
-from rft.platform.store.rollout_columns import COLUMNS, LAST_TOOL_BIT, RolloutRow
-from rft.platform.store.said import STEPS_TOGETHER
+from rft.platform.store.rollout_columns import COLUMNS, LAST_TOOL_BIT, PREVIEWS, RolloutRow
 
 PATIENCE_MS = 5000
 """How long a search may take."""
@@ -27,6 +27,19 @@ class StepRow(Record):
     step: int
     created_at: datetime
     record: Json[StepDone]
+
+
+class ConversationRow(RolloutRow):
+    """One row of `rollouts` with its record, the messages apart."""
+
+    prompt: str | None
+    answer: str | None
+    rest: Json[RolloutDone]
+    """The record without its messages."""
+    messages: str
+    """JSON, as it was stored."""
+    is_older: bool
+    """Whether its messages lack what messages have today."""
 
 
 class TooWide(RftError):
@@ -81,17 +94,17 @@ class RolloutRepository:
             values["tool_bit"] = await self._bit(job_id, wanted.tool)
             if values["tool_bit"] is None:
                 return []
+        bounds = await steps_that_may_fit(self._connection, wanted, values)
+        if bounds is None:
+            return []
+        first, last = bounds
+        if after is not None and order.sort is Sort.NEWEST:
+            is_upwards = (order.order == "asc") is not is_back
+            first, last = (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
+        values |= {"first": first, "last": last}
         if wanted.q is not None:
             terms = searched_terms(wanted.q)
             values |= {"terms": " & ".join(term.query for term in terms), "patterns": [term.pattern for term in terms]}
-            bounds = await self._bounds(job_id, wanted)
-            if bounds is None:
-                return []
-            first, last = bounds
-            if after is not None and order.sort is Sort.NEWEST:
-                is_upwards = (order.order == "asc") is not is_back
-                first, last = (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
-            values |= {"first": first // STEPS_TOGETHER, "last": last // STEPS_TOGETHER}
         walk = Walk(
             wanted,
             order,
@@ -107,15 +120,6 @@ class RolloutRepository:
         row = await (await self._connection.execute(_BIT, (job_id, tool))).fetchone()
         return None if row is None else row[0]
 
-    async def _bounds(self, job_id: str, wanted: RolloutFilter) -> tuple[int, int] | None:
-        """The first and the last step that can be wanted; None without any."""
-        row = await (await self._connection.execute(_NEWEST_STEP, (job_id,))).fetchone()
-        if row is None or row[0] is None:
-            return None
-        first = max(wanted.step or 0, wanted.from_step or 0)
-        last = min(step for step in (row[0], wanted.step, wanted.to_step) if step is not None)
-        return (first, last) if first <= last else None
-
     async def _patiently(self, query: LiteralString, values: dict[str, object]) -> list[JsonObject]:
         async with self._connection.cursor(row_factory=dict_row) as cursor:
             try:
@@ -129,6 +133,12 @@ class RolloutRepository:
         """One rollout without its record."""
         async with self._connection.cursor(row_factory=class_row(RolloutRow)) as cursor:
             await cursor.execute(_ROLLOUT, (job_id, trace_id))
+            return await cursor.fetchone()
+
+    async def conversation(self, job_id: str, trace_id: str) -> ConversationRow | None:
+        """One rollout with its record, whose messages are as they were stored."""
+        async with self._connection.cursor(row_factory=class_row(ConversationRow)) as cursor:
+            await cursor.execute(_CONVERSATION, (job_id, trace_id))
             return await cursor.fetchone()
 
     async def record(self, job_id: str, trace_id: str) -> RolloutDone | None:
@@ -147,9 +157,11 @@ _SOME_STEPS: LiteralString = (
     "select step, created_at, record::text from steps where job_id = %s and step = any(%s::integer[]) order by step"
 )
 _ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %s and trace_id = %s"
+_CONVERSATION: LiteralString = (
+    "select " + COLUMNS + ", " + PREVIEWS + ", jsonb_set(record, '{messages}', '[]')::text as rest,"
+    " (record -> 'messages')::text as messages,"
+    " jsonb_path_exists(record, '$.messages[*] ? (!exists(@.reasoning_content))') as is_older"
+    " from rollouts where job_id = %s and trace_id = %s"
+)  # fmt: skip
 _PLACE = {"split", "step", "row_index", "group_index", "attempt", "trace_id"}
 _BIT: LiteralString = "select bit from called_tools where job_id = %s and name = %s"
-_NEWEST_STEP: LiteralString = (
-    "select max(newest.step) from (values ('train'), ('valid'), ('test')) as splits (split) cross join lateral"
-    " (select step from rollouts where job_id = %s and rollouts.split = splits.split order by step desc limit 1) newest"
-)

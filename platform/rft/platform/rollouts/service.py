@@ -17,6 +17,7 @@ from rft.platform.orders.addresses import addresses_in
 from rft.platform.rollouts.begun_repository import BegunRepository
 from rft.platform.rollouts.call_change import CallChangeObject, CallsOfRollout, call_change
 from rft.platform.rollouts.call_repository import calls_of_graded
+from rft.platform.rollouts.conversation_document import conversation_document
 from rft.platform.rollouts.curve_repository import CurveRepository, Series
 from rft.platform.rollouts.diagnostics import DiagnosticsObject, diagnostics_of
 from rft.platform.rollouts.downsampling import downsample
@@ -29,10 +30,8 @@ from rft.platform.rollouts.ledger_objects import (
 )
 from rft.platform.rollouts.ledger_repository import LedgerRepository
 from rft.platform.rollouts.objects import (
-    RolloutDetail,
     StepObject,
     to_begun_detail,
-    to_rollout_detail,
     to_step_object,
 )
 from rft.platform.rollouts.pace import calls_of, window_of
@@ -226,15 +225,14 @@ def _check(wanted: RolloutFilter) -> None:
         raise BadRequest(message, param="contains", code="step_required")
 
 
-async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> RolloutDetail:
-    """One rollout with its messages, or a conversation that is none yet or no more. Raises NotFound."""
-    rollouts = RolloutRepository(uow.connection)
-    row, record = await rollouts.get(job_id, trace_id), await rollouts.record(job_id, trace_id)
-    if row is not None and record is not None:
-        return to_rollout_detail(row, record)
+async def find_rollout(uow: UnitOfWork, job_id: str, trace_id: str) -> str:
+    """A `RolloutDetail` as JSON: a rollout, or a conversation that is none yet or no more. Raises NotFound."""
+    row = await RolloutRepository(uow.connection).conversation(job_id, trace_id)
+    if row is not None:
+        return conversation_document(row)
     begun = await BegunRepository(uow.connection).get(job_id, trace_id)
     if begun is not None:
-        return to_begun_detail(begun)
+        return to_begun_detail(begun).model_dump_json()
     await expect_job(uow, job_id)
     raise NotFound(f"Job {job_id} has no rollout {trace_id}.", param="trace_id", code="not_found")
 

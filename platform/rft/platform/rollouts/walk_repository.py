@@ -59,7 +59,10 @@ class Walk:
         self._is_upwards = (order.order == "asc") is not is_back
         # Within what is equal in a column, rollouts stand as in `newest`, whatever the column's direction.
         self._is_oldest_first = is_back if self._column is not None else self._is_upwards
-        self._filters: LiteralString = conditions(wanted, is_bit_shared=is_bit_shared)
+        # `first` and `last`: between which steps there may be one that is wanted.
+        self._filters: LiteralString = " and step between %(first)s and %(last)s" + conditions(
+            wanted, is_bit_shared=is_bit_shared
+        )
 
     def page(self) -> LiteralString:
         """The rows themselves, in order."""
@@ -94,9 +97,9 @@ class Walk:
         within: LiteralString = self._order() + " limit %(limit)s + 1" if self._column is None else ""
         split: LiteralString = "" if self._wanted.split is None else " and split = %(split)s"
         steps: LiteralString = (
-            "generate_series(%(first)s::integer, %(last)s::integer)"
+            "generate_series(%(first)s / " + _STEPS_TOGETHER + ", %(last)s / " + _STEPS_TOGETHER + ")"
             if self._is_oldest_first
-            else "generate_series(%(last)s::integer, %(first)s::integer, -1)"
+            else "generate_series(%(last)s / " + _STEPS_TOGETHER + ", %(first)s / " + _STEPS_TOGETHER + ", -1)"
         )
         places: LiteralString = (
             "select split as found_split, step as found_step, array_agg(distinct one) as found_rows"
