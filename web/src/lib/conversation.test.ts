@@ -25,8 +25,8 @@ describe("turns", () => {
     expect(turns[1]?.blocks).toEqual([
       { kind: "thought", text: "two at once" },
       { kind: "text", role: "assistant", text: "Looking.", isPrompt: false },
-      { kind: "call", id: "1", name: "search", arguments: "{}", output: "found", isError: false, number: 1 },
-      { kind: "call", id: "2", name: "cat", arguments: "{}", output: "Error: no such page", isError: true, number: 2 },
+      { kind: "call", id: "1", name: "search", arguments: "{}", output: "found", number: 1 },
+      { kind: "call", id: "2", name: "cat", arguments: "{}", output: "Error: no such page", number: 2 },
     ]);
   });
 

@@ -8,7 +8,6 @@ export interface CallBlock {
   arguments: string;
   /** What the model read; null when the rollout broke off before there was an answer. */
   output: string | null;
-  isError: boolean;
   /** 1 for the first call of the rollout. */
   number: number;
 }
@@ -37,20 +36,32 @@ export interface Turn {
 /** The prompt as turn 0, then one turn for each time the policy spoke. */
 export function toTurns(record: Pick<RolloutRecord, "messages" | "turns">): Turn[] {
   const { messages } = record;
-  const outputs = new Map(messages.filter((m) => m.role === "tool").map((m) => [m.tool_call_id, m.content]));
-  const known = new Set(messages.flatMap((m) => m.tool_calls?.map((call) => call.call_id) ?? []));
+  const { outputs, known } = answersOf(messages);
   const first = firstOfRollout(messages, record.turns);
-  const turns: Turn[] = [{ number: 0, blocks: [] }];
+  let blocks: Block[] = [];
+  const turns: Turn[] = [{ number: 0, blocks }];
   let calls = 0;
   for (const [i, message] of messages.entries()) {
     const isPrompt = i < first;
     if (message.role === "tool" && known.has(message.tool_call_id ?? "")) continue;
-    if (!isPrompt && message.role === "assistant") turns.push({ number: turns.length, blocks: [] });
-    const blocks = turns.at(-1)?.blocks ?? [];
-    blocks.push(...textBlocks(message, isPrompt));
+    if (!isPrompt && message.role === "assistant") {
+      blocks = [];
+      turns.push({ number: turns.length, blocks });
+    }
+    addText(blocks, message, isPrompt);
     for (const call of message.tool_calls ?? []) blocks.push(toCall(call, outputs.get(call.call_id), (calls += 1)));
   }
   return turns.filter((turn) => turn.blocks.length > 0);
+}
+
+/** What tools answered, by call, and the ids of all calls. */
+function answersOf(messages: readonly Message[]): { outputs: Map<string, string>; known: Set<string> } {
+  const [outputs, known] = [new Map<string, string>(), new Set<string>()];
+  for (const message of messages) {
+    if (message.role === "tool" && message.tool_call_id) outputs.set(message.tool_call_id, message.content);
+    for (const call of message.tool_calls ?? []) known.add(call.call_id);
+  }
+  return { outputs, known };
 }
 
 /** The ids of all calls the policy made. */
@@ -65,9 +76,9 @@ export function splitThought(text: string): [string, string] {
   return [(match[1] ?? "").trim(), text.slice(match[0].length).trim()];
 }
 
-/** Error messages to the model begin this way, the platform's own and those of well-behaved tools. */
-export function isToolError(output: string): boolean {
-  return /^\s*error:/i.test(output);
+/** Whether the model read an error: those begin this way, the platform's own and those of well-behaved tools. */
+export function isToolError(output: string | null): boolean {
+  return output !== null && /^\s*error:/i.test(output);
 }
 
 /** JSON laid out over several lines when it is JSON, else the text as it is. */
@@ -114,21 +125,19 @@ function toCall(call: ToolCall, output: string | undefined, number: number): Cal
     name: call.name,
     arguments: call.arguments,
     output: output ?? null,
-    isError: output !== undefined && isToolError(output),
     number,
   };
 }
 
-function textBlocks(message: Message, isPrompt: boolean): Block[] {
+function addText(blocks: Block[], message: Message, isPrompt: boolean): void {
   if (message.role !== "assistant" || isPrompt) {
-    return message.content ? [{ kind: "text", role: message.role, text: message.content, isPrompt }] : [];
+    if (message.content) blocks.push({ kind: "text", role: message.role, text: message.content, isPrompt });
+    return;
   }
-  const [written, answer] = splitThought(message.content);
+  const [written, answer] = message.content === "" ? ["", ""] : splitThought(message.content);
   const thought = message.reasoning_content || written;
-  const blocks: Block[] = [];
   if (thought) blocks.push({ kind: "thought", text: thought });
   if (answer) blocks.push({ kind: "text", role: "assistant", text: answer, isPrompt });
-  return blocks;
 }
 
 /** Rows may hold assistant messages of their own: the rollout's are the last `turns` of them. */

@@ -8,7 +8,7 @@ const text = (number: number, said: string): Turn => ({
 });
 const call = (number: number, id: string, output: string | null): Turn => ({
   number,
-  blocks: [{ kind: "call", id, name: "search", arguments: "{}", output, isError: false, number: 1 }],
+  blocks: [{ kind: "call", id, name: "search", arguments: "{}", output, number: 1 }],
 });
 
 describe("a group side by side", () => {

@@ -8,8 +8,8 @@ const turns: Turn[] = [
     number: 1,
     blocks: [
       { kind: "thought", text: "Look it up" },
-      { kind: "call", id: "1", name: "search", arguments: '{"q":"x"}', output: "TAX: 4", isError: false, number: 1 },
-      { kind: "call", id: "2", name: "cat", arguments: "{}", output: null, isError: false, number: 2 },
+      { kind: "call", id: "1", name: "search", arguments: '{"q":"x"}', output: "TAX: 4", number: 1 },
+      { kind: "call", id: "2", name: "cat", arguments: "{}", output: null, number: 2 },
     ],
   },
 ];

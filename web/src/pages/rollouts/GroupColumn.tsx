@@ -1,6 +1,6 @@
 import { Link } from "wouter";
 import type { EndedRollout } from "../../api/types";
-import { type Block, excerpt, prettyJson, type Turn } from "../../lib/conversation";
+import { type Block, excerpt, isToolError, prettyJson, type Turn } from "../../lib/conversation";
 import { delta, reward } from "../../lib/format";
 import { endWords } from "../../lib/outcome";
 import { firstBlocks } from "../../lib/trace_search";
@@ -65,7 +65,7 @@ function Short({ block }: { block: Block }) {
         <strong>{block.name}</strong> {excerpt(block.arguments, 3, 160).head}
       </p>
       {block.output !== null && (
-        <p className={block.isError ? "bad" : "muted"}>{excerpt(prettyJson(block.output), 3, 160).head}</p>
+        <p className={isToolError(block.output) ? "bad" : "muted"}>{excerpt(prettyJson(block.output), 3, 160).head}</p>
       )}
     </div>
   );

@@ -1,7 +1,14 @@
 import { useState } from "react";
 import { AttemptList } from "../../components/AttemptList";
 import type { Attempt } from "../../api/types";
-import { type CallBlock, flatArguments, prettyJson, type TextBlock, type Turn } from "../../lib/conversation";
+import {
+  type CallBlock,
+  flatArguments,
+  isToolError,
+  prettyJson,
+  type TextBlock,
+  type Turn,
+} from "../../lib/conversation";
 import { count, plural } from "../../lib/format";
 import { blockCount, firstBlocks, searched } from "../../lib/trace_search";
 import { CopyText } from "./CopyText";
@@ -99,17 +106,17 @@ interface CallProps {
 }
 
 function Call({ call, color, attempts, find, curlOf }: CallProps) {
-  const command = curlOf(call);
+  const [command, isError] = [curlOf(call), isToolError(call.output)];
   return (
     <article
-      className={`call ${call.isError ? "is-error" : ""}`}
+      className={`call ${isError ? "is-error" : ""}`}
       style={{ borderLeftColor: `var(${color ?? "--c-quiet"})` }}
     >
       <header>
         <span className="swatch" style={{ background: `var(${color ?? "--c-quiet"})` }} />
         <strong className="mono">{call.name}</strong>
         <span className="muted small">call {call.number}</span>
-        {call.isError && <span className="badge bad">error shown to the model</span>}
+        {isError && <span className="badge bad">error shown to the model</span>}
         <span className="spacer" />
         {command !== null && (
           <CopyText textOf={() => command} label={`Copy call ${call.number} as curl`} shown="curl" />
