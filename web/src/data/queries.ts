@@ -1,5 +1,5 @@
 /** What the pages ask the API, and how fresh it has to be. */
-import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { jobsApi } from "../api/jobs";
 import type { EventType, Job, JobQuery, RolloutQuery } from "../api/types";
 import type { Zoom } from "../lib/plot";
@@ -83,7 +83,11 @@ export function useCurvesOf(jobs: readonly Job[]) {
 }
 
 export function useJob(id: string) {
-  return useQuery({ queryKey: keys.job(id), queryFn: () => jobsApi.get(id) });
+  return useQuery(jobQuery(id));
+}
+
+export function jobQuery(id: string) {
+  return queryOptions({ queryKey: keys.job(id), queryFn: () => jobsApi.get(id) });
 }
 
 /** Asks anew for everything of a job that is shown. */
@@ -107,7 +111,11 @@ export function useFollowedJob(id: string) {
 }
 
 export function useCurves(id: string) {
-  return useQuery({ queryKey: keys.curves(id), queryFn: () => jobsApi.curves(id, { points: POINTS }) });
+  return useQuery(curvesQuery(id));
+}
+
+export function curvesQuery(id: string) {
+  return queryOptions({ queryKey: keys.curves(id), queryFn: () => jobsApi.curves(id, { points: POINTS }) });
 }
 
 /** The steps of a part of the curves, as many as can be drawn; asked for where the whole leaves some out. */
@@ -151,23 +159,6 @@ export function useCallChange(id: string, before: number, after: number) {
 
 export function useCheckpoints(id: string) {
   return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => jobsApi.checkpoints(id) });
-}
-
-export function useRollout(id: string, traceId: string) {
-  return useQuery({
-    queryKey: keys.rollout(id, traceId),
-    queryFn: () => jobsApi.rollout(id, traceId),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-}
-
-/** What the graders of a rollout were shown; it does not change. */
-export function useGrading(id: string, traceId: string) {
-  return useQuery({
-    queryKey: keys.grading(id, traceId),
-    queryFn: () => jobsApi.grading(id, traceId),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
 }
 
 /** Every attempt of every call of a rollout, of one that has not ended too. */

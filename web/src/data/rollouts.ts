@@ -1,5 +1,5 @@
 /** What the pages of rollouts ask the API. */
-import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import type { Page } from "../api/http";
 import { jobsApi } from "../api/jobs";
@@ -103,5 +103,26 @@ export function useTokens(jobId: string, traceId: string) {
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.has_more ? (page.last_id ?? undefined) : undefined),
     refetchOnWindowFocus: false,
+  });
+}
+
+export function useRollout(id: string, traceId: string) {
+  return useQuery(rolloutQuery(id, traceId));
+}
+
+export function rolloutQuery(id: string, traceId: string) {
+  return queryOptions({
+    queryKey: keys.rollout(id, traceId),
+    queryFn: () => jobsApi.rollout(id, traceId),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** What the graders of a rollout were shown; it does not change. */
+export function useGrading(id: string, traceId: string) {
+  return useQuery({
+    queryKey: keys.grading(id, traceId),
+    queryFn: () => jobsApi.grading(id, traceId),
+    staleTime: Number.POSITIVE_INFINITY,
   });
 }

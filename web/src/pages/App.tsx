@@ -7,7 +7,7 @@ import { SignInForm } from "../components/SignInForm";
 import { type Entry, messageOf, SessionContext } from "../data/session";
 import { ConditionBars } from "./ConditionBars";
 import { GlobalKeys } from "./GlobalKeys";
-import { Routes } from "./routes";
+import { askAhead, Routes } from "./routes";
 
 const HAS_ENDED = "Your session has ended. Sign in again.";
 
@@ -45,7 +45,11 @@ function SignedIn({ onLeave }: { onLeave(entry: Entry): void }) {
     };
   }, [onLeave]);
   const [open, setOpen] = useState<"search" | "keys" | null>(null);
-  const cache = useMemo(() => createCache(session.refuse), [session]);
+  const cache = useMemo(() => {
+    const created = createCache(session.refuse);
+    askAhead(created, location.pathname);
+    return created;
+  }, [session]);
   return (
     <QueryClientProvider client={cache}>
       <SessionContext value={session}>

@@ -1,8 +1,11 @@
 /** Which address shows which page. Pages are loaded when they are first shown. */
+import type { QueryClient } from "@tanstack/react-query";
 import { type ComponentType, createElement, lazy, Suspense } from "react";
 import { Route, Switch, useLocation } from "wouter";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { Skeleton } from "../components/State";
+import { curvesQuery, jobQuery } from "../data/queries";
+import { rolloutQuery } from "../data/rollouts";
 import { JobsPage } from "./jobs/JobsPage";
 import { NotFoundPage } from "./NotFoundPage";
 
@@ -41,21 +44,47 @@ const EvalPage = page(async () => (await import("./evals/EvalPage")).EvalPage);
 const EvalRunPage = page(async () => (await import("./evals/EvalRunPage")).EvalRunPage);
 const EvalComparePage = page(async () => (await import("./evals/EvalComparePage")).EvalComparePage);
 
-const OFTEN_OPENED: readonly [RegExp, Page<{ jobId: string }> | typeof RolloutPage][] = [
-  [/^\/jobs\/[^/]+$/, JobPage],
-  [/^\/jobs\/[^/]+\/rollouts$/, RolloutsPage],
-  [/^\/jobs\/[^/]+\/rollouts\/[^/]+$/, RolloutPage],
+interface OftenOpened {
+  address: RegExp;
+  page: { load(): Promise<void> };
+  /** Ask for what the page needs first, by the ids of its address. */
+  ask?(cache: QueryClient, jobId: string, traceId: string): void;
+}
+
+const OFTEN_OPENED: readonly OftenOpened[] = [
+  {
+    address: /^\/jobs\/([\w-]+)$/,
+    page: JobPage,
+    ask: (cache, jobId) => {
+      void cache.prefetchQuery(curvesQuery(jobId));
+      void cache.prefetchQuery(jobQuery(jobId));
+    },
+  },
+  { address: /^\/jobs\/[^/]+\/rollouts$/, page: RolloutsPage },
+  {
+    address: /^\/jobs\/([\w-]+)\/rollouts\/([\w-]+)$/,
+    page: RolloutPage,
+    ask: (cache, jobId, traceId) => void cache.prefetchQuery(rolloutQuery(jobId, traceId)),
+  },
 ];
 
 /** Load the page of an address before it is shown. What fails is tried again, and told, when it is. */
 export async function preload(path: string): Promise<void> {
-  const found = OFTEN_OPENED.find(([pattern]) => pattern.test(path));
-  await found?.[1].load().catch(() => undefined);
+  const found = OFTEN_OPENED.find(({ address }) => address.test(path));
+  await found?.page.load().catch(() => undefined);
 }
 
 /** Load the pages that are opened next, while nothing else is to be done. */
 export function preloadNext(): void {
-  setTimeout(() => OFTEN_OPENED.forEach(([, next]) => void next.load().catch(() => undefined)), NEXT_MS);
+  setTimeout(() => OFTEN_OPENED.forEach((next) => void next.page.load().catch(() => undefined)), NEXT_MS);
+}
+
+/** Ask for what the page of an address shows before it is drawn: the platform answers meanwhile. */
+export function askAhead(cache: QueryClient, path: string): void {
+  for (const { address, ask } of OFTEN_OPENED) {
+    const [, jobId, traceId = ""] = address.exec(path) ?? [];
+    if (jobId !== undefined) ask?.(cache, jobId, traceId);
+  }
 }
 
 export function Routes() {

@@ -29,6 +29,11 @@ _ELSEWHERE = frozenset({"step", "from_step", "to_step", "row_index", "contains",
 _STEPS: LiteralString = "select min(steps), max(steps) from rollout_ranges where job_id = %(job_id)s"
 
 
+def is_asked(wanted: RolloutFilter) -> bool:
+    """Whether a filter asks for a figure of which some steps may have none."""
+    return bool(wanted.model_dump(exclude_none=True, exclude={"split", *_ELSEWHERE}))
+
+
 async def steps_that_may_fit(
     connection: AsyncConnection[TupleRow], wanted: RolloutFilter, values: Mapping[str, object]
 ) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from rft.core.base import JsonObject, Record
 from rft.core.errors import RftError
 from rft.core.events import RolloutDone, StepDone
 from rft.platform.rollouts.filters import RolloutFilter, RolloutOrder, Sort, searched_terms
-from rft.platform.rollouts.range_repository import steps_that_may_fit
+from rft.platform.rollouts.range_repository import is_asked, steps_that_may_fit
 from rft.platform.rollouts.walk_repository import Walk
 from rft.platform.store.rollout_columns import COLUMNS, LAST_TOOL_BIT, PREVIEWS, RolloutRow
 
@@ -94,14 +94,12 @@ class RolloutRepository:
             values["tool_bit"] = await self._bit(job_id, wanted.tool)
             if values["tool_bit"] is None:
                 return []
-        bounds = await steps_that_may_fit(self._connection, wanted, values)
-        if bounds is None:
-            return []
-        first, last = bounds
-        if after is not None and order.sort is Sort.NEWEST:
-            is_upwards = (order.order == "asc") is not is_back
-            first, last = (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
-        values |= {"first": first, "last": last}
+        is_bounded = wanted.q is not None or is_asked(wanted)
+        if is_bounded:
+            bounds = await self._bounds(wanted, order, values, after=after, is_back=is_back)
+            if bounds is None:
+                return []
+            values["first"], values["last"] = bounds
         if wanted.q is not None:
             terms = searched_terms(wanted.q)
             values |= {"terms": " & ".join(term.query for term in terms), "patterns": [term.pattern for term in terms]}
@@ -112,6 +110,7 @@ class RolloutRepository:
             has_value=values.get("after_value") is not None,
             is_back=is_back,
             is_bit_shared=values.get("tool_bit") == LAST_TOOL_BIT,
+            is_bounded=is_bounded,
         )
         return await self._patiently(walk.page(), values)
 
@@ -119,6 +118,23 @@ class RolloutRepository:
         """None: no rollout of the job called it."""
         row = await (await self._connection.execute(_BIT, (job_id, tool))).fetchone()
         return None if row is None else row[0]
+
+    async def _bounds(
+        self,
+        wanted: RolloutFilter,
+        order: RolloutOrder,
+        values: dict[str, object],
+        *,
+        after: RolloutRow | None,
+        is_back: bool,
+    ) -> tuple[int, int] | None:
+        """The first and the last step of the page; None where nothing is wanted."""
+        bounds = await steps_that_may_fit(self._connection, wanted, values)
+        if bounds is None or after is None or order.sort is not Sort.NEWEST:
+            return bounds
+        first, last = bounds
+        is_upwards = (order.order == "asc") is not is_back
+        return (max(first, after.step), last) if is_upwards else (first, min(last, after.step))
 
     async def _patiently(self, query: LiteralString, values: dict[str, object]) -> list[JsonObject]:
         async with self._connection.cursor(row_factory=dict_row) as cursor:

@@ -49,20 +49,20 @@ class Walk:
         has_value: bool,
         is_back: bool,
         is_bit_shared: bool,
+        is_bounded: bool,
     ) -> None:
         """`after`: the split of the rollout behind which it begins; `has_value`: that one has what is sorted by.
 
-        `is_back`: the other way round, from the rollout to the front.
+        `is_back`: the other way round, from the rollout to the front. `is_bounded`: what is wanted lies between the
+        steps `first` and `last`.
         """
         self._wanted, self._after, self._has_value, self._is_back = wanted, after, has_value, is_back
         self._column: LiteralString | None = _COLUMN.get(order.sort)
         self._is_upwards = (order.order == "asc") is not is_back
         # Within what is equal in a column, rollouts stand as in `newest`, whatever the column's direction.
         self._is_oldest_first = is_back if self._column is not None else self._is_upwards
-        # `first` and `last`: between which steps there may be one that is wanted.
-        self._filters: LiteralString = " and step between %(first)s and %(last)s" + conditions(
-            wanted, is_bit_shared=is_bit_shared
-        )
+        bounds: LiteralString = " and step between %(first)s and %(last)s" if is_bounded else ""
+        self._filters: LiteralString = bounds + conditions(wanted, is_bit_shared=is_bit_shared)
 
     def page(self) -> LiteralString:
         """The rows themselves, in order."""

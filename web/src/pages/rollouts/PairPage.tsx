@@ -1,7 +1,8 @@
 import { useSearchParams } from "wouter";
 import { Empty } from "../../components/State";
 import { Trail } from "../../components/Trail";
-import { useJob, useRollout } from "../../data/queries";
+import { useJob } from "../../data/queries";
+import { useRollout } from "../../data/rollouts";
 import { SideBySide } from "./SideBySide";
 import "./trace.css";
 
