@@ -80,6 +80,9 @@ async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platf
     async with platform.database.connection() as connection:
         cursor = await connection.execute("select is_cancel_requested from eval_runs where id = %s", (run,))
         assert await cursor.fetchone() == (True,)
+    # Its worker has not seen that yet.
+    await expect(page.locator(".title-row .badge")).to_have_text("cancelling")
+    await expect(page.get_by_role("button", name="Cancel")).to_be_disabled()
 
 
 async def test_what_has_no_verdict_is_tried_again(platform: Platform, page: Page) -> None:

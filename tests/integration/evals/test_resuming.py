@@ -150,7 +150,8 @@ async def test_a_run_that_no_worker_gets_on_with_has_failed(stage: Stage) -> Non
 async def test_a_run_that_is_cancelled_keeps_what_is_finished(stage: Stage, gate: tuple[Gate, str]) -> None:
     _, url = gate
     eval_id, run_id, worker = await begun(stage, url)
-    assert (await stage.client.evals.runs.cancel(run_id, eval_id=eval_id)).status == "in_progress"
+    asked = await stage.client.evals.runs.cancel(run_id, eval_id=eval_id)
+    assert (asked.status, asked.model_dump()["is_cancel_requested"]) == ("in_progress", True)
     assert await asyncio.wait_for(worker, PATIENCE_S) == "canceled"
     run: Any = await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)
     assert (run.status, run.result_counts.total) == ("canceled", 3)

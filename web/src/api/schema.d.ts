@@ -1411,6 +1411,7 @@ export interface components {
             figures: components["schemas"]["RunFigures"] | null;
             finished_at: number | null;
             id: string;
+            is_cancel_requested: boolean;
             metadata: {
                 [key: string]: string;
             } | null;
@@ -2015,6 +2016,7 @@ export interface components {
             finished: number;
             finished_at: number | null;
             id: string;
+            is_cancel_requested: boolean;
             model: string;
             name: string;
             passed: components["schemas"]["RewardEstimate"] | null;

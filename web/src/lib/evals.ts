@@ -59,18 +59,6 @@ export function isGoing(run: Pick<EvalRun, "status">): boolean {
 export const hasUnjudged = (run: Pick<EvalRun, "status" | "result_counts">): boolean =>
   !isGoing(run) && (run.status !== "completed" || run.result_counts.errored > 0);
 
-const RUN_MARKS: Record<EvalRun["status"], { label: string; tone: string }> = {
-  queued: { label: "queued", tone: "" },
-  in_progress: { label: "running", tone: "active" },
-  completed: { label: "completed", tone: "good" },
-  canceled: { label: "cancelled", tone: "" },
-  failed: { label: "failed", tone: "bad" },
-};
-
-export function runMark(run: Pick<EvalRun, "status">) {
-  return RUN_MARKS[run.status];
-}
-
 /** `62 %` and `51 % to 72 %`: a share with its interval at 95 %. */
 export function share(estimate: RewardEstimate | null | undefined): { value: string; interval: string | null } {
   if (!estimate) return { value: percent(null), interval: null };

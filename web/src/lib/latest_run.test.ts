@@ -6,6 +6,7 @@ const run = (given: Partial<LatestRun>): LatestRun => ({
   id: "evalrun_1",
   name: "nightly",
   status: "completed",
+  is_cancel_requested: false,
   model: "starter",
   created_at: 1,
   finished_at: 2,

@@ -19,6 +19,7 @@ class LatestRunObject(BaseModel):
     id: str
     name: str
     status: RunStatus
+    is_cancel_requested: bool
     model: str
     """Empty where nothing is sampled."""
     created_at: UnixTime
@@ -62,6 +63,7 @@ def _told(run: RunRow, *, finished: int, errored: int) -> LatestRunObject:
         id=run.id,
         name=run.name,
         status=run.status,
+        is_cancel_requested=run.is_cancel_requested,
         model=run.model,
         created_at=int(run.created_at.timestamp()),
         finished_at=None if run.finished_at is None else int(run.finished_at.timestamp()),

@@ -67,6 +67,8 @@ class EvalRunObject(Listed):
     """Ours, like the end."""
     finished_at: UnixTime | None
     status: RunStatus
+    is_cancel_requested: bool
+    """Ours: while it is `in_progress`, it will be `canceled` as soon as its worker sees that."""
     name: str
     model: str
     """Empty where nothing is sampled."""
@@ -165,6 +167,7 @@ def to_run_object(row: RunRow, eval_: EvalRow, counts: RunCounts | None, *, root
         started_at=None if row.started_at is None else int(row.started_at.timestamp()),
         finished_at=None if row.finished_at is None else int(row.finished_at.timestamp()),
         status=row.status,
+        is_cancel_requested=row.is_cancel_requested,
         name=row.name,
         model=row.model,
         data_source=row.data_source,

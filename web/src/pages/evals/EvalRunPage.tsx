@@ -7,8 +7,9 @@ import { RefusedAction } from "../../components/RefusedAction";
 import { Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useEval, useCancelRun, useEvalActions, useEvalRun } from "../../data/evals";
-import { answeredBy, criteriaOf, hasUnjudged, isGoing, runMark, runShare } from "../../lib/evals";
+import { answeredBy, criteriaOf, hasUnjudged, isGoing, runShare } from "../../lib/evals";
 import { count, dateTime, duration, percent } from "../../lib/format";
+import { isCancelling, runMark } from "../../lib/run_mark";
 import { OutputItems } from "./OutputItems";
 import { RunTiles } from "./RunFigures";
 import { CriteriaFigures } from "./CriteriaFigures";
@@ -76,7 +77,11 @@ function Header({ evalId, run }: { evalId: string; run: EvalRun }) {
         <span className="spacer" />
         <div className="actions">
           {isGoing(run) ? (
-            <button type="button" disabled={cancel.isPending} onClick={() => cancel.mutate({ evalId, runId: run.id })}>
+            <button
+              type="button"
+              disabled={cancel.isPending || isCancelling(run)}
+              onClick={() => cancel.mutate({ evalId, runId: run.id })}
+            >
               Cancel
             </button>
           ) : (

@@ -4,9 +4,10 @@ import { More } from "../../components/More";
 import { Preformatted } from "../../components/Preformatted";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useEvals } from "../../data/evals";
-import { criteriaOf, itemFields, runMark } from "../../lib/evals";
+import { criteriaOf, itemFields } from "../../lib/evals";
 import { dateTime } from "../../lib/format";
 import { latestRunView } from "../../lib/latest_run";
+import { runMark } from "../../lib/run_mark";
 import "./evals.css";
 
 /** All definitions, newest first. */

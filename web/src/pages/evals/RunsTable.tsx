@@ -3,8 +3,9 @@ import { Link } from "wouter";
 import type { Eval, EvalRun } from "../../api/types";
 import { More } from "../../components/More";
 import { Empty } from "../../components/State";
-import { answeredBy, passAtK, passedShare, runMark, runShare, share } from "../../lib/evals";
+import { answeredBy, passAtK, passedShare, runShare, share } from "../../lib/evals";
 import { count, dateTime, duration, fixed, percent } from "../../lib/format";
+import { runMark } from "../../lib/run_mark";
 
 interface Props {
   definition: Eval;

@@ -1,0 +1,1 @@
+var e={queued:{label:`queued`,tone:``},in_progress:{label:`running`,tone:`active`},completed:{label:`completed`,tone:`good`},canceled:{label:`cancelled`,tone:``},failed:{label:`failed`,tone:`bad`}};function t(e){return e.status===`in_progress`&&e.is_cancel_requested}function n(n){return t(n)?{label:`cancelling`,tone:``}:e[n.status]}export{n,t};
