@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from playwright.async_api import Page, Response, Route, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from rft.core.estimates import estimate_reward
 from rft.core.events import HoldBegan, HoldEnded, Notice, RunStarted, StepDone
@@ -54,24 +54,26 @@ async def test_each_chart_is_drawn_once_while_a_page_opens(platform: Platform, p
     await job.write(events(job.shape, until_step=LAST))
     await job.stop()
     await page.add_init_script(COUNT_DRAWINGS)
+    markers = {"/checkpoints", "/events?code="}
     told = asyncio.Event()
 
-    def note(reply: Response) -> None:
-        if "/checkpoints" in reply.url:
+    async def note(request: Request) -> None:
+        markers.difference_update([one for one in markers if one in request.url])
+        if not markers:
             told.set()
 
     async def hold(route: Route) -> None:
         await told.wait()
-        await page.wait_for_timeout(500)  # for what else comes meanwhile
+        await page.wait_for_timeout(500)  # for their drawing
         await route.continue_()
 
-    page.on("response", note)
+    page.on("requestfinished", note)
     await page.route("**/curves?*", hold)
     await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
     await expect(page.locator(".chart-canvas canvas")).to_have_count(5)
     await expect(page.locator("table.rollouts tbody tr").first).to_be_visible()
     await page.wait_for_timeout(1_000)  # for what is drawn needlessly
-    page.remove_listener("response", note)
+    page.remove_listener("requestfinished", note)
     drawings = await page.evaluate(DRAWINGS)
     assert set(drawings.values()) == {1}, drawings
 

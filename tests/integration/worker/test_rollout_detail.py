@@ -64,13 +64,21 @@ async def test_a_reply_has_all_that_was_reported(bench: Workbench, stored: Rollo
     assert (detail.prompt, detail.answer) == (SAID, (SAID + "x" * 400)[:300])
 
 
-async def test_what_was_stored_before_there_were_thoughts_has_them_empty(bench: Workbench, stored: RolloutDone) -> None:
+LEFT_OUT = [name for name, field in Message.model_fields.items() if not field.is_required()]
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+async def test_what_was_stored_before_messages_had_a_field_has_its_default(
+    bench: Workbench, stored: RolloutDone, name: str
+) -> None:
     async with await psycopg.AsyncConnection.connect(bench.database_url, autocommit=True) as connection:
         await connection.execute(
             "update rollouts set record = jsonb_set(record - '{reasoning_tokens,turn_times}'::text[], '{messages}',"
-            " (select jsonb_agg(one - 'reasoning_content' order by place)"
-            " from jsonb_array_elements(record -> 'messages') with ordinality as said (one, place)))"
+            " (select jsonb_agg(one - %s::text order by place)"
+            " from jsonb_array_elements(record -> 'messages') with ordinality as said (one, place)))",
+            (name,),
         )
-    messages = tuple(message.model_copy(update={"reasoning_content": ""}) for message in stored.messages)
+    default = Message.model_fields[name].get_default()
+    messages = tuple(message.model_copy(update={name: default}) for message in stored.messages)
     older = stored.model_copy(update={"messages": messages, "reasoning_tokens": 0, "turn_times": ()})
     assert (await reply(bench, stored))["record"] == older.model_dump(mode="json")

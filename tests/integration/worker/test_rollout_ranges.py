@@ -122,10 +122,16 @@ async def test_rollouts_that_were_there_before_have_ranges_too(database_url: str
         " case when n %% 7 > 0 then 'stop_' || n %% 3 end, 1, n, n / 10.0, n, '{}' from generate_series(0, 99) n"
     )
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute(
+            "insert into jobs (id, status, model, base_model_path, training_file, seed, method, request)"
+            " select id, 'running', 'm', 'm', 'file-1', 1, '{}', '{}' from (values ('one'), ('two')) as made (id)"
+        )
         await connection.execute(insert, {"prefix": "before_", "job": "one"})
         await migrate(database_url)
         await connection.execute(insert, {"prefix": "since_", "job": "two"})
         rows = await (await connection.execute(RANGES)).fetchall()
+        await connection.execute("delete from jobs")
+        assert await (await connection.execute(RANGES)).fetchall() == []
     before, since = ([row[1:] for row in rows if row[0] == job] for job in ("one", "two"))
     assert len(before) == 4
     assert before == since

@@ -39,7 +39,7 @@ class ConversationRow(RolloutRow):
     messages: str
     """JSON, as it was stored."""
     is_older: bool
-    """Whether its messages lack what messages have today."""
+    """Whether its messages lack what messages have today: every field that may be left out is looked for."""
 
 
 class TooWide(RftError):
@@ -176,7 +176,8 @@ _ROLLOUT: LiteralString = "select " + COLUMNS + " from rollouts where job_id = %
 _CONVERSATION: LiteralString = (
     "select " + COLUMNS + ", " + PREVIEWS + ", jsonb_set(record, '{messages}', '[]')::text as rest,"
     " (record -> 'messages')::text as messages,"
-    " jsonb_path_exists(record, '$.messages[*] ? (!exists(@.reasoning_content))') as is_older"
+    " jsonb_path_exists(record, '$.messages[*] ? (!exists(@.reasoning_content) || !exists(@.tool_calls)"
+    " || !exists(@.tool_call_id) || !exists(@.name))') as is_older"
     " from rollouts where job_id = %s and trace_id = %s"
 )  # fmt: skip
 _PLACE = {"split", "step", "row_index", "group_index", "attempt", "trace_id"}

@@ -1,7 +1,7 @@
 -- What the figures of a job's rollouts lie between, for each 32 steps of a split: a filter that nothing fits, or that
 -- fits what a part of the steps has, looks no further (`make bench-web`).
 create table rollout_ranges (
-    job_id          text not null,
+    job_id          text not null references jobs (id) on delete cascade,
     split           text not null,
     steps           integer not null,              -- `step / 32`
     least_reward    double precision,              -- null: none has a reward
@@ -49,17 +49,3 @@ insert into rollout_ranges
         array_remove(array_agg(distinct stop_reason), null), array_remove(array_agg(distinct failure_code), null)
     from rollouts
     group by job_id, split, step / 32;
-
-create or replace function delete_bulk_rows() returns trigger language plpgsql as $$
-begin
-    delete from rollouts where job_id = old.id;
-    delete from attempts where job_id = old.id;
-    delete from begun_rollouts where job_id = old.id;
-    delete from rollout_terms where job_id = old.id;
-    delete from rollout_ranges where job_id = old.id;
-    delete from rollout_tokens where job_id = old.id;
-    delete from token_prompts where job_id = old.id;
-    delete from token_pieces where job_id = old.id;
-    delete from token_ratios where job_id = old.id;
-    return null;
-end $$;
