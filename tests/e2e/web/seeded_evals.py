@@ -122,7 +122,9 @@ def _items(name: str, skill: float, samples: int, *, rows: int) -> list[NewOutpu
 def _item(row: int, sample: int, *, is_right: bool, is_lost: bool) -> NewOutputItem:
     said = str(row + 3) if is_right else "I cannot tell, <b>sorry</b>"
     score = 0.9 if is_right else 0.2
-    helpful = Grade(reward=score, grader="helpful", reply=json.dumps({"score": score, "why": f"row {row} read"}))
+    asked = json.dumps({"messages": [{"role": "user", "content": f"How helpful is the answer to row {row}?"}]})
+    replied = json.dumps({"score": score, "why": f"row {row} read"})
+    helpful = Grade(reward=score, grader="helpful", request=asked, reply=replied)
     lost = NoVerdict("server_error", "HTTP 500 of http://127.0.0.1:9301/grade", fault="endpoint", stage="grader")
     told = verdicts(CRITERIA, [Grade(reward=float(is_right), grader="exact"), lost if is_lost else helpful])
     status: ItemStatus = told.status

@@ -31,6 +31,9 @@ async def test_from_the_list_to_the_reply_of_a_grader(platform: Platform, page: 
     await expect(page.locator(".output-items > li")).to_have_count(4 * ROWS)
     await page.locator(".output-items summary").last.click()
     await expect(page.get_by_role("region", name="What helpful answered")).to_contain_text(f"row {ROWS - 1} read")
+    await page.get_by_text("What helpful was sent", exact=True).click()
+    sent = page.get_by_role("region", name="What helpful was sent")
+    await expect(sent).to_have_text(f"[user]\nHow helpful is the answer to row {ROWS - 1}?")
 
 
 async def test_the_variance_of_a_run_says_what_multiplier_its_items_speak_for(platform: Platform, page: Page) -> None:

@@ -1,6 +1,7 @@
 """A run whose worker is gone goes on with what it has not finished; what is finished is neither lost nor made twice."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -71,7 +72,10 @@ async def test_another_worker_finishes_the_rest(stage: Stage, gate: tuple[Gate, 
     figures: Any = going["figures"]
     assert (going["status"], figures["samples"], figures["passed"]["mean"]) == ("in_progress", 3, 1.0)
     [item, *_] = before.values()
-    assert [result["reply"] for result in cast("list[Any]", item["results"])] == ['{"score": 1}']
+    (result,) = cast("list[Any]", item["results"])
+    assert result["reply"] == '{"score": 1}'
+    sent = json.loads(result["request"])
+    assert (sent["item"], "output_text" in sent["sample"]) == (item["datasource_item"], True)
     await kill(worker)
     assert await end_leases(stage) == [run_id]
     grader.opened.set()

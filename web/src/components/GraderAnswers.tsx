@@ -1,7 +1,7 @@
 import type { Grade } from "../api/types";
-import { prettyJson } from "../lib/conversation";
 import { fixed, humanize } from "../lib/format";
 import { answersOf } from "../lib/grading";
+import { GraderExchange } from "./GraderExchange";
 import { Preformatted } from "./Preformatted";
 
 /** What each grader said of the answer, and what kept it from saying more. */
@@ -13,13 +13,7 @@ export function GraderAnswers({ grade }: { grade: Grade }) {
         {one.problem && <span className="bad"> {humanize(one.problem)}</span>}
       </div>
       {one.details && <Preformatted label={`Why ${one.name} gave that`}>{one.details}</Preformatted>}
-      {one.request && (
-        <details>
-          <summary className="small">What {one.name} was sent</summary>
-          <Preformatted label={`What ${one.name} was sent`}>{one.request}</Preformatted>
-        </details>
-      )}
-      {one.reply && <Preformatted label={`What ${one.name} answered`}>{prettyJson(one.reply)}</Preformatted>}
+      <GraderExchange {...one} />
     </div>
   ));
 }

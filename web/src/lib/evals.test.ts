@@ -1,15 +1,12 @@
 import { expect, test } from "vitest";
-import type { Eval, EvalRun, OutputItem, RewardDifference } from "../api/types";
+import type { Eval, EvalRun, RewardDifference } from "../api/types";
 import {
-  answerOf,
   criteriaOf,
   differenceWords,
   itemFields,
-  itemInALine,
   hasUnjudged,
   passAtK,
   passedShare,
-  resultsOf,
   runShare,
   verdictWords,
 } from "./evals";
@@ -38,7 +35,6 @@ const run = (fields: object) =>
     rows: 6,
     ...fields,
   }) as unknown as EvalRun;
-const item = (fields: object) => ({ datasource_item: {}, sample: {}, results: [], ...fields }) as unknown as OutputItem;
 
 test("a criterion says in a line what it looks at", () => {
   const [exact, judge, code] = criteriaOf(
@@ -105,33 +101,4 @@ test("what chance explains is not called better", () => {
   expect(differenceWords(difference(-0.1, 0.3), true).tone).toBe("muted");
   expect(verdictWords(difference(-0.1, 0.3))).toContain("chance");
   expect(verdictWords(difference(-0.3, -0.1))).toContain("B is better");
-});
-
-test("an answer is the last thing said, or called", () => {
-  const call = { id: "c", function: { name: "search", arguments: '{"q": 1}' } };
-  expect(answerOf(item({ sample: { output: [{ role: "assistant", content: "6" }] } }))).toBe("6");
-  expect(answerOf(item({ sample: { output: [{ role: "assistant", content: null, tool_calls: [call] }] } }))).toBe(
-    'search({"q": 1})',
-  );
-  expect(answerOf(item({}))).toBe("");
-  expect(itemInALine({ answer: "6", question: "3 + 3?" })).toBe("3 + 3?");
-  expect(itemInALine({ a: 1 })).toBe('{"a":1}');
-});
-
-test("a result without a verdict says whose doing that is, and replies stand by their grader", () => {
-  const error = { code: "server_error", message: "HTTP 500", stage: "grader", fault: "endpoint" };
-  const [down, graded] = resultsOf(
-    item({
-      results: [
-        { name: "a", score: null, passed: false, error },
-        { name: "b", score: 0.5, passed: true, error: null, sub_scores: { style: 1 }, sub_replies: { style: "fine" } },
-      ],
-    }),
-  );
-  expect(down).toMatchObject({ score: null, error: "HTTP 500 (grader: server error)", replies: [] });
-  expect(graded).toMatchObject({
-    error: null,
-    parts: [{ name: "style", score: 1 }],
-    replies: [{ name: "style", text: "fine" }],
-  });
 });

@@ -1,8 +1,7 @@
 /** Evals in text: what an order, a run and an output item say. */
-import type { Eval, EvalRun, OutputItem, RewardDifference, RewardEstimate } from "../api/types";
-import { delta, fixed, percent } from "./format";
-
-type Fields = Record<string, unknown>;
+import type { Eval, EvalRun, RewardDifference, RewardEstimate } from "../api/types";
+import { delta, percent } from "./format";
+import { fieldsOf, type Fields, text } from "./json_fields";
 
 export interface CriterionView {
   id: string;
@@ -47,8 +46,8 @@ const OPERATIONS: Record<string, string> = { eq: "=", ne: "≠", like: "contains
 
 /** The names that templates may use of an item. */
 export function itemFields({ data_source_config }: Eval): string[] {
-  const item = fields(fields(data_source_config.schema.properties).item);
-  return Object.keys(fields(item.properties));
+  const item = fieldsOf(fieldsOf(data_source_config.schema.properties).item);
+  return Object.keys(fieldsOf(item.properties));
 }
 
 export function isGoing(run: Pick<EvalRun, "status">): boolean {
@@ -103,86 +102,4 @@ export function verdictWords(difference: RewardDifference): string {
   if (difference.low > 0) return "A is better beyond chance.";
   if (difference.high < 0) return "B is better beyond chance.";
   return "The interval includes no difference: chance may explain it.";
-}
-
-export interface ItemMessage {
-  role: string;
-  content: string;
-  calls: { id: string; name: string; arguments: string }[];
-}
-
-/** What an output item's sample says, from its prompt or its answer. */
-export function messagesOf(sample: OutputItem["sample"], part: "input" | "output"): ItemMessage[] {
-  const messages = Array.isArray(sample[part]) ? (sample[part] as Fields[]) : [];
-  return messages.map((message) => ({
-    role: text(message.role) || "assistant",
-    content: text(message.content),
-    calls: (Array.isArray(message.tool_calls) ? (message.tool_calls as Fields[]) : []).map((call) => ({
-      id: text(call.id),
-      name: text(fields(call.function).name),
-      arguments: text(fields(call.function).arguments),
-    })),
-  }));
-}
-
-/** The last thing said, in a line. */
-export function answerOf(item: OutputItem): string {
-  const last = messagesOf(item.sample, "output").at(-1);
-  if (!last) return "";
-  return last.content || last.calls.map((call) => `${call.name}(${call.arguments})`).join(", ");
-}
-
-/** An item in a line: its question where it has one, or else what it holds. */
-export function itemInALine(item: OutputItem["datasource_item"]): string {
-  const known = ["question", "prompt", "input", "query", "problem"].map((name) => item[name]);
-  const found = known.find((value) => typeof value === "string");
-  return typeof found === "string" ? found : JSON.stringify(item);
-}
-
-export interface ResultView {
-  id: string;
-  score: number | null;
-  passed: boolean;
-  /** Why there is no verdict, with whose doing that is. */
-  error: string | null;
-  /** What went wrong with the answer. */
-  details: string | null;
-  replies: { name: string | null; text: string }[];
-  parts: { name: string; score: number | null }[];
-}
-
-/** What became of an output item under each criterion. */
-export function resultsOf(item: OutputItem): ResultView[] {
-  return item.results.map((result) => {
-    const error = result.error === null ? null : fields(result.error);
-    const own = typeof result.reply === "string" ? [{ name: null, text: result.reply }] : [];
-    const ofParts = Object.entries(fields(result.sub_replies)).map(([name, reply]) => ({ name, text: text(reply) }));
-    return {
-      id: text(result.name),
-      score: number(result.score),
-      passed: result.passed === true,
-      error: error && `${text(error.message)} (${text(error.stage)}: ${text(error.code).replaceAll("_", " ")})`,
-      details: typeof result.error_details === "string" ? result.error_details : null,
-      replies: [...own, ...ofParts],
-      parts: Object.entries(fields(result.sub_scores)).map(([name, score]) => ({ name, score: number(score) })),
-    };
-  });
-}
-
-/** A score as people read it. */
-export function scoreWords(score: number | null): string {
-  return score === null ? "no score" : fixed(score, Number.isInteger(score) ? 0 : 3);
-}
-
-function text(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function number(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
-function fields(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 }

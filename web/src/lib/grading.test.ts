@@ -44,7 +44,7 @@ test("of several graders each has its score, its words or its failure", () => {
       score: 0.5,
       problem: null,
       details: null,
-      request: "[user]\nHow close is 63?",
+      request,
       reply: "half right",
     },
     { name: "judge", score: null, problem: "timeout", details: "did not answer", request: null, reply: null },
@@ -52,7 +52,8 @@ test("of several graders each has its score, its words or its failure", () => {
 });
 
 test("a request is shown as it was kept: messages as text, JSON laid out, the rest as it is", () => {
-  expect(shownRequest(undefined)).toBeNull();
+  const asked = { model: "judge", messages: [{ role: "user", content: "How close is 63?" }] };
+  expect(shownRequest(JSON.stringify(asked))).toBe("[user]\nHow close is 63?");
   expect(shownRequest('{"item":{"a":1}}')).toBe('{\n  "item": {\n    "a": 1\n  }\n}');
   expect(shownRequest('{"messages": "none"}')).toBe('{\n  "messages": "none"\n}');
   expect(shownRequest('{"messages": [null]}')).toBe('{\n  "messages": [\n    null\n  ]\n}');

@@ -9,7 +9,7 @@ export interface GraderAnswer {
   /** Code of what went wrong. */
   problem: string | null;
   details: string | null;
-  /** What it was sent, to be read; null where it was not asked. */
+  /** What it was sent; null where it was not asked. */
   request: string | null;
   reply: string | null;
 }
@@ -25,7 +25,7 @@ export function answersOf(grade: Grade): GraderAnswer[] {
             score: null,
             problem: null,
             details: grade.error_details ?? null,
-            request: shownRequest(grade.request),
+            request: grade.request ?? null,
             reply: grade.reply ?? null,
           },
         ]
@@ -34,15 +34,14 @@ export function answersOf(grade: Grade): GraderAnswer[] {
           score: part.score ?? null,
           problem: part.failure_code ?? null,
           details: part.error_details ?? part.failure_message ?? null,
-          request: shownRequest(part.request),
+          request: part.request ?? null,
           reply: part.reply ?? null,
         }));
   return all.filter((one) => one.details !== null || one.request !== null || one.reply !== null);
 }
 
 /** A judge's messages as text, any other request as JSON; one that was shortened stays as it is kept. */
-export function shownRequest(request: string | null | undefined): string | null {
-  if (request === null || request === undefined) return null;
+export function shownRequest(request: string): string {
   const messages = messagesOf(request);
   if (messages === null) return prettyJson(request);
   return messages.map((message) => `[${message.role}]\n${message.content}`).join("\n\n");

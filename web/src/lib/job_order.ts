@@ -1,5 +1,6 @@
 /** What the customer ordered, read from `method` as it was written. */
 import type { Job } from "../api/types";
+import { fieldsOf } from "./json_fields";
 
 export interface ToolOrder {
   name: string;
@@ -37,9 +38,9 @@ export function readOrder(method: Job["method"]): JobOrder {
   return {
     grader: text(grader, "type") ? readGrader(grader) : null,
     tools: (Array.isArray(tools) ? tools : []).map((tool) => ({
-      name: text(object(tool), "name"),
-      url: text(object(tool), "server_url"),
-      headers: Object.keys(child(object(tool), "headers")),
+      name: text(fieldsOf(tool), "name"),
+      url: text(fieldsOf(tool), "server_url"),
+      headers: Object.keys(child(fieldsOf(tool), "headers")),
     })),
     maxToolCalls: typeof steps === "number" ? steps : null,
     hyperparameters: Object.fromEntries(
@@ -55,7 +56,7 @@ function readGrader(grader: Record<string, unknown>): GraderOrder {
     type: text(grader, "type"),
     url: text(grader, "url") || null,
     judge: text(grader, "model") || null,
-    parts: Object.values(child(grader, "graders")).map((part) => readGrader(object(part))),
+    parts: Object.values(child(grader, "graders")).map((part) => readGrader(fieldsOf(part))),
   };
 }
 
@@ -95,12 +96,8 @@ export function settings(job: Job): Setting[] {
   });
 }
 
-function object(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
-}
-
 function child(parent: unknown, name: string): Record<string, unknown> {
-  return object(object(parent)[name]);
+  return fieldsOf(fieldsOf(parent)[name]);
 }
 
 function text(parent: Record<string, unknown>, name: string): string {

@@ -2,6 +2,7 @@
 import type { RunOrder } from "../api/evals";
 import type { EvalRun } from "../api/types";
 import { number } from "./draft_order";
+import { fieldsOf } from "./json_fields";
 
 export interface RunForm {
   name: string;
@@ -20,16 +21,16 @@ export interface RunForm {
 
 /** As the last run that a model answered, where there is one. */
 export function startOf(latest: EvalRun | null, fields: readonly string[]): RunForm {
-  const source = record(latest?.data_source);
-  const messages = record(source.input_messages).template;
-  const template = Array.isArray(messages) ? messages.map(record) : [];
-  const sampling = record(source.sampling_params);
+  const source = fieldsOf(latest?.data_source);
+  const messages = fieldsOf(source.input_messages).template;
+  const template = Array.isArray(messages) ? messages.map(fieldsOf) : [];
+  const sampling = fieldsOf(source.sampling_params);
   const ofRole = (isPrompt: boolean) =>
     template.find((message) => (message.role === "user") === isPrompt && typeof message.content === "string")?.content;
   const first = fields.find((name) => name === "question" || name === "prompt" || name === "input") ?? fields[0];
   return {
     name: "",
-    fileId: text(record(source.source).id),
+    fileId: text(fieldsOf(source.source).id),
     isSampled: true,
     model: latest?.model ?? "",
     system: text(ofRole(false)),
@@ -37,7 +38,7 @@ export function startOf(latest: EvalRun | null, fields: readonly string[]): RunF
     samples: String(latest?.samples_per_row ?? 1),
     temperature: text(sampling.temperature),
     maxTokens: text(sampling.max_completion_tokens),
-    tools: (Array.isArray(sampling.tools) ? sampling.tools : []).map((tool) => text(record(tool).id)).filter(Boolean),
+    tools: (Array.isArray(sampling.tools) ? sampling.tools : []).map((tool) => text(fieldsOf(tool).id)).filter(Boolean),
   };
 }
 
@@ -75,10 +76,6 @@ export function messagePaths(form: RunForm): { system: string; prompt: string } 
     system: isInstructed ? `${MESSAGES}[0]` : `${MESSAGES}.none`,
     prompt: `${MESSAGES}[${isInstructed ? 1 : 0}]`,
   };
-}
-
-function record(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function text(value: unknown): string {

@@ -115,7 +115,8 @@ class OutputItemObject(Listed):
     results: list[StoredJson]
     """In the order of the criteria; `score` is null where there is no verdict, and `error` says whose doing that is.
 
-    `reply`, ours: what the endpoint or the judge answered, shortened, without keys; `sub_replies` by part.
+    `request` and `reply`, ours: what the endpoint or the judge was sent and answered, shortened, without keys;
+    `sub_requests` and `sub_replies` by part.
     """
 
 

@@ -118,6 +118,9 @@ def _result(
     if isinstance(outcome, Grade):
         parts = {name: part.score for name, part in outcome.parts.items()}
         result |= {"sub_scores": dict(parts)} if parts else {}
+        requests = {name: part.request for name, part in outcome.parts.items() if part.request is not None}
+        result |= {"sub_requests": dict(requests)} if requests else {}
+        result |= {} if outcome.request is None else {"request": outcome.request}
         replies = {name: part.reply for name, part in outcome.parts.items() if part.reply is not None}
         result |= {"sub_replies": dict(replies)} if replies else {}
         result |= {} if outcome.reply is None else {"reply": outcome.reply}

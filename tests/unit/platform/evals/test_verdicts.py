@@ -101,11 +101,15 @@ def test_tokens_of_judges_are_counted_also_where_no_score_came_of_them() -> None
     }
 
 
-def test_what_graders_answered_stands_beside_their_scores() -> None:
+def test_what_graders_were_sent_and_answered_stands_beside_their_scores() -> None:
     parts = {
-        "style": PartOutcome(score=1.0, reply="well written"),
+        "style": PartOutcome(score=1.0, request="is it?", reply="well written"),
         "length": PartOutcome(score=0.0),
     }
-    told = verdicts([criterion()] * 3, [grade(1.0, reply='{"score": 1}'), grade(0.5, parts=parts), grade(0.25)])
+    told = verdicts(
+        [criterion()] * 3, [grade(1.0, request="{}", reply='{"score": 1}'), grade(0.5, parts=parts), grade(0.25)]
+    )
+    assert [result.get("request") for result in told.results] == ["{}", None, None]
+    assert [result.get("sub_requests") for result in told.results] == [None, {"style": "is it?"}, None]
     assert [result.get("reply") for result in told.results] == ['{"score": 1}', None, None]
     assert [result.get("sub_replies") for result in told.results] == [None, {"style": "well written"}, None]

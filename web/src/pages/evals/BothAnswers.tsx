@@ -2,7 +2,8 @@ import type { ComparedRow, Eval, OutputItem } from "../../api/types";
 import { Preformatted } from "../../components/Preformatted";
 import { Problem, Skeleton } from "../../components/State";
 import { useItemsOfRow } from "../../data/evals";
-import { answerOf, criteriaOf, resultsOf, scoreWords } from "../../lib/evals";
+import { criteriaOf } from "../../lib/evals";
+import { answerOf, resultsOf, scoreWords } from "../../lib/output_items";
 
 interface Props {
   definition: Eval;

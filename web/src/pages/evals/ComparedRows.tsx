@@ -4,7 +4,8 @@ import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useComparedRows } from "../../data/evals";
-import { criteriaOf, itemInALine } from "../../lib/evals";
+import { criteriaOf } from "../../lib/evals";
+import { itemInALine } from "../../lib/output_items";
 import { count, percent, reward } from "../../lib/format";
 import { BothAnswers } from "./BothAnswers";
 

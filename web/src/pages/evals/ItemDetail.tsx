@@ -1,14 +1,8 @@
 import type { OutputItem } from "../../api/types";
+import { GraderExchange } from "../../components/GraderExchange";
 import { Preformatted } from "../../components/Preformatted";
-import { prettyJson } from "../../lib/conversation";
-import {
-  type CriterionView,
-  type ItemMessage,
-  messagesOf,
-  type ResultView,
-  resultsOf,
-  scoreWords,
-} from "../../lib/evals";
+import { type CriterionView } from "../../lib/evals";
+import { type ItemMessage, messagesOf, type ResultView, resultsOf, scoreWords } from "../../lib/output_items";
 
 interface Props {
   item: OutputItem;
@@ -80,10 +74,11 @@ function Result({ name, result }: { name: string; result: ResultView }) {
       )}
       {result.error && <p className="refused lines">No verdict: {result.error}</p>}
       {result.details && <Preformatted label={`Why ${name} gave that`}>{result.details}</Preformatted>}
-      {result.replies.map((reply) => (
-        <Preformatted key={reply.name ?? ""} label={`What ${reply.name ?? name} answered`}>
-          {(reply.name ? `${reply.name}: ` : "") + prettyJson(reply.text)}
-        </Preformatted>
+      {result.exchanges.map(({ part, ...exchange }) => (
+        <div key={part ?? ""}>
+          {part && <span className="muted small">{part}</span>}
+          <GraderExchange name={part ?? name} {...exchange} />
+        </div>
       ))}
     </div>
   );

@@ -4,7 +4,8 @@ import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
 import { useOutputItems } from "../../data/evals";
-import { answerOf, type CriterionView, itemInALine, resultsOf, scoreWords } from "../../lib/evals";
+import { type CriterionView } from "../../lib/evals";
+import { answerOf, itemInALine, resultsOf, scoreWords } from "../../lib/output_items";
 import { count } from "../../lib/format";
 import { ItemDetail } from "./ItemDetail";
 
