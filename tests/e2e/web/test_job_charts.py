@@ -181,6 +181,54 @@ async def test_diagnostics_are_asked_for_when_they_are_opened_and_follow_the_job
     assert abs(seconds - done.train.rollout_latency_p50_s) < 0.01, shown(done.train.rollout_latency_p50_s)
 
 
+async def test_a_chart_out_of_sight_rests_and_shows_what_the_others_do_once_it_is_seen(
+    platform: Platform, page: Page
+) -> None:
+    await page.add_init_script(COUNT_DRAWINGS)
+    await open_job(platform, page)
+    await page.get_by_text("Diagnostics", exact=True).click()
+    figures = page.locator("figure", has=page.locator(".chart-canvas"))
+    reward, below = figures.first, page.locator("figure", has_text="Gradient norm")
+    canvas = below.locator(".chart-canvas canvas")
+    await expect(canvas).to_be_attached()
+    await page.evaluate("scrollTo(0, 0)")
+    await page.wait_for_timeout(500)  # for what opening draws
+    before = await page.evaluate(DRAWINGS)
+
+    over = await reward.locator(".u-over").bounding_box()
+    assert over is not None
+    middle = over["y"] + over["height"] / 2
+    await page.mouse.move(over["x"] + over["width"] * 0.4, middle)
+    await page.mouse.down()
+    await page.mouse.move(over["x"] + over["width"] * 0.9, middle, steps=4)
+    await page.mouse.up()
+    shown_part = page.get_by_text(re.compile(r"^steps \d+ to \d+$")).first
+    from_step, to_step = map(int, re.findall(r"\d+", await shown_part.inner_text()))
+    assert (from_step, to_step) != (0, LAST)
+    await page.mouse.move(2, 2)  # or else the page's scrolling would take the crosshair away
+    await reward.get_by_role("application").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    told = await reward.locator(".legend-step").inner_text()
+    title = await below.get_by_role("heading").inner_text()
+    drawings = await page.evaluate(DRAWINGS)
+    assert drawings["Reward"] > before["Reward"]
+    assert drawings[title] == before[title]
+    crosshair = "one => new DOMMatrix(getComputedStyle(one).transform).m41 / one.parentElement.offsetWidth"
+    at = await reward.locator(".u-cursor-x").evaluate(crosshair)
+    assert at > 0
+
+    await below.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    await expect(below.locator(".legend-step")).to_have_text(told)
+    await page.wait_for_function(f"({DRAWINGS})()[{json.dumps(title)}] > {before[title]}")
+    assert abs(await below.locator(".u-cursor-x").evaluate(crosshair) - at) < 0.02
+    over = await below.locator(".u-over").bounding_box()
+    assert over is not None
+    for part, step in ((0.02, from_step), (0.98, to_step)):
+        await page.mouse.move(over["x"] + over["width"] * part, over["y"] + over["height"] / 2)
+        await expect(below.locator(".legend-step")).to_have_text(f"step {step}")
+
+
 async def test_rewards_lie_over_what_they_cost_and_the_address_keeps_that(platform: Platform, page: Page) -> None:
     job, records = await open_job(platform, page)
     reward = page.locator("figure", has=page.get_by_role("heading", name="Reward", exact=True))

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { placeText } from "../lib/axes";
 import { NONE } from "../lib/format";
 import { markersTold } from "../lib/markers";
-import { type Chart, held, indexOf, latest, type Series, type Values } from "../lib/series";
+import { type Chart, indexOf, latest, latestUntil, type Series, type Values } from "../lib/series";
 
 interface Props {
   title: string;
@@ -69,7 +69,6 @@ function valueAt(
   index: number | null,
   format: (value: number) => string,
 ): string {
-  const values = kind === "held" ? held(measured) : measured;
-  const value = index === null ? latest(values) : values[index];
+  const value = index === null ? latest(measured) : kind === "held" ? latestUntil(measured, index) : measured[index];
   return value === null || value === undefined ? NONE : format(value);
 }

@@ -2,6 +2,7 @@ import {
   type KeyboardEvent,
   type MouseEvent,
   type RefObject,
+  useCallback,
   useEffect,
   useLayoutEffect,
   useRef,
@@ -9,9 +10,10 @@ import {
 } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { askedRange, plotData, type PlotStyle, plotOptions, type Zoom, zoomOf } from "../lib/plot";
-import { movedIndex, panned, shifted } from "../lib/plot_keys";
-import { type Chart, indexOf } from "../lib/series";
+import { plotData, type PlotStyle, plotOptions, type Zoom } from "../lib/plot";
+import { movedStep, panned, shifted } from "../lib/plot_keys";
+import type { Chart } from "../lib/series";
+import { feed, follow, join, leave, moveCursors, shownPart, showPart, syncKeyOf } from "./plot_group";
 
 interface Props {
   label: string;
@@ -24,18 +26,6 @@ interface Props {
   zoom: PlotStyle["zoom"];
   onCursor: PlotStyle["onCursor"];
   onZoom: PlotStyle["onZoom"];
-}
-
-/** Charts over the same axis move their crosshairs together. */
-function syncKeyOf({ axis }: Chart): string {
-  return axis?.unit ?? "steps";
-}
-
-/** Puts the crosshair of every chart over the same axis on a step, as the mouse does; null takes it away. */
-function moveCursors(chart: Chart, step: number | null): void {
-  for (const plot of uPlot.sync(syncKeyOf(chart)).plots) {
-    plot.setCursor({ left: step === null ? -10 : plot.valToPos(step, "x"), top: step === null ? -10 : 1 });
-  }
 }
 
 /** While a part is dragged along, nobody is told of it: each step on the way would ask the API for its points. */
@@ -65,21 +55,6 @@ function drawnIn(element: HTMLElement, width: number, first: Props, latest: RefO
   return created;
 }
 
-/** New data in the same plot, which shows the steps it showed: all, or those it is zoomed to. The crosshair stays on its
- * step, wherever that is drawn now. */
-function feed(plot: uPlot, chart: Chart, step: number | null): void {
-  const { min, max } = askedRange(chart, plot.scales["x"]) ?? {};
-  const isZoomed = zoomOf(plot.data[0], { min, max }) !== null;
-  plot.setData(plotData(chart), !isZoomed);
-  if (isZoomed && min !== undefined && max !== undefined) plot.setScale("x", { min, max });
-  if (step !== null) plot.setCursor({ left: plot.valToPos(step, "x"), top: 1 });
-}
-
-/** Charts over the same axis show the same part. */
-function showPart(chart: Chart, part: Zoom): void {
-  for (const plot of uPlot.sync(syncKeyOf(chart)).plots) plot.setScale("x", { min: part.from, max: part.to });
-}
-
 /** Follows the mouse with the part that is looked at, in steps; tells where it is let go. */
 function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZoom: (zoom: Zoom) => void): void {
   const [first, last] = [chart.steps[0], chart.steps.at(-1)];
@@ -89,7 +64,7 @@ function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZo
   isDragged = true;
   const move = (moved: globalThis.MouseEvent) => {
     part = shifted(zoom, (event.clientX - moved.clientX) * stepsPerPixel, first, last);
-    showPart(chart, part);
+    showPart(plot, chart, part);
   };
   const end = () => {
     removeEventListener("mousemove", move);
@@ -100,6 +75,9 @@ function dragPart(event: MouseEvent, chart: Chart, plot: uPlot, zoom: Zoom, onZo
   addEventListener("mouseup", end, { once: true });
 }
 
+/** How far out of sight a chart is drawn already: it is there when somebody scrolls to it. */
+const NEARLY_IN_SIGHT = "25% 0px";
+
 /** The one place that draws with uPlot. Arrow keys move the crosshair, with Shift the part that is looked at, as a drag
  * with Shift does; a double click zooms out again. */
 export function Plot(props: Props) {
@@ -107,11 +85,23 @@ export function Plot(props: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const drawn = useRef<Chart>(null);
+  const isInSight = useRef(true);
   const [first] = useState(props);
   const latest = useRef({ chart, step, zoom });
   useLayoutEffect(() => {
     latest.current = { chart, step, zoom };
   });
+
+  /** Draws what a plot in sight does not show yet. */
+  const comeUp = useCallback(() => {
+    if (plot.current === null || !isInSight.current) return;
+    const now = latest.current;
+    const part = isDragged ? shownPart(plot.current, now.chart) : now.zoom;
+    if (drawn.current === now.chart) follow(plot.current, now.chart, part);
+    else feed(plot.current, now.chart, part, now.step);
+    drawn.current = now.chart;
+    join(plot.current, now.chart);
+  }, []);
 
   useLayoutEffect(() => {
     const element = host.current;
@@ -123,35 +113,34 @@ export function Plot(props: Props) {
       if (width === 0) return;
       plot.current = drawnIn(element, width, first, latest);
       drawn.current = latest.current.chart;
+      if (!isInSight.current) leave(plot.current, latest.current.chart);
     });
+    const sight = new IntersectionObserver(
+      ([entry]) => {
+        isInSight.current = entry?.isIntersecting ?? true;
+        if (plot.current !== null && !isInSight.current) leave(plot.current, latest.current.chart);
+        comeUp();
+      },
+      { rootMargin: NEARLY_IN_SIGHT },
+    );
     observer.observe(element);
+    sight.observe(element);
     return () => {
       observer.disconnect();
+      sight.disconnect();
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [first]);
+  }, [first, comeUp]);
 
-  useEffect(() => {
-    if (plot.current === null || drawn.current === chart) return;
-    feed(plot.current, chart, latest.current.step);
-    drawn.current = chart;
-  }, [chart]);
-
-  // Zoomed out by a button, not by a double click on a chart.
-  useEffect(() => {
-    const [from, to] = [chart.steps[0], chart.steps.at(-1)];
-    if (zoom !== null || plot.current === null || from === undefined || to === undefined) return;
-    if (zoomOf(plot.current.data[0], askedRange(chart, plot.current.scales["x"])) !== null)
-      plot.current.setScale("x", { min: from, max: to });
-  }, [zoom, chart]);
+  useEffect(comeUp, [comeUp, chart, zoom]);
 
   const pan = (event: KeyboardEvent) => {
     const [from, to] = [chart.steps[0], chart.steps.at(-1)];
     const next = zoom && from !== undefined && to !== undefined ? panned(event.key, zoom, from, to) : null;
-    if (next === null) return;
+    if (next === null || plot.current === null) return;
     event.preventDefault();
-    showPart(chart, next);
+    showPart(plot.current, chart, next);
   };
   const onMouseDown = (event: MouseEvent) => {
     if (!event.shiftKey || event.button !== 0 || zoom === null || plot.current === null) return;
@@ -161,10 +150,10 @@ export function Plot(props: Props) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.shiftKey) return pan(event);
-    const at = movedIndex(event.key, step === null ? null : indexOf(chart.steps, step), chart.steps.length);
-    if (at === null) return;
+    const next = movedStep(event.key, step, chart.steps, zoom);
+    if (next === null || plot.current === null) return;
     event.preventDefault();
-    moveCursors(chart, chart.steps[at] ?? null);
+    moveCursors(plot.current, chart, next);
   };
 
   return (
@@ -180,7 +169,7 @@ export function Plot(props: Props) {
       tabIndex={0}
       onKeyDown={onKeyDown}
       onMouseDownCapture={onMouseDown}
-      onBlur={() => moveCursors(chart, null)}
+      onBlur={() => plot.current && moveCursors(plot.current, chart, null)}
     />
   );
 }

@@ -128,13 +128,22 @@ export function useDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
   });
 }
 
-/** How training goes, over the steps that are looked at; asked for while somebody looks. */
-export function useDiagnostics(id: string, zoom: Zoom | null, isWanted: boolean) {
+/** How training goes, over all steps; asked for while somebody looks. */
+export function useDiagnostics(id: string, isWanted: boolean) {
+  return useQuery({
+    queryKey: keys.diagnostics(id, null),
+    queryFn: () => jobsApi.diagnostics(id, { points: POINTS }),
+    enabled: isWanted,
+  });
+}
+
+/** The same of the steps that are looked at. */
+export function useDiagnosticsDetail(id: string, zoom: Zoom | null, isWanted: boolean) {
   return useQuery({
     queryKey: keys.diagnostics(id, zoom),
     queryFn: () => jobsApi.diagnostics(id, { points: POINTS, ...(zoom && { from_step: zoom.from, to_step: zoom.to }) }),
-    enabled: isWanted,
-    placeholderData: keepPreviousData,
+    enabled: isWanted && zoom !== null,
+    placeholderData: (previous) => (zoom === null ? undefined : previous),
   });
 }
 

@@ -12,7 +12,7 @@ import {
   xRange,
   zoomOf,
 } from "./plot";
-import { movedIndex, panned, shifted } from "./plot_keys";
+import { movedStep, panned, shifted } from "./plot_keys";
 import { type Chart, line } from "./series";
 import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
@@ -106,6 +106,8 @@ test("ranges", () => {
   expect(fromZero(0, 0)).toEqual([0, 1]);
   expect(xRange(null, 0, 0)).toEqual([0, 1]);
   expect(xRange(null, 0, 24)).toEqual([0, 24]);
+  expect(xRange(null, 1.6, 3.2)).toEqual([1, 4]);
+  expect(barRange(null, 1.6, 3.2)).toEqual([0.5, 4.5]);
 });
 
 test("ticks have the digits that tell them apart", () => {
@@ -117,12 +119,22 @@ test("ticks have the digits that tell them apart", () => {
 });
 
 test("arrow keys come in from the side they move away from", () => {
-  expect(movedIndex("ArrowRight", null, 5)).toBe(0);
-  expect(movedIndex("ArrowLeft", null, 5)).toBe(4);
-  expect(movedIndex("ArrowRight", 4, 5)).toBe(4);
-  expect(movedIndex("ArrowLeft", 2, 5)).toBe(1);
-  expect(movedIndex("Enter", 2, 5)).toBeNull();
-  expect(movedIndex("ArrowLeft", null, 0)).toBeNull();
+  const steps = [0, 2, 3, 5, 8];
+  expect(movedStep("ArrowRight", null, steps, null)).toBe(0);
+  expect(movedStep("ArrowLeft", null, steps, null)).toBe(8);
+  expect(movedStep("ArrowRight", 8, steps, null)).toBe(8);
+  expect(movedStep("ArrowLeft", 3, steps, null)).toBe(2);
+  expect(movedStep("Enter", 3, steps, null)).toBeNull();
+  expect(movedStep("ArrowLeft", null, [], null)).toBeNull();
+});
+
+test("arrow keys keep the crosshair within the part that is looked at", () => {
+  const [steps, zoom] = [[0, 2, 3, 5, 8], { from: 1, to: 6 }];
+  expect(movedStep("ArrowRight", null, steps, zoom)).toBe(2);
+  expect(movedStep("ArrowLeft", null, steps, zoom)).toBe(5);
+  expect(movedStep("ArrowRight", 5, steps, zoom)).toBe(5);
+  expect(movedStep("ArrowRight", 0, steps, zoom)).toBe(2);
+  expect(movedStep("ArrowLeft", 8, steps, zoom)).toBe(5);
 });
 
 test("an axis is zoomed in where it does not show all steps", () => {

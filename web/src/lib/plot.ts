@@ -114,17 +114,19 @@ export function fromZero(min: number | null, max: number | null): [number, numbe
   return [low, high];
 }
 
-/** A single step still needs an axis of some width. */
+/** Whole steps, the same in all charts; a single one still needs an axis of some width. */
 export function xRange(_plot: unknown, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
-  return min === max ? [min, min + 1] : [min, max];
+  const [from, to] = [Math.floor(min), Math.ceil(max)];
+  return [from, from === to ? from + 1 : to];
 }
 
 const BESIDE_BARS = 0.5;
 
 /** Bars stand around their step: half a step more on both sides. */
 export function barRange(plot: unknown, min: number | null, max: number | null): [number, number] {
-  return min === null || max === null ? xRange(plot, min, max) : [min - BESIDE_BARS, max + BESIDE_BARS];
+  if (min === null || max === null) return xRange(plot, min, max);
+  return [Math.floor(min) - BESIDE_BARS, Math.ceil(max) + BESIDE_BARS];
 }
 
 /** What a scale was set to: without what bars take beside it, which would be added again whenever it is set anew. */

@@ -1,12 +1,21 @@
 /** What keys, and a drag with Shift, do in a chart. */
 import type { Zoom } from "./plot";
+import { indexOf } from "./series";
 
-/** Where an arrow key takes the crosshair; it comes in from the side it moves away from. Null for other keys. */
-export function movedIndex(key: string, index: number | null, length: number): number | null {
+/** The step to which an arrow key takes the crosshair, within the part that is looked at; it comes in from the side it
+ * moves away from. Null for other keys, and where there are no steps. */
+export function movedStep(
+  key: string,
+  step: number | null,
+  steps: readonly number[],
+  zoom: Zoom | null,
+): number | null {
   const move = { ArrowLeft: -1, ArrowRight: 1 }[key];
-  if (move === undefined || length === 0) return null;
-  const from = index ?? (move > 0 ? -1 : length);
-  return Math.min(length - 1, Math.max(0, from + move));
+  if (move === undefined) return null;
+  const first = zoom === null ? 0 : (indexOf(steps, zoom.from - 1) ?? -1) + 1;
+  const last = zoom === null ? steps.length - 1 : (indexOf(steps, zoom.to) ?? -1);
+  const from = (step === null ? null : indexOf(steps, step)) ?? (move > 0 ? first - 1 : last + 1);
+  return steps[Math.min(last, Math.max(first, from + move))] ?? null;
 }
 
 /** Where Shift and an arrow key take a part that is looked at: a quarter of it on, within the steps there are. Null for

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { baseline, stats, step, tool } from "../testing/records";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "./charts";
-import { fittedRange, held, indexOf, latest, rewardRange, stacked, stepAt } from "./series";
+import { fittedRange, held, indexOf, isThinned, latest, latestUntil, rewardRange, stacked, stepAt } from "./series";
 
 const STEPS = [
   step(0, null, stats({ reward_mean: 0.25 })),
@@ -95,6 +95,11 @@ test("held repeats the last measurement, but invents none before the first", () 
   expect(held([null, 0.2, null, 0.4, null])).toEqual([null, 0.2, 0.2, 0.4, 0.4]);
 });
 
+test("the latest until a place is what is held there", () => {
+  const values = [null, 0.2, null, 0, null];
+  expect(values.map((_, at) => latestUntil(values, at))).toEqual(held(values));
+});
+
 test("areas lie on each other, lines and gaps stay", () => {
   const area = { label: "", color: "", kind: "area" } as const;
   const columns = stacked([
@@ -127,6 +132,11 @@ test("the crosshair is on a step, whichever steps are drawn", () => {
   ];
   expect([indexOf(coarse, 100), indexOf(fine, 100)]).toEqual([1, 2]);
   expect([indexOf(coarse, 150), indexOf(coarse, -1)]).toEqual([1, null]);
+  expect([indexOf(coarse, coarse.at(-1) ?? 0), indexOf(coarse, 1e9), indexOf([], 3)]).toEqual([
+    coarse.length - 1,
+    coarse.length - 1,
+    null,
+  ]);
 });
 
 test("a fitted axis shows small differences", () => {
@@ -137,4 +147,9 @@ test("a fitted axis shows small differences", () => {
   expect(high).toBeGreaterThan(0.95);
   const flat = fittedRange(0.5, 0.5);
   expect(flat[1]).toBeGreaterThan(flat[0]);
+});
+
+test("steps are left out where there are fewer points than steps", () => {
+  const at = (...numbers: number[]) => numbers.map((number) => step(number, null, null));
+  expect([at(), at(7), at(3, 4, 5), at(0, 1, 3)].map(isThinned)).toEqual([false, false, false, true]);
 });

@@ -66,6 +66,12 @@ export function latest(values: Values): number | null {
   return values.findLast((value) => value !== null) ?? null;
 }
 
+/** The last value there is at an index or before it. */
+export function latestUntil(values: Values, index: number): number | null {
+  for (let at = index; at >= 0; at--) if (values[at] != null) return values[at] ?? null;
+  return null;
+}
+
 /** The step at an index of what is drawn; null where there is none. */
 export function stepAt(steps: ArrayLike<number>, index: number | null | undefined): number | null {
   return index == null ? null : (steps[index] ?? null);
@@ -73,8 +79,13 @@ export function stepAt(steps: ArrayLike<number>, index: number | null | undefine
 
 /** Where a step is drawn, or the nearest one before it; null where all are behind it. */
 export function indexOf(steps: readonly number[], step: number): number | null {
-  const at = steps.findLastIndex((one) => one <= step);
-  return at < 0 ? null : at;
+  let [from, to] = [0, steps.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((steps[middle] ?? 0) <= step) from = middle + 1;
+    else to = middle;
+  }
+  return from === 0 ? null : from - 1;
 }
 
 /** Axis range of rewards: [0, 1] when they lie within it, else around them. */
@@ -113,4 +124,17 @@ export function pick(
 /** Whether anything was measured. */
 export function hasValues(series: Series): boolean {
   return series.values.some((value) => value !== null);
+}
+
+/** Points of a series, with those of a part of it in more detail. What comes after its last one is not shown. */
+export function refinedBy<T extends { step: number }>(whole: readonly T[], part: readonly T[] | undefined): T[] {
+  if (part === undefined) return [...whole];
+  const last = whole.at(-1)?.step ?? -1;
+  const byStep = new Map([...part, ...whole].map((point) => [point.step, point]));
+  return [...byStep.values()].filter((point) => point.step <= last).toSorted((a, b) => a.step - b.step);
+}
+
+/** Whether it leaves out steps between its first and its last one. */
+export function isThinned(points: readonly { step: number }[]): boolean {
+  return points.length > 0 && points.length <= (points.at(-1)?.step ?? 0) - (points[0]?.step ?? 0);
 }

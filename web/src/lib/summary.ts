@@ -1,6 +1,6 @@
 /** What a job has come to, from its row and its steps. */
 import type { Curves, Job, RolloutStats, Step } from "../api/types";
-import { latest } from "./series";
+import { latest, refinedBy } from "./series";
 
 const TERMINAL: readonly string[] = ["succeeded", "failed", "cancelled"];
 
@@ -33,11 +33,7 @@ export const NO_CURVES: JobCurves = { data: [], steps: 0, rollouts: 0, excluded:
 
 /** The curves with what is known of a part of it in more detail. */
 export function refined(curves: JobCurves, detail: JobCurves | undefined): JobCurves {
-  if (detail === undefined) return curves;
-  const last = curves.data.at(-1)?.step ?? -1;
-  const byStep = new Map([...detail.data, ...curves.data].map((step) => [step.step, step]));
-  const data = [...byStep.values()].filter((step) => step.step <= last).toSorted((a, b) => a.step - b.step);
-  return { ...curves, data };
+  return detail === undefined ? curves : { ...curves, data: refinedBy(curves.data, detail.data) };
 }
 
 export interface Figures {

@@ -1,8 +1,12 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
+import type { DiagnosticPoint } from "../api/types";
 import { Diagnostics } from "../components/Diagnostics";
 import { Problem, Skeleton } from "../components/State";
-import { useDiagnostics } from "../data/queries";
+import { useDiagnostics, useDiagnosticsDetail } from "../data/queries";
 import type { Zoom } from "../lib/plot";
+import { isThinned, refinedBy } from "../lib/series";
+
+const NO_POINTS: readonly DiagnosticPoint[] = [];
 
 interface Props {
   jobId: string;
@@ -15,7 +19,11 @@ interface Props {
 /** Closed until somebody wants to know; what it shows is asked for then. */
 export function DiagnosticsPanel({ jobId, tools, zoom, onZoom }: Props) {
   const [isOpen, setOpen] = useState(false);
-  const told = useDiagnostics(jobId, zoom, isOpen);
+  const told = useDiagnostics(jobId, isOpen);
+  const whole = told.data?.data ?? NO_POINTS;
+  const detail = useDiagnosticsDetail(jobId, zoom, isOpen && isThinned(whole));
+  const part = zoom === null ? undefined : detail.data?.data;
+  const points = useMemo(() => refinedBy(whole, part), [whole, part]);
   return (
     <details className="panel folded" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
@@ -27,7 +35,7 @@ export function DiagnosticsPanel({ jobId, tools, zoom, onZoom }: Props) {
       {isOpen && told.error && <Problem error={told.error} onRetry={() => void told.refetch()} />}
       {isOpen && told.isPending && <Skeleton height={320} />}
       {isOpen && told.data?.pace && <p className="muted panel-note">{told.data.pace.message}</p>}
-      {isOpen && told.data && <Diagnostics {...{ jobId, tools, zoom, onZoom }} points={told.data.data} />}
+      {isOpen && told.data && <Diagnostics {...{ jobId, tools, zoom, onZoom }} points={points} />}
     </details>
   );
 }

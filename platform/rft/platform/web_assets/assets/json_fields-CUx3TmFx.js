@@ -1,0 +1,1 @@
+function e(e){return typeof e==`string`?e:null}function t(e){return e==null?``:typeof e==`string`?e:JSON.stringify(e)}function n(e){return typeof e==`number`?e:null}function r(e){return typeof e==`object`&&e&&!Array.isArray(e)?e:{}}export{t as i,n,e as r,r as t};
