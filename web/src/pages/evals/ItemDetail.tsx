@@ -75,7 +75,7 @@ function Result({ name, result }: { name: string; result: ResultView }) {
       {result.error && <p className="refused lines">No verdict: {result.error}</p>}
       {result.details && <Preformatted label={`Why ${name} gave that`}>{result.details}</Preformatted>}
       {result.exchanges.map(({ part, ...exchange }) => (
-        <div key={part ?? ""}>
+        <div key={part ?? ""} className="grader-answer">
           {part && <span className="muted small">{part}</span>}
           <GraderExchange name={part ?? name} {...exchange} />
         </div>
