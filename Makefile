@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -95,6 +95,9 @@ bench-scale: install ## what saturates first with 64 hosts, measured by call and
 
 bench-peers: install ## a step beside TRL's tool loop, rollouts beside verifiers -> var/bench/peers.json (half an hour; installs both)
 	$(BIN)/python -m tests.bench.peers
+
+bench-loop: install ## the SDK's own agent loop and the platform's evaluation, token by token -> var/bench/loop.json (a quarter of an hour)
+	$(BIN)/python -m tests.bench.agent_loop
 
 bench-pacing: install ## steps per hour in eight settings, told from one run and measured -> var/bench/pacing.json (25 minutes)
 	$(BIN)/python -m tests.bench.pacing

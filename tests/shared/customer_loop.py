@@ -25,6 +25,19 @@ CallTool = Callable[[str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What the customer's loop allows one conversation; the same as a rollout's budgets of these names."""
+
+    turns: int = 100
+    calls: int = 50
+    tokens: int | None = None
+    """Sampled ones, of all turns."""
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class Conversed:
     """One conversation that has ended."""
 
@@ -37,27 +50,32 @@ class Conversed:
 
 
 def converse(
-    client: OpenAI, model: str, item: dict[str, Any], call_tool: CallTool, *, most_turns: int = 100
+    client: OpenAI, model: str, item: dict[str, Any], call_tool: CallTool, limits: Limits = NO_LIMITS
 ) -> Conversed:
-    """Greedy, until the model calls nothing more, or its context is full."""
+    """Greedy, until the model calls nothing more, or its context is full, or a limit is reached."""
     messages, calls, rendered_again = list[Any](item["messages"]), 0, 0
-    done = _ask(client, model, messages, item)
-    for _ in range(most_turns):
+    done = _ask(client, model, messages, item, limits.tokens)
+    spent, is_last = _tokens(done), False
+    for _ in range(limits.turns - 1):
         said = done.choices[0].message
-        if not said.tool_calls:
+        left = None if limits.tokens is None else limits.tokens - spent
+        if not said.tool_calls or done.choices[0].finish_reason == "length" or is_last or left == 0:
             break
         messages.append(_as_sent_back(said))
         for call in said.tool_calls:
             assert call.type == "function"
-            output = call_tool(call.function.name, call.function.arguments)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
+            is_last = calls >= limits.calls
             calls += 1
+            function = call.function
+            output = _used_up(limits.calls) if is_last else call_tool(function.name, function.arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
         try:
-            done = _ask(client, model, messages, item)
+            done = _ask(client, model, messages, item, left)
         except BadRequestError as refusal:
             if refusal.code != "context_length_exceeded":
                 raise
             break
+        spent += _tokens(done)
         assert done.usage is not None
         assert done.usage.prompt_tokens_details is not None
         rendered_again += not done.usage.prompt_tokens_details.cached_tokens
@@ -68,8 +86,19 @@ def converse(
     return Conversed(ids, done.choices[0].message.content or "", calls, rendered_again)
 
 
-def _ask(client: OpenAI, model: str, messages: list[Any], item: dict[str, Any]) -> ChatCompletion:
+def _used_up(calls: int) -> str:
+    return f"Error: tool call budget used up ({calls} calls). This call was not made. Answer now without tools."
+
+
+def _tokens(done: ChatCompletion) -> int:
+    assert done.usage is not None
+    return done.usage.completion_tokens
+
+
+def _ask(client: OpenAI, model: str, messages: list[Any], item: dict[str, Any], at_most: int | None) -> ChatCompletion:
     wanted: Any = {"tools": item["tools"], "temperature": 0, "extra_body": {"return_token_ids": True}}
+    if at_most is not None:
+        wanted["max_completion_tokens"] = at_most
     return client.chat.completions.create(model=model, messages=messages, **wanted)
 
 

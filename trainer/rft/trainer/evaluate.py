@@ -33,6 +33,7 @@ from rft.rollouts.connections import CustomerConnections, open_connections
 from rft.rollouts.executor import run_evaluation
 from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.group import with_job_tools
+from rft.rollouts.group_state import OnRollout
 from rft.rollouts.stats import rollout_stats
 from rft.rollouts.wiring import rollout_setup
 from rft.run_directory import layout
@@ -58,6 +59,8 @@ class Wanted:
     """Another seed, other samples."""
     rows: Path | None = None
     """None: the validation rows of the run."""
+    on_rollout: OnRollout = lambda _rollout, _was_replaced: None
+    """Told of each rollout as it ends."""
 
 
 class Evaluation(Record):
@@ -134,7 +137,7 @@ async def _at_every_temperature(
             job_seed=seed_63("evaluation", spec.seed, wanted.seed),
             step=step,
             samples=samples,
-            on_rollout=lambda rollout, was_replaced: None,
+            on_rollout=wanted.on_rollout,
         )
         stats = rollout_stats(done.groups)
         return Evaluation(
