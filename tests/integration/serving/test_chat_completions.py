@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
+from openai import APIStatusError, AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundError
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -211,4 +211,24 @@ async def test_an_answered_call_goes_on(client: AsyncOpenAI) -> None:
 async def test_a_broken_request_leaves_the_process_alone(platform: ServedPlatform, client: AsyncOpenAI) -> None:
     with pytest.raises(APIStatusError):
         await client.post("/chat/completions", cast_to=object, content=io.BytesIO(b"{").read())
+    assert (await greedy(client)).choices
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/responses"])
+async def test_who_was_answered_before_is_not_once_the_key_is_revoked(
+    platform: ServedPlatform, client: AsyncOpenAI, path: str
+) -> None:
+    """A model is asked while the key of somebody known is looked up; the reply waits for that."""
+    asked: Any = {"model": "tiny", "messages": QUESTION, "input": "How much?"}
+    del asked["input" if path == "/chat/completions" else "messages"]
+    for body in (asked, {**asked, "stream": True}, {"model": 7}, {**asked, "model": "nobody"}):
+        made: Any = await client.post("/dashboard/keys", cast_to=object, body={"name": "for a while"})
+        async with platform.sdk().with_options(api_key=made["key"]) as guest:
+            for _ in range(2):
+                assert await guest.post(path, cast_to=object, body=asked)
+            await client.delete(f"/dashboard/keys/{made['id']}", cast_to=object)
+            for _ in range(2):
+                with pytest.raises(AuthenticationError) as raised:
+                    await guest.post(path, cast_to=object, body=body)
+                assert raised.value.code == "invalid_api_key"
     assert (await greedy(client)).choices

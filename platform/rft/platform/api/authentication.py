@@ -1,5 +1,10 @@
-"""Asks every request of the API who sends it before anything else of it is looked at: its body, its size, its path."""
+"""Asks every request of the API who sends it before anything else of it is looked at: its body, its size, its path.
 
+Where a model is to answer somebody who was let through before, it is asked meanwhile: the reply waits for the look.
+"""
+
+import asyncio
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -9,6 +14,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rft.platform.api.checked_reply import reply_once
 from rft.platform.api.error_handlers import database_down, render
 from rft.platform.api.errors import Forbidden, Unauthorized
 from rft.platform.api.key_repository import verify_key
@@ -22,6 +28,10 @@ AZURE_HEADER = "api-key"
 """Where Azure's clients put the key."""
 CREDENTIAL = "credential"
 """Where it is in the request's state."""
+_ANSWERED_BY_MODELS = frozenset((f"{PREFIX}/chat/completions", f"{PREFIX}/responses"))
+"""They change nothing, and their callers wait for the first token."""
+_MOST_REMEMBERED = 1000
+_REFUSALS = (Unauthorized, Forbidden, psycopg.OperationalError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +49,62 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self._senders = SharedReads[Credential]()
+        self._remembered = dict[bytes, Credential]()
+        """Who was let through with a key, by its hash."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_guarded(scope):
             await self.app(scope, receive, send)
             return
+        if (remembered := self._remembered_sender(scope)) is not None:
+            await self._answer_meanwhile(remembered, scope, receive, send)
+            return
         try:
             found = await self._authenticate(scope)
-        except (Unauthorized, Forbidden) as refusal:
-            await render(refusal)(scope, receive, send)
-        except psycopg.OperationalError as error:
-            await database_down(error)(scope, receive, send)
+        except _REFUSALS as error:
+            await _refuse(error)(scope, receive, send)
         else:
             scope.setdefault("state", {})[CREDENTIAL] = found
             await self.app(scope, receive, send)
+
+    async def _answer_meanwhile(self, sender: Credential, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})[CREDENTIAL] = sender
+        check = asyncio.ensure_future(self._authenticate(scope))
+        if await reply_once(check, self.app, scope, receive, send):
+            return
+        try:
+            await check
+        except _REFUSALS as error:
+            await _refuse(error)(scope, receive, send)
+
+    def _remembered_sender(self, scope: Scope) -> Credential | None:
+        if scope["path"] not in _ANSWERED_BY_MODELS:
+            return None
+        return self._remembered.get(_digest(_sent_key(Headers(scope=scope))))
 
     async def _authenticate(self, scope: Scope) -> Credential:
         """Requests that a page sends at once are looked up at once, each after it came."""
         headers = Headers(scope=scope)
         database: Database = scope["app"].state.services.database
         if key := _sent_key(headers):
-            return await self._senders.get(f"key {key}", lambda: _by_key(database, key))
+            return await self._by_key(database, key)
         token = read_cookie(headers)
         if token is None:
             raise _no_key()
         refuse_foreign(scope["method"], headers)
         return await self._senders.get(f"session {token}", lambda: _by_session(database, token))
+
+    async def _by_key(self, database: Database, key: str) -> Credential:
+        digest = _digest(key)
+        try:
+            found = await self._senders.get(f"key {key}", lambda: _by_key(database, key))
+        except Unauthorized:
+            self._remembered.pop(digest, None)
+            raise
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[digest] = found
+        return found
 
 
 def credential(state: Mapping[str, Any]) -> Credential:
@@ -99,6 +139,14 @@ async def _by_session(database: Database, token: str) -> Credential:
     if session is None:
         raise Unauthorized("This session has ended; sign in again.", code="session_ended")
     return Credential(session.api_key_id, session.sha256)
+
+
+def _refuse(error: Exception) -> ASGIApp:
+    return render(error) if isinstance(error, Unauthorized | Forbidden) else database_down(error)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
 
 
 def _sent_key(headers: Headers) -> str:
