@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from rft.serving.completions import Completions
 from rft.serving_wire.lines import LONGEST_LINE_BYTES, read_line, write_line
-from rft.serving_wire.records import ASKED, CompletionRequest, Event, GiveWay, Refused, ServingSpec
+from rft.serving_wire.records import ASKED, CompletionRequest, Done, Event, GiveWay, Refused, ServingSpec
 
 _LOG = logging.getLogger(__name__)
 _BUSY_RETRY_AFTER_S = 2.0
@@ -27,6 +27,8 @@ class CompletionServer:
     completions: Completions
     answering: int = 0
     """Requests being answered now."""
+    unfinished: int = 0
+    """Of these, those whose last event is not told yet. A client that has read it may ask again at once."""
     gives_way: bool = False
     """Its memory is wanted."""
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,8 +95,8 @@ class CompletionServer:
             self.gives_way = True
             self._heard.set()
             return
-        if self.answering >= self.spec.requests_at_once:
-            await write_line(writer, _busy(self.answering))
+        if self.unfinished >= self.spec.requests_at_once:
+            await write_line(writer, _busy(self.unfinished))
             return
         self.answering += 1
         self._heard.set()
@@ -108,13 +110,25 @@ class CompletionServer:
         self, request: CompletionRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self.unfinished += 1
+        is_finished = False
+
+        def finish() -> None:
+            nonlocal is_finished
+            self.unfinished -= not is_finished
+            is_finished = True
+
+        def tell(event: Event) -> None:
+            if isinstance(event, Done | Refused):
+                finish()
+            events.put_nowait(event)
 
         async def produce() -> None:
             try:
-                await self.completions.answer(request, events.put_nowait)
+                await self.completions.answer(request, tell)
             except Exception as error:
                 _LOG.exception("a request broke")
-                events.put_nowait(Refused(kind="broken", code="internal_error", message=f"{type(error).__name__}"))
+                tell(Refused(kind="broken", code="internal_error", message=f"{type(error).__name__}"))
             finally:
                 events.put_nowait(None)
 
@@ -128,6 +142,7 @@ class CompletionServer:
         try:
             await asyncio.wait((consuming, hung_up), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            finish()
             for task in (producing, consuming, hung_up):
                 task.cancel()
             await asyncio.gather(producing, consuming, hung_up, return_exceptions=True)

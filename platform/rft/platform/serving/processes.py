@@ -14,6 +14,7 @@ from rft.platform.api.errors import Unavailable
 from rft.platform.jobs.run_spec import to_vllm_spec
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.owner import host_of, new_owner
+from rft.platform.serving.connections import SpareConnections
 from rft.platform.serving.memory import free_bytes, needed_bytes
 from rft.platform.serving.process import ServingProcess, endpoint_in, start_process
 from rft.platform.serving.repository import ServingRepository
@@ -35,6 +36,7 @@ class ServingProcesses:
     settings: Settings
     database: Database
     command: tuple[str, ...] = _COMMAND
+    connections: SpareConnections = field(default_factory=SpareConnections)
     _own: dict[Path, ServingProcess] = field(default_factory=dict[Path, ServingProcess])
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _owner: str = field(default_factory=new_owner)
@@ -61,6 +63,7 @@ class ServingProcesses:
 
     async def aclose(self) -> None:
         """Stop all."""
+        self.connections.close()
         await asyncio.gather(*(process.stop() for process in self._own.values()), return_exceptions=True)
 
     def folder_of(self, model: ServedModel) -> Path:

@@ -1,5 +1,6 @@
 """What a request goes through, from its model's name to its last event."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -14,6 +15,8 @@ from rft.serving_wire.records import CompletionRequest, Event, Refused
 
 _TRIES = 3
 """A process that has ended before it said anything is started again."""
+_ENDING_S = 0.05
+"""The system tells of its end a little later than its connections break."""
 
 
 async def events(processes: ServingProcesses, model: ServedModel, request: CompletionRequest) -> AsyncGenerator[Event]:
@@ -21,7 +24,10 @@ async def events(processes: ServingProcesses, model: ServedModel, request: Compl
     for number in range(1, _TRIES + 1):
         has_said = False
         try:
-            async with processes.serving(model) as endpoint, aclosing(ask(endpoint, request)) as told:
+            async with (
+                processes.serving(model) as endpoint,
+                aclosing(ask(endpoint, request, processes.connections)) as told,
+            ):
                 async for event in told:
                     has_said = True
                     if isinstance(event, Refused):
@@ -33,6 +39,7 @@ async def events(processes: ServingProcesses, model: ServedModel, request: Compl
                 raise Unavailable(
                     "The model's process ended in the middle of the answer; try again.", code="serving_lost"
                 ) from lost
+            await asyncio.sleep(_ENDING_S * number)
 
 
 def to_api_error(refused: Refused) -> ApiError:

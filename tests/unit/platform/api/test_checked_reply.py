@@ -22,7 +22,7 @@ async def looked_up(after_s: float, error: Exception | None = None) -> str:
     return "somebody"
 
 
-async def reply(app: App, check: "asyncio.Task[str]") -> tuple[bool, list[Message]]:
+async def reply(app: App, check: "asyncio.Future[str]") -> tuple[bool, list[Message]]:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -68,6 +68,17 @@ async def test_nothing_is_sent_by_one_that_does_not_hear_of_its_end() -> None:
             await send(SAID)
 
     check = asyncio.ensure_future(looked_up(0.0, Unauthorized("no")))
+    assert await reply(app, check) == (False, [])
+
+
+async def test_nothing_is_sent_in_the_moment_in_which_it_is_refused() -> None:
+    """A future calls back a little later than it is done; by then the refusal is on its way, and stays."""
+    check: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        check.set_exception(Unauthorized("no"))
+        await send(SAID)
+
     assert await reply(app, check) == (False, [])
 
 
