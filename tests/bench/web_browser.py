@@ -14,7 +14,7 @@ from tests.bench.api_server import Served
 from tests.bench.api_writes import Run
 from tests.bench.web_hostile_trace import searches_ms, stored_hostile_trace
 from tests.bench.web_live_hour import live_hour
-from tests.shared.browser import browser_path, launched_browser
+from tests.shared.browser import browser_path, draw_out, launched_browser
 
 INTERACTIVE_BAR_MS = 1000.0
 FILTER_BAR_MS = 300.0
@@ -215,11 +215,7 @@ async def _pan_charts(page: Page) -> None:
     canvas = page.locator(".chart-canvas").first
     box = await canvas.bounding_box()
     assert box is not None
-    y = box["y"] + box["height"] / 2
-    await page.mouse.move(box["x"] + box["width"] * 0.4, y)
-    await page.mouse.down()
-    await page.mouse.move(box["x"] + box["width"] * 0.5, y, steps=4)
-    await page.mouse.up()
+    await draw_out(page, box, 0.4, 0.5)
     await page.get_by_role("button", name="Show all steps").wait_for()
     await canvas.focus()
     for key in ("Shift+ArrowRight", "Shift+ArrowLeft"):

@@ -2,7 +2,7 @@
 
 import shutil
 
-from playwright.async_api import Browser, Playwright
+from playwright.async_api import Browser, FloatRect, Page, Playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OF_PLAYWRIGHT = (
@@ -35,3 +35,12 @@ async def launched_browser(playwright: Playwright, path: str) -> Browser:
     """A browser that shows pages and does nothing else beside them."""
     left_out = ",".join((*_OF_PLAYWRIGHT, *_OF_THE_ADDRESS_BAR))
     return await playwright.chromium.launch(executable_path=path, args=[f"--disable-features={left_out}"])
+
+
+async def draw_out(page: Page, box: FloatRect, begin: float, end: float) -> None:
+    """Draws out a part of a chart with the mouse, from one share of its width to another."""
+    middle = box["y"] + box["height"] / 2
+    await page.mouse.move(box["x"] + box["width"] * begin, middle)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + box["width"] * end, middle, steps=4)
+    await page.mouse.up()

@@ -14,6 +14,7 @@ from rft.core.failure import Stage
 from tests.e2e.web.run_records import events, step_events
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import shown, sign_in
+from tests.shared.browser import draw_out
 
 LAST = 4
 
@@ -197,11 +198,7 @@ async def test_a_chart_out_of_sight_rests_and_shows_what_the_others_do_once_it_i
 
     over = await reward.locator(".u-over").bounding_box()
     assert over is not None
-    middle = over["y"] + over["height"] / 2
-    await page.mouse.move(over["x"] + over["width"] * 0.4, middle)
-    await page.mouse.down()
-    await page.mouse.move(over["x"] + over["width"] * 0.9, middle, steps=4)
-    await page.mouse.up()
+    await draw_out(page, over, 0.4, 0.9)
     shown_part = page.get_by_text(re.compile(r"^steps \d+ to \d+$")).first
     from_step, to_step = map(int, re.findall(r"\d+", await shown_part.inner_text()))
     assert (from_step, to_step) != (0, LAST)

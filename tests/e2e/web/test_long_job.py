@@ -7,6 +7,7 @@ from playwright.async_api import Page, Request, expect
 from rft.core.events import Notice, RunStarted, StepDone
 from tests.e2e.web.seeded_platform import Platform, SeededJob
 from tests.e2e.web.watched_page import shown, sign_in
+from tests.shared.browser import draw_out
 from tests.shared.train_events import step_done
 
 STEPS = 700
@@ -47,10 +48,7 @@ async def test_a_long_series_is_downsampled_and_zooming_brings_the_rest(platform
     box = await canvas.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
-    await page.mouse.move(box["x"] + box["width"] * 0.4, middle)
-    await page.mouse.down()
-    await page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
-    await page.mouse.up()
+    await draw_out(page, box, 0.4, 0.6)
     await expect(canvas).not_to_have_attribute("data-points", str(drawn))
     assert int(await canvas.get_attribute("data-points") or "0") > drawn
 

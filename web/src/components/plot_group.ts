@@ -1,7 +1,7 @@
 /** Charts over the same axis move their crosshairs and show the same part together. Those out of sight stay as they
  * are, however many there are, and come up to the others when they are seen. */
 import uPlot from "uplot";
-import { askedRange, isSame, plotData, type Zoom, zoomOf } from "../lib/plot";
+import { isSame, plotData, type Zoom, zoomOf } from "../lib/plot";
 import { type Chart, stepAt } from "../lib/series";
 
 export function syncKeyOf({ axis }: Chart): string {
@@ -34,7 +34,7 @@ export function leave(plot: uPlot, chart: Chart): void {
 
 /** What of its steps a plot shows; null where it shows all. */
 export function shownPart(plot: uPlot, chart: Chart): Zoom | null {
-  return zoomOf(plot.data[0], askedRange(chart, plot.scales["x"]));
+  return zoomOf(chart, plot.data[0], plot.scales["x"]);
 }
 
 /** New data in the same plot. The crosshair stays on its step, wherever that is drawn now. */

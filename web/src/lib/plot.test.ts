@@ -9,6 +9,7 @@ import {
   plotData,
   plotOptions,
   plotShape,
+  stepRange,
   xRange,
   zoomOf,
 } from "./plot";
@@ -40,6 +41,8 @@ const STYLE = {
   zoom: null,
   onZoom: () => undefined,
 };
+
+const STEPPED = { series: [], steps: [], isStacked: false } satisfies Chart;
 
 test("a held series comes with its measured points", () => {
   const chart = rewardChart(STEPS);
@@ -106,7 +109,10 @@ test("ranges", () => {
   expect(fromZero(0, 0)).toEqual([0, 1]);
   expect(xRange(null, 0, 0)).toEqual([0, 1]);
   expect(xRange(null, 0, 24)).toEqual([0, 24]);
-  expect(xRange(null, 1.6, 3.2)).toEqual([1, 4]);
+  expect(xRange(null, 1.6, 3.2)).toEqual([1.6, 3.2]);
+  expect(stepRange(null, 1.6, 3.2)).toEqual([1, 4]);
+  expect(stepRange(null, 2, 2)).toEqual([2, 3]);
+  expect(stepRange(null, null, null)).toEqual([0, 1]);
   expect(barRange(null, 1.6, 3.2)).toEqual([0.5, 4.5]);
 });
 
@@ -135,14 +141,20 @@ test("arrow keys keep the crosshair within the part that is looked at", () => {
   expect(movedStep("ArrowRight", 5, steps, zoom)).toBe(5);
   expect(movedStep("ArrowRight", 0, steps, zoom)).toBe(2);
   expect(movedStep("ArrowLeft", 8, steps, zoom)).toBe(5);
+  expect(movedStep("ArrowRight", null, [0, 2.2, 2.4], { from: 2.3, to: 3 })).toBe(2.4);
+  expect(movedStep("ArrowRight", null, [0, 1], { from: 2, to: 3 })).toBeNull();
 });
 
 test("an axis is zoomed in where it does not show all steps", () => {
-  expect(zoomOf([0, 10, 20], { min: 0, max: 20 })).toBeNull();
-  expect(zoomOf([0, 10, 20], { min: -0.5, max: 20.5 })).toBeNull();
-  expect(zoomOf([0, 10, 20], { min: 4.2, max: 20 })).toEqual({ from: 4, to: 20 });
-  expect(zoomOf([0, 10, 20], { min: 0, max: 9.1 })).toEqual({ from: 0, to: 10 });
-  expect(zoomOf([], { min: 1, max: 2 })).toBeNull();
+  expect(zoomOf(STEPPED, [0, 10, 20], { min: 0, max: 20 })).toBeNull();
+  expect(zoomOf(STEPPED, [0, 10, 20], { min: -0.5, max: 20.5 })).toBeNull();
+  expect(zoomOf(STEPPED, [0, 10, 20], { min: 4.2, max: 20 })).toEqual({ from: 4, to: 20 });
+  expect(zoomOf(STEPPED, [0, 10, 20], { min: 0, max: 9.1 })).toEqual({ from: 0, to: 10 });
+  expect(zoomOf(STEPPED, [], { min: 1, max: 2 })).toBeNull();
+  expect(zoomOf({ ...STEPPED, axis: { unit: "hours", steps: [] } }, [0, 10, 20], { min: 3.25, max: 3.5 })).toEqual({
+    from: 3.25,
+    to: 3.5,
+  });
   expect(isSame(null, null)).toBe(true);
   expect(isSame({ from: 1, to: 2 }, { from: 1, to: 3 })).toBe(false);
 });

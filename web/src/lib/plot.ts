@@ -76,7 +76,7 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
       points: { size: 7, width: 1.5, one: false, show: chart.series.length > 0 },
     },
     scales: {
-      x: { time: false, range: hasBars(chart) ? barRange : xRange },
+      x: { time: false, range: hasBars(chart) ? barRange : chart.axis ? xRange : stepRange },
       y: { range: (_, min, max) => (style.range ?? fromZero)(min, max) },
     },
     axes: [
@@ -88,19 +88,18 @@ export function plotOptions(chart: Chart, style: PlotStyle): Options {
     hooks: {
       drawAxes: [(plot: uPlot) => drawMarkers(plot, style)],
       setCursor: [(plot: uPlot) => style.onCursor(stepAt(plot.data[0], plot.cursor.idx))],
-      setScale: [
-        (plot: uPlot, key: string) =>
-          key === "x" && style.onZoom(zoomOf(plot.data[0], askedRange(chart, plot.scales.x))),
-      ],
+      setScale: [(plot: uPlot, key: string) => key === "x" && style.onZoom(zoomOf(chart, plot.data[0], plot.scales.x))],
     },
   };
 }
 
-/** What of the steps an axis shows; null where it shows all. */
-export function zoomOf(steps: ArrayLike<number>, scale: { min?: number; max?: number } | undefined): Zoom | null {
-  const [first, last] = [steps[0], steps[steps.length - 1]];
-  if (scale?.min == null || scale.max == null || first === undefined || last === undefined) return null;
-  return scale.min > first || scale.max < last ? { from: Math.floor(scale.min), to: Math.ceil(scale.max) } : null;
+/** What of its axis a chart shows, in whole steps where it has steps; null where it shows all. */
+export function zoomOf(chart: Chart, places: ArrayLike<number>, scale: Range | undefined): Zoom | null {
+  const { min, max } = askedRange(chart, scale) ?? {};
+  const [first, last] = [places[0], places[places.length - 1]];
+  if (min == null || max == null || first === undefined || last === undefined) return null;
+  if (min <= first && max >= last) return null;
+  return chart.axis ? { from: min, to: max } : { from: Math.floor(min), to: Math.ceil(max) };
 }
 
 export function isSame(one: Zoom | null, other: Zoom | null): boolean {
@@ -114,11 +113,15 @@ export function fromZero(min: number | null, max: number | null): [number, numbe
   return [low, high];
 }
 
-/** Whole steps, the same in all charts; a single one still needs an axis of some width. */
+/** A single place still needs an axis of some width. */
 export function xRange(_plot: unknown, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
-  const [from, to] = [Math.floor(min), Math.ceil(max)];
-  return [from, from === to ? from + 1 : to];
+  return min === max ? [min, min + 1] : [min, max];
+}
+
+/** Whole steps, the same in all charts. */
+export function stepRange(plot: unknown, min: number | null, max: number | null): [number, number] {
+  return xRange(plot, min === null ? null : Math.floor(min), max === null ? null : Math.ceil(max));
 }
 
 const BESIDE_BARS = 0.5;

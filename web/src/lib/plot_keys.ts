@@ -12,8 +12,10 @@ export function movedStep(
 ): number | null {
   const move = { ArrowLeft: -1, ArrowRight: 1 }[key];
   if (move === undefined) return null;
-  const first = zoom === null ? 0 : (indexOf(steps, zoom.from - 1) ?? -1) + 1;
+  const begin = zoom === null ? 0 : steps.findIndex((one) => one >= zoom.from);
+  const first = begin < 0 ? steps.length : begin;
   const last = zoom === null ? steps.length - 1 : (indexOf(steps, zoom.to) ?? -1);
+  if (last < first) return null;
   const from = (step === null ? null : indexOf(steps, step)) ?? (move > 0 ? first - 1 : last + 1);
   return steps[Math.min(last, Math.max(first, from + move))] ?? null;
 }

@@ -92,12 +92,12 @@ class AuthenticationMiddleware:
         if token is None:
             raise _no_key()
         refuse_foreign(scope["method"], headers)
-        return await self._senders.get(f"session {token}", lambda: _by_session(database, token))
+        return await self._senders.get(f"session {token}", lambda: _find_session(database, token))
 
     async def _by_key(self, database: Database, key: str) -> Credential:
         digest = _digest(key)
         try:
-            found = await self._senders.get(f"key {key}", lambda: _by_key(database, key))
+            found = await self._senders.get(f"key {key}", lambda: _find_key(database, key))
         except Unauthorized:
             self._remembered.pop(digest, None)
             raise
@@ -125,7 +125,7 @@ def _is_guarded(scope: Scope) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-async def _by_key(database: Database, key: str) -> Credential:
+async def _find_key(database: Database, key: str) -> Credential:
     async with database.connection() as connection:
         key_id = await verify_key(connection, key)
     if key_id is None:
@@ -133,7 +133,7 @@ async def _by_key(database: Database, key: str) -> Credential:
     return Credential(key_id)
 
 
-async def _by_session(database: Database, token: str) -> Credential:
+async def _find_session(database: Database, token: str) -> Credential:
     async with database.connection() as connection:
         session = await find_session(connection, token)
     if session is None:
