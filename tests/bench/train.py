@@ -181,7 +181,7 @@ def _ignore(step: int, path: Path, optimization: Optimization) -> None:
     del step, path, optimization
 
 
-def _batches_by_rows(rows: Sequence[TrainingRow], tokens: int) -> list[list[TrainingRow]]:
+def _batches_by_rows(rows: Sequence[TrainingRow], tokens: int, *, pass_tokens: int) -> list[list[TrainingRow]]:
     """So many batches that one has two rows on average, the costliest as cheap as it may be."""
     by_length = sorted(rows, key=lambda row: row.tokens, reverse=True)
     count = max(1, -(-len(rows) // _ROWS_BEFORE))

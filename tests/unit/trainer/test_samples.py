@@ -1,18 +1,10 @@
-"""Groups become rows, rows become micro-batches; nothing is lost and nothing failed gets in."""
-
-from itertools import pairwise
+"""Groups become rows; nothing is lost and nothing failed gets in."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rft.core.group import advantages_G
-from rft.trainer.samples import TrainingRow, micro_batches, training_rows
+from rft.trainer.samples import TrainingRow, training_rows
 from tests.shared.by_hand import group_of, trace_of
-
-
-def _row(length: int) -> TrainingRow:
-    return TrainingRow((1, 2), (5,) * length, (True,) * length, (-1.0,) * length, 0.5)
 
 
 def test_a_row_holds_exactly_the_tokens_of_its_trace() -> None:
@@ -48,18 +40,3 @@ def test_rows_of_unequal_lengths_are_refused() -> None:
         TrainingRow((1,), (2, 3), (True,), (-1.0, -1.0), 0.1)
     with pytest.raises(ValueError, match="at least one sampled token"):
         TrainingRow((1,), (2,), (False,), (0.0,), 0.1)
-
-
-@given(lengths=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 300))
-def test_micro_batches_keep_every_row_once_and_stay_within_their_budget(lengths: list[int], tokens: int) -> None:
-    batches = micro_batches([_row(length) for length in lengths], tokens)
-    assert [row.tokens for batch in batches for row in batch] == sorted((n + 2 for n in lengths), reverse=True)
-    assert all(len(batch) == 1 or len(batch) * batch[0].tokens <= tokens for batch in batches)
-    for batch, following in pairwise(batches):
-        assert following
-        assert (len(batch) + 1) * batch[0].tokens > tokens
-
-
-def test_one_endless_rollout_gets_a_batch_of_its_own() -> None:
-    batches = micro_batches([_row(length) for length in [4000, *[100] * 31]], 3200)
-    assert [len(batch) for batch in batches] == [1, 31]

@@ -38,6 +38,8 @@ def test_the_budget_is_a_power_of_two_and_on_a_cpu_does_not_grow_with_its_memory
 
 def test_half_the_budget_is_tried_until_single_rows_were_checkpointed() -> None:
     assert halved(4096, [_row(100)] * 40) == 2048
+    assert halved(4096, [_row(100)] * 12) == 1024
+    assert halved(4096, [_row(100)]) == 64
     assert halved(100, [_row(100)]) == 50
     with pytest.raises(RunFailed, match="a single rollout of 100 tokens") as failed:
         halved(50, [_row(100)])

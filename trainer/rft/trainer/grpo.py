@@ -42,9 +42,10 @@ from rft.trainer.batch_tensors import batch_tensors
 from rft.trainer.checkpoints import require_room_for_next
 from rft.trainer.head_logprobs import small_chunks_without_triton
 from rft.trainer.losses import Weights, importance_ratios, importance_weights, share_of_step
+from rft.trainer.micro_batches import PASS_TOKENS, PASS_TOKENS_CUDA, micro_batches
 from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.ranks.other_ranks import OtherRanks
-from rft.trainer.samples import TrainingRow, micro_batches
+from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
 from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within
 from rft.trainer.token_ratios import row_ratios
@@ -143,8 +144,9 @@ class PolicyTrainer(GRPOTrainer):
     ) -> Tensor | None:
         """The loss over all micro-batches, each of which adds to the gradient; None where memory ran out."""
         self.figures = replace(known, ratios=[])
-        total, budget = torch.zeros((), device=self.accelerator.device), self._found_budget(model)
-        for batch in micro_batches(rows, budget) or [[]]:
+        device, budget = self.accelerator.device, self._found_budget(model)
+        total, pass_tokens = torch.zeros((), device=device), PASS_TOKENS_CUDA if device.type == "cuda" else PASS_TOKENS
+        for batch in micro_batches(rows, budget, pass_tokens=pass_tokens) or [[]]:
             self._check()
             set_checkpointing(self._base_model(model), is_on=bool(batch) and batch[0].tokens > budget)
             try:

@@ -1,4 +1,4 @@
-"""From graded groups to training rows to micro-batches. Pure; token ids are taken from the trace as they are."""
+"""From graded groups to training rows. Pure; token ids are taken from the trace as they are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,17 +87,3 @@ def _mean_version(rollout: Rollout) -> float:
     if not tokens:
         return rollout.policy_version
     return sum(version * turn.completion_tokens for version, turn in by_turn) / tokens
-
-
-def micro_batches(rows: Sequence[TrainingRow], tokens: int) -> list[list[TrainingRow]]:
-    """Batches of rows of similar length, the longest first, each of at most so many tokens with its padding.
-
-    A batch counts as its number of rows times its longest row; a row that is longer than `tokens` stands alone.
-    """
-    batches: list[list[TrainingRow]] = []
-    for row in sorted(rows, key=lambda row: row.tokens, reverse=True):
-        if batches and (len(batches[-1]) + 1) * batches[-1][0].tokens <= tokens:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return batches

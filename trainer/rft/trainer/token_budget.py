@@ -30,18 +30,21 @@ def tokens_within(free_bytes: int, bytes_per_token: int, device: torch.device) -
 
 
 def halved(tokens: int, failed: Sequence[TrainingRow]) -> int:
-    """The budget after memory ran out over the rows of one micro-batch.
+    """The budget after memory ran out over the rows of one micro-batch: so that they are cut in another way.
 
     Raises RunFailed where no smaller one changes anything: one row beyond the budget was computed with checkpointing.
     """
-    if len(failed) <= 1 and all(row.tokens > tokens for row in failed):
-        longest = max((row.tokens for row in failed), default=0)
+    longest = max((row.tokens for row in failed), default=0)
+    if not failed or (len(failed) == 1 and longest > tokens):
         raise RunFailed(
             "out_of_memory",
             f"The machine ran out of memory in an update, over a single rollout of {longest} tokens and with gradient"
             " checkpointing. A smaller budgets.max_tokens helps, or a smaller model, or a machine with more memory.",
         )
-    return max(1, tokens // 2)
+    half = tokens // 2
+    while half >= len(failed) * longest:  # They would be cut as they were.
+        half //= 2
+    return max(1, half)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
