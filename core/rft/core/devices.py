@@ -1,4 +1,7 @@
-"""Which devices of a host train and which sample, as an operator writes it: `cpu:2`, or `train=0,1 vllm=2,3`."""
+"""Which devices of a host train and which sample, as an operator writes it: `cpu:2`, or `train=0,1 vllm=2,3`.
+
+Several trainers at once have devices of their own, `;` between: `train=0 vllm=1; train=2 vllm=3`.
+"""
 
 import re
 from typing import Annotated
@@ -9,7 +12,10 @@ from rft.core.base import Record
 
 _CPU = re.compile(r"cpu:([1-9]\d{0,2})")
 _GPUS = re.compile(r"train=(\d+(?:,\d+)*)(?: +vllm=(\d+(?:,\d+)*))?")
-SPELLING = "`cpu:2` (so many ranks on the CPU), `train=0,1` (one rank on each of these GPUs) or `train=0,1 vllm=2,3`"
+SPELLING = (
+    "`cpu:2` (so many ranks on the CPU), `train=0,1` (one rank on each of these GPUs) or `train=0,1 vllm=2,3`; of"
+    " several trainers at once, `train=0 vllm=1; train=2 vllm=3`"
+)
 
 
 class Devices(Record):
@@ -28,14 +34,19 @@ class Devices(Record):
         return self.cpu_ranks or len(self.train)
 
 
-def parse_devices(text: str) -> Devices:
-    """Raises ValueError, in words for whoever wrote it."""
+def parse_devices(text: str) -> tuple[Devices, ...]:
+    """Of each trainer that runs at once. Raises ValueError, in words for whoever wrote it."""
+    devices = tuple(_parse_one(part) for part in text.split(";"))
+    gpus = [number for one in devices for number in (*one.train, *one.vllm)]
+    if twice := sorted({number for number in gpus if gpus.count(number) > 1}):
+        raise ValueError(f"GPU {twice[0]} is named twice: each trains or samples, for one process")
+    return devices
+
+
+def _parse_one(text: str) -> Devices:
     if (cpu := _CPU.fullmatch(text.strip())) is not None:
         return Devices(cpu_ranks=int(cpu[1]))
     if (gpus := _GPUS.fullmatch(text.strip())) is None:
         raise ValueError(f"it is none of {SPELLING}")
     train, vllm = (tuple(int(number) for number in (part or "").split(",") if number) for part in gpus.groups())
-    named = (*train, *vllm)
-    if twice := sorted({number for number in named if named.count(number) > 1}):
-        raise ValueError(f"GPU {twice[0]} is named twice: each trains or samples, for one process")
     return Devices(train=train, vllm=vllm)

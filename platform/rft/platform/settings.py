@@ -204,7 +204,8 @@ class Settings(BaseSettings):
     """Threads the trainer's tensor library uses."""
     devices: Annotated[str | None, AfterValidator(_devices)] = None
     """What a trainer on this host computes on, one rank on each: `train=0,1 vllm=2,3` for GPUs by their numbers, or
-    `cpu:2`. Unset: one process, on the first GPU or else the CPU."""
+    `cpu:2`. Of several trainers at once (`RFT_TRAIN_SLOTS`), each has its own: `train=0 vllm=1; train=2 vllm=3`.
+    Unset: one process, on the first GPU or else the CPU."""
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""

@@ -58,6 +58,30 @@ async def test_slots_are_counted_per_host(bench: Workbench) -> None:
     assert isinstance(await taken(bench, jobs[2], owner="a/3/z", slots=2), Lease)
 
 
+async def test_each_lease_tells_which_slot_of_its_host_it_takes_up(bench: Workbench) -> None:
+    jobs = [await bench.queued_job() for _ in range(5)]
+    leases = [await taken(bench, job_id, owner=f"a/{n}/x", slots=3) for n, job_id in enumerate(jobs[:3])]
+    assert [lease.slot for lease in leases if isinstance(lease, Lease)] == [0, 1, 2]
+    elsewhere = await taken(bench, jobs[3], owner="b/1/x", slots=3)
+    assert isinstance(elsewhere, Lease)
+    assert elsewhere.slot == 0
+    assert isinstance(leases[1], Lease)
+    async with bench.database.transaction() as connection:
+        await release(connection, leases[1], JobStatus.SUCCEEDED)
+    next_one = await taken(bench, jobs[4], owner="a/9/x", slots=3)
+    assert isinstance(next_one, Lease)
+    assert next_one.slot == 1, "the one that was freed"
+
+
+async def test_a_job_whose_worker_died_gets_a_slot_that_is_free_by_then(bench: Workbench) -> None:
+    lost, other = await bench.queued_job(), await bench.queued_job()
+    assert isinstance(await taken(bench, lost, owner="a/1/x", ttl_s=0.0, slots=2), Lease)
+    assert isinstance(await taken(bench, other, owner="a/2/x", slots=2), Lease)
+    again = await taken(bench, lost, owner="a/3/x", slots=2)
+    assert isinstance(again, Lease)
+    assert again.slot == 1, "the dead worker's slot 0 went to the other job"
+
+
 async def test_one_slot_is_given_once_however_many_ask(bench: Workbench) -> None:
     jobs = [await bench.queued_job() for _ in range(6)]
     outcomes = await asyncio.gather(*(taken(bench, job_id, owner=f"a/{n}/x") for n, job_id in enumerate(jobs)))

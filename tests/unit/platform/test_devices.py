@@ -7,7 +7,13 @@ import pytest
 from rft.core.devices import Devices
 from rft.platform.api.errors import BadRequest
 from rft.platform.jobs.run_spec import to_vllm_spec
-from rft.platform.orders.devices import devices_problem, refuse_unusable_devices, shares_processors, to_devices
+from rft.platform.orders.devices import (
+    devices_problem,
+    refuse_unusable_devices,
+    shared_gpu_warning,
+    shares_processors,
+    to_devices,
+)
 from rft.platform.settings import Settings
 
 GPUS = {"devices": "train=0,1 vllm=2,3", "engine": "vllm"}
@@ -17,7 +23,17 @@ def settings(home: Path, **given: object) -> Settings:
     return Settings.model_validate({"home": home, **given})
 
 
-@pytest.mark.parametrize("given", [{}, {"devices": " "}, {"devices": "cpu:2", "train_slots": 2}, GPUS])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"devices": " "},
+        {"devices": "cpu:2", "train_slots": 2},
+        {"devices": "cpu:2; cpu:1", "train_slots": 2},
+        {"devices": "train=0; train=1", "train_slots": 2},
+        GPUS,
+    ],
+)
 def test_what_goes_together_is_not_refused(tmp_path: Path, given: dict[str, object]) -> None:
     assert devices_problem(settings(tmp_path, **given)) is None
     refuse_unusable_devices(settings(tmp_path, **given))
@@ -28,7 +44,7 @@ def test_what_goes_together_is_not_refused(tmp_path: Path, given: dict[str, obje
     [
         ({"engine": "transformers"}, "names GPUs for vLLM, and RFT_ENGINE is `transformers`, which samples inside"),
         ({"vllm_servers": ["http://10.0.0.7:8000"]}, "RFT_VLLM_SERVERS names others"),
-        ({"train_slots": 2}, "RFT_TRAIN_SLOTS is 2, and each of so many trainers at once would take the same GPUs"),
+        ({"train_slots": 2}, "it names the devices of 1 trainer at once, and RFT_TRAIN_SLOTS is 2"),
     ],
 )
 def test_what_does_not_go_together_is_said_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
@@ -39,15 +55,38 @@ def test_what_does_not_go_together_is_said_in_words(tmp_path: Path, changed: dic
     assert refused.value.code == "devices_not_usable"
 
 
-def test_a_run_is_told_of_them(tmp_path: Path) -> None:
-    assert to_devices(settings(tmp_path)) is None
-    assert to_devices(settings(tmp_path, **GPUS)) == Devices(train=(0, 1), vllm=(2, 3))
+@pytest.mark.parametrize("slots", [1, 3])
+def test_there_are_devices_for_each_trainer_that_runs_at_once(tmp_path: Path, slots: int) -> None:
+    unusable = settings(tmp_path, devices="train=0; train=1", train_slots=slots)
+    assert f"devices of 2 trainers at once, and RFT_TRAIN_SLOTS is {slots}." in str(devices_problem(unusable))
+
+
+def test_a_run_is_told_of_those_of_its_slot(tmp_path: Path) -> None:
+    assert to_devices(settings(tmp_path), 0) is None
+    assert to_devices(settings(tmp_path, **GPUS), 0) == Devices(train=(0, 1), vllm=(2, 3))
+    two = settings(tmp_path, devices="train=0 vllm=1; train=2 vllm=3", engine="vllm", train_slots=2)
+    assert [to_devices(two, slot) for slot in (0, 1)] == [
+        Devices(train=(0,), vllm=(1,)),
+        Devices(train=(2,), vllm=(3,)),
+    ]
+    assert to_devices(settings(tmp_path, devices="cpu:2", train_slots=2), 1) == Devices(cpu_ranks=2)
+
+
+def test_trainers_that_would_share_the_first_gpu_unasked_are_warned_of(tmp_path: Path) -> None:
+    assert "each of so many trainers at once takes the first" in str(
+        shared_gpu_warning(settings(tmp_path, train_slots=2), 4)
+    )
+    assert shared_gpu_warning(settings(tmp_path, train_slots=2), 0) is None
+    assert shared_gpu_warning(settings(tmp_path), 4) is None
+    assert shared_gpu_warning(settings(tmp_path, devices="train=0; train=1", train_slots=2), 4) is None
 
 
 def test_vllm_takes_a_gpu_of_its_own_whole_unless_a_share_is_set(tmp_path: Path) -> None:
     assert to_vllm_spec(settings(tmp_path)).gpu_memory_share is None, "the run works it out"
     assert to_vllm_spec(settings(tmp_path, **GPUS)).gpu_memory_share == 0.9
     assert to_vllm_spec(settings(tmp_path, **GPUS, vllm_gpu_memory_share=0.5)).gpu_memory_share == 0.5
+    mixed = settings(tmp_path, devices="train=0 vllm=1; train=2", engine="vllm", train_slots=2)
+    assert [to_vllm_spec(mixed, slot).gpu_memory_share for slot in (0, 1)] == [0.9, None]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,20 @@ def test_home(tmp_path: Path) -> None:
     assert doctor.check_home(tmp_path / "file" / "home").level is Level.ERROR
 
 
+def test_devices(tmp_path: Path) -> None:
+    def finding(gpus: int, **given: object) -> Finding:
+        return doctor.check_devices(Settings.model_validate({"home": tmp_path, **given}), gpus)
+
+    assert finding(0) == (Level.OK, "trainers compute on the CPU", "")
+    assert finding(2) == (Level.OK, "trainers compute on the first GPU", "")
+    assert finding(2, devices="train=0; train=1", train_slots=2).level is Level.OK
+    unfit, shared = finding(2, devices="train=0", train_slots=2), finding(2, train_slots=2)
+    assert unfit.level is Level.ERROR
+    assert "devices of 1 trainer at once" in unfit.what
+    assert shared.level is Level.WARN
+    assert shared.what_to_do == "RFT_DEVICES gives each its own, such as `train=0; train=1`"
+
+
 def test_port(tmp_path: Path) -> None:
     with listening() as listener:
         taken = doctor.check_port(settings(tmp_path, port=listener.getsockname()[1]))
@@ -97,7 +111,7 @@ def test_given_servers_need_no_wheel_and_no_user(tmp_path: Path) -> None:
 
 def test_examine_looks_at_everything_and_loads_nothing_heavy(tmp_path: Path) -> None:
     found = doctor.examine(settings(tmp_path))
-    assert len(found) == 11
+    assert len(found) == 12
     assert all(finding.what for finding in found)
 
 

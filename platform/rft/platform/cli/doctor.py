@@ -21,6 +21,7 @@ from rft.platform.embedded.postgres import wheel_binaries
 from rft.platform.embedded.programs import listen
 from rft.platform.embedded.service_user import CANDIDATES, ServiceUser, choose_service_user
 from rft.platform.embedded.valkey import find_binary, wheel_binary
+from rft.platform.orders.devices import devices_problem, nvidia_gpus, shared_gpu_warning
 from rft.platform.settings import Settings
 
 _GIB = 1 << 30
@@ -64,6 +65,7 @@ def examine(settings: Settings) -> list[Finding]:
         check_home(settings.home),
         check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),
+        check_devices(settings, nvidia_gpus()),
         check_port(settings),
         check_locale(locale.getpreferredencoding(False)),
     ]
@@ -191,6 +193,16 @@ def check_memory(gib: float | None) -> Finding:
     if gib < _MEMORY_WANTED_GIB:
         return warn(f"{gib:.1f} GiB of memory available", "enough for the starter policy, little more")
     return ok(f"{gib:.0f} GiB of memory available")
+
+
+def check_devices(settings: Settings, gpus: int) -> Finding:
+    """What trainers compute on goes with the rest, and no two of them share a GPU unasked."""
+    if (problem := devices_problem(settings)) is not None:
+        return error(problem.removesuffix("."), "jobs are refused until they go together")
+    if (warning := shared_gpu_warning(settings, gpus)) is not None:
+        said, what_to_do = warning.removesuffix(".").split(": ", 1)
+        return warn(said, what_to_do)
+    return ok(f"trainers compute on {settings.devices or ('the first GPU' if gpus else 'the CPU')}")
 
 
 def check_port(settings: Settings) -> Finding:

@@ -49,11 +49,13 @@ def to_run_spec(
     chat: JobChat | None = None,
     *,
     max_importance_gap: float | None = None,
+    slot: int = 0,
 ) -> RunSpec:
     """Everything the trainer is told; the header values travel apart.
 
     `chat`: what the job kept of its model's chat; None: what is registered now.
     `max_importance_gap`: what the job was resumed with; None: as ordered, or else as set.
+    `slot`: of the host's, in which it trains.
     """
     order = Method.model_validate(job.method).reinforcement
     chat = chat or chat_of_job(job.model, settings)
@@ -80,7 +82,7 @@ def to_run_spec(
         loss_type=order.loss_type or "dapo",
         temperature=resolved.temperature,
         engine=settings.engine,
-        vllm=to_vllm_spec(settings),
+        vllm=to_vllm_spec(settings, slot),
         egress=settings.egress,
         hold=HoldRule(excluded_share=settings.hold_excluded_share, max_s=settings.hold_max_s),
         platform_failure_share=settings.platform_failure_share,
@@ -89,7 +91,7 @@ def to_run_spec(
         grader_gateway_url=settings.grader_gateway_url,
         keeps_tokens=settings.keep_tokens,
         rollout_workers=to_rollout_workers(settings),
-        devices=to_devices(settings),
+        devices=to_devices(settings, slot),
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),
@@ -191,12 +193,13 @@ def to_lora(order: Reinforcement, model: str, settings: Settings) -> LoraSpec:
     return LoraSpec.model_validate({"learning_rate": rate, **wanted})
 
 
-def to_vllm_spec(settings: Settings) -> VllmSpec:
+def to_vllm_spec(settings: Settings, slot: int = 0) -> VllmSpec:
+    """Servers to sample from; one of our own as the devices of the host's slot allow it."""
     return VllmSpec(
         servers=settings.vllm_servers,
         python=str(settings.vllm_python or python_of(settings.home)),
         max_context_tokens=settings.vllm_max_context_tokens,
         requests_at_once=settings.vllm_requests_at_once,
         cpu_cache_gib=settings.vllm_cpu_cache_gib,
-        gpu_memory_share=gpu_memory_share(settings),
+        gpu_memory_share=gpu_memory_share(settings, slot),
     )

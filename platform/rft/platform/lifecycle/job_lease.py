@@ -40,12 +40,14 @@ async def take(
             if await tell_waiting(connection, job_id, holders):
                 await notify(connection, job_id)
             return Refusal.NO_SLOT
-        taken = await LifecycleRepository(connection).take_oldest(job_id, owner=owner, ttl_s=ttl_s)
+        jobs = LifecycleRepository(connection)
+        slot = min(set(range(slots)) - await jobs.train_slots(holders))
+        taken = await jobs.take_oldest(job_id, owner=owner, ttl_s=ttl_s, slot=slot)
         if taken is None:
             return Refusal.NOT_RUNNABLE
         taken_id, token = taken
         await notify(connection, taken_id)
-        return Lease(JOBS, taken_id, token, owner)
+        return Lease(JOBS, taken_id, token, owner, slot)
 
 
 async def take_for_validation(

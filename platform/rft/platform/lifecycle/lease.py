@@ -62,6 +62,8 @@ class Lease:
     token: int
     owner: str
     """See `lifecycle.owner`."""
+    slot: int = 0
+    """Which of its host's slots it takes up, where slots are told apart."""
 
 
 EXPIRED: LiteralString = "(lease_until is null or lease_until < clock_timestamp())"

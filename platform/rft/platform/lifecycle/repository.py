@@ -88,9 +88,14 @@ class LifecycleRepository:
 
     # Leases.
 
-    async def take_oldest(self, job_id: str, *, owner: str, ttl_s: float) -> tuple[str, int] | None:
+    async def train_slots(self, job_ids: Sequence[str]) -> set[int]:
+        """Which slots of their hosts these jobs take up."""
+        cursor = await self._connection.execute("select train_slot from jobs where id = any(%s)", (list(job_ids),))
+        return {slot for (slot,) in await cursor.fetchall()}
+
+    async def take_oldest(self, job_id: str, *, owner: str, ttl_s: float, slot: int) -> tuple[str, int] | None:
         """Lease the job if it may run, or the oldest of those that wait if it waits itself: its id and token."""
-        values = {"id": job_id, "owner": owner, "ttl_s": ttl_s}
+        values = {"id": job_id, "owner": owner, "ttl_s": ttl_s, "slot": slot}
         row = await self._move(START, _TAKE_OLDEST, values)
         return None if row is None else (row[0], row[1])
 
@@ -241,7 +246,7 @@ _CANCEL: LiteralString = (
 )
 _TAKE_OLDEST: LiteralString = (
     "update jobs set status = %(to)s, hold = null, waits_for = null, " + TAKE + ","
-    " started_at = coalesce(started_at, clock_timestamp())"
+    " train_slot = %(slot)s, started_at = coalesce(started_at, clock_timestamp())"
     " where id = (select id from jobs where " + _RUNNABLE + " and (id = %(id)s or (status = 'queued'"
     " and exists (select 1 from jobs where id = %(id)s and status = 'queued' and " + _RUNNABLE + ")))"
     " order by created_at, id limit 1 for update skip locked)"

@@ -1,53 +1,78 @@
 """What `RFT_DEVICES` needs of the rest of an installation."""
 
+from pathlib import Path
+
 from rft.core.devices import Devices, parse_devices
 from rft.core.spec import Engine
 from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
 
 CODE = "devices_not_usable"
+_GPUS = Path("/proc/driver/nvidia/gpus")
 _OWN_GPU_SHARE = 0.9
 """What vLLM takes by itself of a GPU that nobody shares with it."""
 
 
-def to_devices(settings: Settings) -> Devices | None:
-    """What a run is told of them."""
-    return parse_devices(settings.devices) if settings.devices else None
+def to_devices(settings: Settings, slot: int) -> Devices | None:
+    """What the run in one of the host's slots is told of them; what is on the CPU may be said once for all slots."""
+    devices = _all_devices(settings)
+    if not devices:
+        return None
+    return devices[slot] if slot < len(devices) else devices[-1]
 
 
-def gpu_memory_share(settings: Settings) -> float | None:
+def _all_devices(settings: Settings) -> tuple[Devices, ...]:
+    """By slot; none where nothing is said of them."""
+    return parse_devices(settings.devices) if settings.devices else ()
+
+
+def gpu_memory_share(settings: Settings, slot: int) -> float | None:
     """Of a GPU for a vLLM server of our own: as set, or else all that is usual where training has other GPUs.
 
     None: the run works it out.
     """
-    devices = to_devices(settings)
+    devices = to_devices(settings, slot)
     unset = _OWN_GPU_SHARE if devices is not None and devices.vllm else None
     return unset if settings.vllm_gpu_memory_share is None else settings.vllm_gpu_memory_share
 
 
 def shares_processors(settings: Settings) -> bool:
     """Whether samples are computed where updates are, and not by servers elsewhere or on GPUs named for vLLM."""
-    devices = to_devices(settings)
-    is_elsewhere = bool(settings.vllm_servers) or (devices is not None and bool(devices.vllm))
+    devices = _all_devices(settings)
+    is_elsewhere = bool(settings.vllm_servers) or (bool(devices) and all(one.vllm for one in devices))
     return settings.engine != Engine.VLLM or not is_elsewhere
 
 
 def devices_problem(settings: Settings) -> str | None:
     """Why no job can have these devices, in words for the operator; None where nothing is amiss."""
-    devices, problems = to_devices(settings), list[str]()
-    if devices is None:
-        return None
-    if devices.vllm and settings.engine != Engine.VLLM:
+    slots, problems = settings.train_slots, list[str]()
+    devices = _all_devices(settings)
+    has_own_servers = any(one.vllm for one in devices)
+    if has_own_servers and settings.engine != Engine.VLLM:
         problems.append(
             f"it names GPUs for vLLM, and RFT_ENGINE is `{settings.engine}`, which samples inside the trainer's process"
         )
-    if devices.vllm and settings.vllm_servers:
+    if has_own_servers and settings.vllm_servers:
         problems.append("it names GPUs for vLLM servers of our own, and RFT_VLLM_SERVERS names others")
-    if devices.train and settings.train_slots > 1:
-        problems.append(
-            f"RFT_TRAIN_SLOTS is {settings.train_slots}, and each of so many trainers at once would take the same GPUs"
-        )
+    if len(devices) not in (0, slots) and (len(devices) > 1 or any(one.train for one in devices)):
+        trainers = "1 trainer" if len(devices) == 1 else f"{len(devices)} trainers"
+        problems.append(f"it names the devices of {trainers} at once, and RFT_TRAIN_SLOTS is {slots}")
     return f"RFT_DEVICES is `{settings.devices}`, but {'; and '.join(problems)}." if problems else None
+
+
+def shared_gpu_warning(settings: Settings, gpus: int) -> str | None:
+    """Of a host with so many GPUs whose trainers would all take the first one; None where they do not."""
+    if settings.devices or settings.train_slots < 2 or not gpus:
+        return None
+    return (
+        f"RFT_TRAIN_SLOTS is {settings.train_slots}, and each of so many trainers at once takes the first of this"
+        f" host's GPUs ({gpus} found): RFT_DEVICES gives each its own, such as `train=0; train=1`."
+    )
+
+
+def nvidia_gpus() -> int:
+    """GPUs of this host as their driver tells of them."""
+    return len(list(_GPUS.iterdir())) if _GPUS.is_dir() else 0
 
 
 def refuse_unusable_devices(settings: Settings) -> None:

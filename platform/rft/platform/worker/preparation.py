@@ -62,8 +62,9 @@ class Preparation:
         if (problem := devices_problem(settings)) is not None:
             raise CannotRun(DEVICES, problem)
         ordered = to_run_spec(
-            job, resolved, settings, job.base_model_path, job.chat, max_importance_gap=job.max_importance_gap
-        )
+            job, resolved, settings, job.base_model_path, job.chat,
+            max_importance_gap=job.max_importance_gap, slot=self.lease.slot,
+        )  # fmt: skip
         # Those of a job that an earlier release stored may still hold their secrets.
         tools, grader, secrets = take_secret_urls(ordered.tools, ordered.grader, await self._secrets(job))
         spec = ordered.model_copy(update={"tools": tools, "grader": grader})

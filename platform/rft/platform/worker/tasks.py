@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 
+from rft.platform.orders.devices import nvidia_gpus, shared_gpu_warning
 from rft.platform.queue.celery_app import NoServer, app
 from rft.platform.queue.messages import QUEUES, REHEARSE, RUN_EVAL, RUN_JOB, VALIDATE_JOB
 from rft.platform.settings import Settings, settings
@@ -45,9 +46,10 @@ def _redact_earlier_specs(**_: object) -> None:  # pyright: ignore[reportUnusedF
 
 @worker_ready.connect
 def _warn(**_: object) -> None:  # pyright: ignore[reportUnusedFunction]
-    warning = limits_warning(settings())
-    if warning is not None:
-        _LOG.warning("%s", warning)
+    wanted = settings()
+    for warning in (limits_warning(wanted), shared_gpu_warning(wanted, nvidia_gpus())):
+        if warning is not None:
+            _LOG.warning("%s", warning)
 
 
 @worker_shutting_down.connect
