@@ -6,6 +6,7 @@ SEED ?= 1
 FAULTS ?= 0
 ENGINE ?= transformers
 JOBS ?= 3
+WITH_VLLM = RFT_VLLM_PYTHON="$${RFT_VLLM_PYTHON:-$$(echo $(CURDIR)/.vllm/engines/*/bin/python)}"
 export OMP_WAIT_POLICY ?= PASSIVE
 export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
@@ -52,7 +53,7 @@ format: install ## rewrite formatting and what lint can fix
 
 demo: install ## the whole product on this machine; SEED=2, FAULTS=0.1, ENGINE=vllm
 	$(if $(filter vllm,$(ENGINE)),$(MAKE) engine)
-	$(if $(filter vllm,$(ENGINE)),RFT_VLLM_PYTHON="$${RFT_VLLM_PYTHON:-$$(echo $(CURDIR)/.vllm/engines/*/bin/python)}") $(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS) --engine $(ENGINE)
+	$(if $(filter vllm,$(ENGINE)),$(WITH_VLLM)) $(BIN)/python examples/demo.py --seed $(SEED) --faults $(FAULTS) --engine $(ENGINE)
 
 bench-demo: install ## three seeds and broken endpoints against the demo's bars -> var/bench/demo.json (half an hour)
 	$(BIN)/python tests/bench/demo.py
@@ -84,8 +85,8 @@ bench-faults: install ## the demo clean and with a fifth of its rollouts broken 
 bench-beside: install ## what answering chat costs a training job on the same machine -> var/bench/beside.json (ten minutes)
 	$(BIN)/python -m tests.bench.beside_training
 
-bench-overlap: install ## steps per hour with rollouts beside updates, and taking turns -> var/bench/overlap.json (an hour)
-	$(BIN)/python -m tests.bench.overlap
+bench-overlap: install engine ## steps per hour with rollouts beside updates, and taking turns -> var/bench/overlap.json (90 minutes)
+	$(WITH_VLLM) $(BIN)/python -m tests.bench.overlap
 
 bench-shards: install ## 500 rollouts over four workers, and with two of them killed -> var/bench/shards.json (three minutes)
 	$(BIN)/python -m tests.bench.shards

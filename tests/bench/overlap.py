@@ -2,8 +2,9 @@
 
 Writes `{"cases": {name: {figures..., "bar": ..., "passed": bool}}}`. The demo's job, whose tools take seconds and whose
 update takes as long (real micro-batches, small ones, on the sampler's own cores; nothing sleeps but the tools), once
-with `max_staleness` 0 and once with more, in one run on one platform: steps per hour over all steps after the baseline,
-evaluations included, the final reward on fresh seeds, and how many rollouts were begun in vain.
+with `max_staleness` 0 and once with more, in one run on one platform, on the default engine and on vLLM's CPU build:
+steps per hour over all steps after the baseline, evaluations included, the final reward on fresh seeds, and how many
+rollouts were begun in vain.
 """
 
 import argparse
@@ -21,6 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from openai import OpenAI
 
 from rft.core.events import EventLine, RolloutDone, RolloutsBegan, RolloutsVoided
+from rft.core.spec import Engine
 from rft.run_directory import layout
 from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
 
@@ -47,11 +49,24 @@ class Case:
     """Beside the demo's."""
     pins: tuple[str, ...] = ("rollout",)
     """`policy_pin` of the jobs beside the control. The bars are those of the first."""
+    engine: Engine = Engine.TRANSFORMERS
+    """vLLM: a server of each job's own, on the same cores."""
 
 
 TEN_LARGE_STEPS = {"n_epochs": 1, "batch_size": 40, "compute_multiplier": 0.5, "eval_interval": 100}
 CASES = (
     Case("tools of 1 s, staleness 1", 1.0, 0.0, 1, 512, 1.5, reward_bar=0.03, hyperparameters={"n_epochs": 2}),
+    Case(
+        "tools of 1 s, staleness 1, sampled by vLLM",
+        1.0,
+        0.0,
+        1,
+        512,
+        1.5,
+        reward_bar=0.03,
+        hyperparameters={"n_epochs": 2},
+        engine=Engine.VLLM,
+    ),
     # A step takes three minutes by turns: few of them, and as few evaluations as there can be.
     Case(
         "tools of 10 s with a long tail, staleness 4",
@@ -144,7 +159,7 @@ def ended_as(client: OpenAI, job_id: str) -> None:
 def measure(case: Case, out: Path, *, is_quick: bool) -> dict[str, Any]:
     """The control first, then the case, on one platform."""
     customer = [SLOW_CUSTOMER, "--latency", str(case.latency_s), "--tail", str(case.tail)]
-    settings = {"RFT_MICRO_BATCH_TOKENS": str(case.micro_batch_tokens)}
+    settings = {"RFT_MICRO_BATCH_TOKENS": str(case.micro_batch_tokens), "RFT_ENGINE": case.engine}
     with demo_platform(out, data_seed=DATA_SEED, is_quick=is_quick, customer=customer, settings=settings) as platform:
         turns = train(platform, case, 0, "rollout", is_quick=is_quick)
         by_pin = {pin: train(platform, case, case.max_staleness, pin, is_quick=is_quick) for pin in case.pins}
