@@ -6,6 +6,8 @@ from rft.core.errors import RftError
 from rft.core.model_check import ModelFigures
 
 _HALF_BYTES = 2
+_SINGLE_BYTES = 4
+"""As activations are told."""
 _CHECKPOINTED_SHARE = 1 / 8
 """Of what an update keeps of a token otherwise: a vector for each layer, and all of one layer and its way back."""
 _UPDATE_BESIDE_BYTES = 3 * 2**29
@@ -35,18 +37,19 @@ class LeastNeeds:
     server: int
 
     @classmethod
-    def of(cls, figures: ModelFigures, *, cache_bytes_per_token: int, context_tokens: int) -> "LeastNeeds":
-        """The base model in half precision for both; the adapter in single precision, as it is trained.
+    def of(
+        cls, figures: ModelFigures, *, cache_bytes_per_token: int, update_bytes: int, context_tokens: int
+    ) -> "LeastNeeds":
+        """The base model in half precision for the server; the adapter in single precision, as it is trained.
 
         `cache_bytes_per_token`: keys and values in half precision, of at least one conversation of `context_tokens`;
-        an update takes one such rollout at least, with checkpointing.
+        an update takes one such rollout at least, with checkpointing. `update_bytes`: of one number of its base model.
         """
-        weights = _HALF_BYTES * figures.parameters
-        kept = (figures.activation_bytes_per_token or 0) // 2  # Counted in single precision.
+        kept = (figures.activation_bytes_per_token or 0) * update_bytes // _SINGLE_BYTES
         longest = int(_CHECKPOINTED_SHARE * kept * context_tokens)
         return cls(
-            update=weights + figures.adapter_bytes + longest + _UPDATE_BESIDE_BYTES,
-            server=weights + cache_bytes_per_token * context_tokens + _SERVER_BESIDE_BYTES,
+            update=update_bytes * figures.parameters + figures.adapter_bytes + longest + _UPDATE_BESIDE_BYTES,
+            server=_HALF_BYTES * figures.parameters + cache_bytes_per_token * context_tokens + _SERVER_BESIDE_BYTES,
         )
 
 

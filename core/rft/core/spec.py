@@ -89,11 +89,25 @@ MAX_IMPORTANCE_GAP = 0.2
 """Mean absolute difference of trainer and sampler log-probabilities beyond which nothing is trained on a step."""
 
 
+class BaseDtype(StrEnum):
+    """What the base model's weights are in an update. Those of the adapter and its optimizer are float32."""
+
+    AUTO = "auto"
+    """bfloat16 on a GPU that knows it, where vLLM samples, whose weights are that, too; else float32."""
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
 class Engine(StrEnum):
     """What samples. `module:factory` names of shipped fakes are allowed beside these."""
 
     TRANSFORMERS = "transformers"
     VLLM = "vllm"
+
+
+def is_in_trainers_arithmetic(engine: str, base_dtype: BaseDtype) -> bool:
+    """Whether samples come from the trainer's own process in single precision, as its updates then are, too."""
+    return engine == Engine.TRANSFORMERS and base_dtype != BaseDtype.BFLOAT16
 
 
 class VllmSpec(Record):
@@ -168,6 +182,7 @@ class RunSpec(Record):
     """None: the trainer runs the rollouts itself."""
     devices: Devices | None = None
     """What several ranks train on; None: one process, on the first GPU or else the CPU."""
+    base_dtype: BaseDtype = BaseDtype.AUTO
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""
@@ -180,7 +195,8 @@ class RunSpec(Record):
 
         Only the engine in the trainer's own process and arithmetic is known to agree with it, about the same policy.
         """
-        return self.engine != Engine.TRANSFORMERS or self.hyperparameters.max_staleness > 0
+        is_same_engine = is_in_trainers_arithmetic(self.engine, self.base_dtype)
+        return not is_same_engine or self.hyperparameters.max_staleness > 0
 
     @model_validator(mode="before")
     @classmethod

@@ -16,7 +16,7 @@ from rft.core.chat_spec import BaseModelSetting
 from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
-from rft.core.spec import MAX_IMPORTANCE_GAP
+from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype
 
 
 def _default_home() -> Path:
@@ -206,6 +206,9 @@ class Settings(BaseSettings):
     """What a trainer on this host computes on, one rank on each: `train=0,1 vllm=2,3` for GPUs by their numbers, or
     `cpu:2`. Of several trainers at once (`RFT_TRAIN_SLOTS`), each has its own: `train=0 vllm=1; train=2 vllm=3`.
     Unset: one process, on the first GPU or else the CPU."""
+    base_dtype: BaseDtype = BaseDtype.AUTO
+    """What the base model's weights are in an update: `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU where vLLM
+    samples, else float32."""
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""

@@ -30,7 +30,7 @@ from rft.core.events import (
 from rft.core.failure import Failure, FailureCode
 from rft.core.messages import Message, Role
 from rft.core.rollout import Split
-from rft.core.spec import RetryBudget, RunSecrets
+from rft.core.spec import BaseDtype, Engine, RetryBudget, RunSecrets
 from rft.core.token_record import unpack_tokens
 from rft.engines.base_model import load_base_model
 from rft.engines.tokenizer import load_tokenizer, open_model_chat
@@ -85,6 +85,26 @@ def test_the_log_tells_every_step_and_rollout_and_the_checkpoints_are_usable(
     assert keys["grader-secret"] == sum(rollouts.values())
     assert keys["tool-secret"] == len(customer.received) - keys["grader-secret"]
     assert b"secret" not in b"".join(path.read_bytes() for path in run_dir.rglob("*") if path.is_file())
+
+
+def test_a_base_model_in_half_precision_is_trained_with_a_weight_for_each_token(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    """Its sampler computes in single precision, so that the two differ: by rounding, and by nothing else."""
+    gaps: dict[str, list[float]] = {}
+    for dtype in (BaseDtype.BFLOAT16, BaseDtype.AUTO):
+        run_dir = write_run(
+            tmp_path / dtype, base_model, customer.url, steps=2, engine=Engine.TRANSFORMERS,
+            base_dtype=dtype, max_importance_gap=0.2,
+        )  # fmt: skip
+        assert Trainer.start(run_dir).wait() == 0
+        told = [line.event for line in events(run_dir)]
+        updates = [event.optimization for event in told if isinstance(event, StepDone) and event.optimization]
+        assert all(update.trained_rollouts for update in updates)
+        gaps[dtype] = [update.sampling_logp_difference or 0.0 for update in updates]
+    assert len(gaps["bfloat16"]) == len(gaps["auto"]) == 2
+    assert max(gaps["auto"]) < 1e-5
+    assert 1e-4 < min(gaps["bfloat16"]) <= max(gaps["bfloat16"]) < 0.05
 
 
 def assert_tokens_are_told(told: Sequence[TrainEvent]) -> None:

@@ -26,6 +26,10 @@ TOLERANCE = 1e-6
 """Length of the difference of two gradients over the length of one: all numbers of the adapter, in single precision."""
 
 
+HALF_TOLERANCE = 0.05
+"""The same where the base model is in half precision, and rows are padded to other lengths."""
+
+
 class _Over(Exception):
     """The rows of a run that is cut short are used up."""
 
@@ -66,7 +70,7 @@ class Update:
         if ranks is not None:
             ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))
         self.trainer = PolicyTrainer(
-            load_base_model(str(base_model)), tokenizer, settings,
+            load_base_model(str(base_model), settings.base_dtype), tokenizer, settings,
             output_dir=folder, source=self._rows, on_saved=self._saved, ranks=ranks,
         )  # fmt: skip
         if ranks is not None:
@@ -144,6 +148,13 @@ def test_the_gradient_is_that_of_one_process_in_every_layout(both: Any, tokens: 
     two, one = both([rows_of(1)], micro_batch_tokens=tokens)
     assert distance(two.gradient, one.gradient) < TOLERANCE
     assert two.gradient.shape == one.gradient.shape
+
+
+def test_ranks_load_the_base_model_in_the_arithmetic_of_the_first(both: Any) -> None:
+    two, one = both([rows_of(1)], base_dtype=torch.bfloat16)
+    assert distance(two.gradient, one.gradient) < HALF_TOLERANCE
+    _, single = both([rows_of(1)])
+    assert TOLERANCE < distance(one.gradient, single.gradient) < HALF_TOLERANCE
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo", "gspo", "cispo", "bnpo", "sapo"])

@@ -20,6 +20,13 @@ async def test_a_job_fails_in_words_where_devices_do_not_suit_the_engine(bench: 
     assert not bench.launches
 
 
+async def test_a_trainer_is_told_of_its_arithmetic(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    bench.changed_settings = {"base_dtype": "bfloat16"}
+    assert await run_job(job_id, bench.context()) == "over"
+    assert json.loads((bench.run_dir(job_id) / "spec.json").read_text())["base_dtype"] == "bfloat16"
+
+
 async def test_two_trainers_at_once_are_told_of_devices_of_their_own(bench: Workbench) -> None:
     bench.changed_settings = {"devices": "cpu:1; cpu:2", "train_slots": 2}
     other, job_id = await bench.queued_job(), await bench.queued_job()

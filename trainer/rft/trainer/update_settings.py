@@ -39,6 +39,8 @@ class UpdateSettings:
     `IMPORTANCE_CAP`. Not needed where both compute in the same arithmetic."""
     keeps_ratios: bool = True
     """Whether somebody wants to know that of every token."""
+    base_dtype: torch.dtype = torch.float32
+    """Of the base model's weights."""
     ranks_on_host: int = 1
     """Processes that share the memory of its CPU."""
 

@@ -10,7 +10,7 @@ from rft.core.chat_spec import JobChat
 from rft.core.failure import Stage
 from rft.core.ids import public_id
 from rft.core.model_check import ModelCheck
-from rft.core.spec import Engine
+from rft.core.spec import is_in_trainers_arithmetic
 from rft.platform.api.dependencies import Services
 from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.idempotency_repository import IdempotencyKey, Made, claim, earlier, fingerprint
@@ -85,7 +85,8 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
         await LifecycleRepository(uow.connection).insert(job)
         await RegistrationRepository(uow.connection).add_uses(job.id, resolved.uses)
         is_stale = order.method.reinforcement.hyperparameters.max_staleness != 0
-        is_weighted = services.settings.engine != Engine.TRANSFORMERS or is_stale
+        settings = services.settings
+        is_weighted = is_stale or not is_in_trainers_arithmetic(settings.engine, settings.base_dtype)
         await _first_events(uow, order, job.id, look.check, is_weighted=is_weighted)
         await add_warnings(uow.connection, job.id, warnings, key="order")
         uow.enqueue(VALIDATE_JOB, job.id)

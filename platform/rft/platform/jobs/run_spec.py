@@ -92,6 +92,7 @@ def to_run_spec(
         keeps_tokens=settings.keep_tokens,
         rollout_workers=to_rollout_workers(settings),
         devices=to_devices(settings, slot),
+        base_dtype=settings.base_dtype,
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),

@@ -77,7 +77,7 @@ class _OtherRank:
         torch.set_num_threads(self._group.world.threads(order.torch_threads))
         require_gpu(self._group.world, is_needed=order.needs_gpu)
         self._trainer = PolicyTrainer(
-            load_base_model(order.base_model),
+            load_base_model(order.base_model, order.settings.base_dtype),
             load_tokenizer(order.base_model),
             order.settings,
             output_dir=self._folder,
