@@ -105,7 +105,7 @@ class Measured:
         }
 
 
-class _Timed(PolicyTrainer):
+class TimedTrainer(PolicyTrainer):
     """Keeps what its latest step took."""
 
     took = (0.0, 0.0)
@@ -146,7 +146,7 @@ def update(shape: Shape, lengths: Sequence[int], *, threads: int, is_control: bo
     given = iter([rows[-1:], rows])
     settings = UpdateSettings(2, 1e-4, LoraSpec(), "dapo", 1.0, 1)
     with TemporaryDirectory() as folder, _as_before() if is_control else nullcontext():
-        trainer = _Timed(
+        trainer = TimedTrainer(
             shape.model(), build_tokenizer(), settings,
             output_dir=Path(folder), source=lambda step: next(given), on_saved=_ignore,
         )  # fmt: skip
