@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE ?= 1
 # Where it is set, every process of a demo or a test compiles all of our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop clean
+.PHONY: help install engine check format test test-fast test-slow demo web bench-demo bench-gateway bench-engine bench-api bench-web bench-serve bench-train bench-estimates bench-faults bench-multiplier bench-beside bench-overlap bench-pacing bench-shards bench-scale bench-peers bench-loop bench-cpu-engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -66,6 +66,9 @@ bench-engine: install ## what the engine over vLLM servers costs its client, and
 
 bench-train: install ## memory and speed of an update of a 100M model with a large vocabulary -> var/bench/train.json (an hour)
 	$(BIN)/python -m tests.bench.train
+
+bench-cpu-engine: install ## 32 rollouts of a 100M model on the default engine, beside a slot per full context -> var/bench/cpu_engine.json (ten minutes)
+	$(BIN)/python -m tests.bench.cpu_engine
 
 bench-estimates: install ## how often intervals of rewards hold the truth -> var/bench/estimates.json (some minutes)
 	$(BIN)/python -m tests.bench.estimates

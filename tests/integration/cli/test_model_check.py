@@ -54,7 +54,7 @@ def test_a_folder_is_told_of_in_words(tmp_path: Path, model: Path) -> None:
     assert re.search(
         r"training:    0\.\d\d GiB: weights, adapter with optimizer 0\.\d\d GiB, [\d,]+ tokens at once", told
     )
-    assert "sampling:    4.02 GiB with a full cache: 32 conversations at once, 64.0 KiB a token" in told
+    assert "sampling:    4.02 GiB with a full cache: up to 256 conversations at once, 64.0 KiB a token" in told
     assert re.search(
         r"auto:        engine transformers, micro-batches of [\d,]+ tokens, contexts of 2,048 tokens", told
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from rft.core.grade import Grade
-from tests.integration.graders.test_python_code import judged, opened
+from tests.integration.graders.python_graders import judged, opened
 
 # Walks the heap below the break and the interpreter's arenas, as far as they are mapped, and counts what a row left
 # there. The pattern is no match of itself.

@@ -10,7 +10,7 @@ from rft.core.events import RolloutDone, RolloutsVoided, RoundRedone, RunEnded, 
 from rft.core.grade import Grade
 from rft.core.rollout import Split
 from rft.platform.worker.ingest import Ingest
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import (
     attempts_made,

@@ -7,7 +7,7 @@ from rft.core.events import RunStarted, TrainEvent
 from rft.platform.api.pagination import ListPage
 from rft.platform.jobs.objects import EventObject
 from rft.platform.rollouts.objects import RolloutDetail, RolloutSummary
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.test_rollout_tokens import measured, sampled
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import attempts_made, began, logged, one_step, rollout_done

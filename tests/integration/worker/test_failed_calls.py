@@ -9,7 +9,7 @@ from rft.core.failed_call import FailedCall
 from rft.core.failure import FailureCode, Stage
 from rft.platform.worker.failed_call_repository import KEPT
 from rft.platform.worker.ingest import Ingest
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import START, logged
 

@@ -7,12 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
-from rft.platform.lifecycle.job_lease import take
-from rft.platform.lifecycle.lease import Lease, LeaseLost
-from rft.platform.worker.ingest import Ingest, Ingested, LogGap
-from rft.platform.worker.log_line import LogLine, read_line
-from rft.platform.worker.metrics_event import GraderLabel
+from rft.platform.lifecycle.lease import LeaseLost
+from rft.platform.worker.ingest import Ingest, LogGap
+from rft.platform.worker.log_line import read_line
 from rft.run_directory.event_log import CorruptLog
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import (
     START,
@@ -27,19 +26,6 @@ from tests.shared.train_events import (
 )
 
 TABLES = ("steps", "rollouts", "begun", "checkpoints")
-
-
-async def leased(bench: Workbench) -> Ingest:
-    job_id = await bench.queued_job()
-    async with bench.database.connection() as connection:
-        lease = await take(connection, job_id, owner="here/1/a", ttl_s=60, slots=1000)
-    assert isinstance(lease, Lease)
-    return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
-
-
-async def store(bench: Workbench, ingest: Ingest, lines: list[LogLine]) -> Ingested:
-    async with bench.database.transaction() as connection:
-        return await ingest.batch(connection, lines)
 
 
 async def state(bench: Workbench, ingest: Ingest) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from rft.core.events import AttemptsMade, RunStarted, TrainEvent
 from rft.core.failure import FailureCode, Stage
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import (
     START,

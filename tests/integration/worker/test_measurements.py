@@ -7,7 +7,7 @@ import pytest
 from rft.core.events import RunEnded, RunStarted, TrainEvent
 from rft.core.rollout import Split
 from rft.platform.worker.ingest import Ingest
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import began, logged, measurement, rewarded, rollout_done, step_done
 

@@ -16,8 +16,8 @@ from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.reconciler import reconcile_once
 from rft.platform.worker.run_job import run_job
+from tests.integration.worker.ingesting import leased
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.test_ingest import leased
 from tests.integration.worker.workbench import Workbench
 from tests.shared.waiting import until
 

@@ -10,8 +10,8 @@ from rft.platform.queue.messages import RUN_JOB, TaskMessage
 from rft.platform.store.unit_of_work import unit_of_work
 from rft.platform.worker.run_job import run_job
 from rft.run_directory.files import read_spec
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.scripted_trainer import Plan
-from tests.integration.worker.test_ingest import leased, store
 from tests.integration.worker.test_pause import coded, resume
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import attempts_made, logged, rollout_done

@@ -12,7 +12,7 @@ from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import RolloutKey, Split
 from rft.platform.api.key_repository import create_key
 from rft.platform.rollouts.objects import RolloutDetail
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.test_rollout_search import rollout_at
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served

@@ -14,7 +14,7 @@ from rft.platform.rollouts.filters import RolloutFilter
 from rft.platform.rollouts.range_repository import steps_that_may_fit
 from rft.platform.store.migrations import migrate, shipped
 from rft.testing.trace_ids import trace_id_at
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.test_rollout_search import rollout_at
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import logged

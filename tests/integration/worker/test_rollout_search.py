@@ -15,7 +15,7 @@ from rft.core.messages import Message, Role
 from rft.core.rollout import RolloutKey, Split, StopReason
 from rft.platform.api.key_repository import create_key
 from rft.testing.trace_ids import trace_id_at
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.running_api import ReceivedMessages, Served
 from tests.shared.train_events import logged

@@ -10,7 +10,7 @@ from rft.core.events import RatiosMeasured, RolloutDone, RunStarted, TokensSampl
 from rft.core.rollout import Split
 from rft.core.token_record import pack_float16, pack_tokens, prompt_name
 from rft.core.turns import TokenSpan
-from tests.integration.worker.test_ingest import leased, store
+from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import began, logged, rollout_done
 

@@ -61,8 +61,8 @@ def test_a_draft_is_no_longer_than_asked_and_made_of_known_tokens(
 def running(prompt: list[int], draft: list[int], max_tokens: int = 10, stop: int = 99) -> Running:
     loop = asyncio.new_event_loop()
     request = SampleRequest("r", prompt, max_tokens, (stop,), seed=0)
-    done, admitted = loop.create_future(), loop.create_future()
-    made = Running(request, done, admitted, loop, list(prompt), computed=len(prompt), draft=draft)
+    done = loop.create_future()
+    made = Running(request, done, loop, list(prompt), computed=len(prompt), draft=draft)
     loop.close()
     return made
 

@@ -15,7 +15,7 @@ from rft.core.turns import Trace
 from rft.trainer.losses import UNCLIPPED, ClipRange
 from rft.trainer.samples import TrainingRow, training_rows
 from tests.shared.by_hand import group_of
-from tests.unit.trainer.test_grpo import Gradients, Update, worst_difference
+from tests.unit.trainer.updates import Gradients, Update, worst_difference
 
 REWARDS = [0.0, 1.0, 0.25, 1.0, 0.0, 0.5, 0.75, 0.1]
 COMPLETION_TOKENS = 96

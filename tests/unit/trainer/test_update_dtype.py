@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rft.core.hyperparameters import LoraSpec, ResolvedHyperparameters
+from rft.core.graders import EndpointGrader
+from rft.core.hyperparameters import Hyperparameters, LoraSpec, ResolvedHyperparameters, resolve
 from rft.core.spec import BaseDtype, Engine, RunSpec, is_in_trainers_arithmetic
 from rft.engines.base_model import load_base_model
 from rft.trainer import update_dtype as module
@@ -16,11 +17,17 @@ from rft.trainer.samples import TrainingRow, training_rows
 from rft.trainer.update_dtype import update_dtype
 from rft.trainer.update_settings import UpdateSettings
 from tests.shared.by_hand import group_of, tiny_model, trace_of
-from tests.unit.trainer.test_reward_terms import spec
-
-__all__ = ("spec",)
 
 SINGLE, HALF = torch.float32, torch.bfloat16
+
+
+@pytest.fixture
+def spec() -> RunSpec:
+    return RunSpec(
+        job_id="ftjob-1", seed=7, base_model="/models/tiny", model_name="tiny",
+        hyperparameters=resolve(Hyperparameters(), train_rows=1), tools=(),
+        grader=EndpointGrader(name="letters", url="https://a.example/grade"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ Shapes: S slots, C tokens of capacity, H key/value heads, D head size.
 """
 
 import math
+import mmap
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -17,17 +18,27 @@ from transformers import AttentionInterface, PretrainedConfig
 
 ATTENTION = "rft_slots"
 _ROWS_PER_CHUNK = 16
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+"""No promise of memory behind the address space (mmap(2)); Python 3.11 has no name for it."""
 _FEW_TOKENS = 7
 
 
 class KvSlots:
-    """The memory. Pages are touched only as far as conversations grow, so capacity costs address space alone."""
+    """The memory. Pages are touched only as far as conversations grow, so capacity costs address space alone; what a
+    conversation has touched can be given back."""
 
     def __init__(self, config: PretrainedConfig, *, slots: int, capacity: int, dtype: torch.dtype) -> None:
         shape = (slots, capacity, *_heads_and_size(config))
         self.slots, self.capacity = slots, capacity
-        self.keys: list[Tensor] = [_untouched_zeros(shape, dtype) for _ in range(config.num_hidden_layers)]
-        self.values: list[Tensor] = [_untouched_zeros(shape, dtype) for _ in range(config.num_hidden_layers)]
+        size = math.prod(shape) * dtype.itemsize
+        self._pages = [_untouched_pages(size) for _ in range(2 * config.num_hidden_layers)]
+        memory = [torch.frombuffer(pages, dtype=dtype).view(shape) for pages in self._pages]
+        self.keys: list[Tensor] = memory[::2]
+        self.values: list[Tensor] = memory[1::2]
+        self._token_bytes = size // slots // capacity
+        self._touched = [0] * slots
+        self.touched_tokens = 0
+        """Of all slots: tokens that memory was touched for."""
         self._scratch = [torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)]
 
     @staticmethod
@@ -35,6 +46,33 @@ class KvSlots:
         """What one token of one conversation occupies, in single precision."""
         heads, size = _heads_and_size(config)
         return 2 * 4 * heads * size * int(config.num_hidden_layers)
+
+    def touched(self, slot: int) -> int:
+        """The same of one slot."""
+        return self._touched[slot]
+
+    def touch(self, slot: int, tokens: int) -> None:
+        """The slot's first tokens are about to be written."""
+        growth = self.grows_by(slot, tokens)
+        self._touched[slot] += growth
+        self.touched_tokens += growth
+
+    def grows_by(self, slot: int, tokens: int) -> int:
+        """Tokens that memory would be touched for beyond what was, if the slot's first `tokens` were written."""
+        return max(0, tokens - self._touched[slot])
+
+    def give_back(self, slot: int) -> None:
+        """Forget what the slot holds: its memory is the system's again, and zeros where it is touched anew."""
+        first = slot * self.capacity * self._token_bytes
+        start, end = (
+            edge // mmap.PAGESIZE * mmap.PAGESIZE
+            for edge in (first + mmap.PAGESIZE - 1, first + self._touched[slot] * self._token_bytes)
+        )
+        if start < end:
+            for pages in self._pages:
+                pages.madvise(mmap.MADV_DONTNEED, start, end - start)
+        self.touched_tokens -= self._touched[slot]
+        self._touched[slot] = 0
 
     def gather(self, layer: int, slots_N: Tensor, reach: int) -> tuple[Tensor, Tensor]:
         """Keys and values (N, reach, H, D) of some slots, in scratch memory that the next call overwrites.
@@ -52,17 +90,17 @@ class KvSlots:
 
     def copy_prefix(self, source: int, target: int, tokens: int) -> None:
         """Make the first tokens of `target` what they are in `source`."""
+        self.touch(target, tokens)
         for memory in (*self.keys, *self.values):
             memory[target, :tokens] = memory[source, :tokens]
 
 
-def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def _untouched_pages(size: int) -> mmap.mmap:
     """Zeros, because attention multiplies what it must not see by 0, and 0 times a stray NaN is NaN.
 
-    From calloc, which `torch.zeros` does not use: memory that nobody writes to is never touched.
+    Straight from the system, which touches nothing that nobody writes to, and takes parts of it back.
     """
-    memory = torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, dtype=np.uint8))
-    return memory.view(dtype).view(shape)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
 
 
 def _heads_and_size(config: PretrainedConfig) -> tuple[int, int]:
@@ -108,6 +146,7 @@ class SlotBatch:
         positions: list[int] = []
         rows: list[int] = []
         for segment in segments:
+            memory.touch(segment.slot, segment.past + segment.length)
             positions.extend(range(segment.past, segment.past + segment.length))
             rows.extend(range(base := segment.slot * memory.capacity + segment.past, base + segment.length))
         self.positions_T = torch.tensor(positions)

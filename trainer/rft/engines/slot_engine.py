@@ -21,8 +21,8 @@ from rft.engines.base_model import without_router_logits
 from rft.engines.drafts import Drafts
 from rft.engines.draw import draw, uniforms
 from rft.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
-from rft.engines.slot_fit import slots_of, supports
-from rft.engines.slot_requests import NewTokens, NewWeights, Running, UnusedVersion, deliver
+from rft.engines.slot_fit import LEAST_CONVERSATIONS, budget_of, slots_of, supports
+from rft.engines.slot_requests import Moved, NewTokens, NewWeights, Running, UnusedVersion, deliver
 from rft.engines.slot_table import Place, SlotTable, shared_prefix
 from rft.engines.slot_weights import OneVersion, SeveralVersions, SlotWeights
 from rft.engines.version_use import VersionUse
@@ -34,6 +34,8 @@ _WORTH_WAITING_TOKENS = 128
 """The rollouts of a group start at once with the same prompt: one computes it, the others wait and copy."""
 _DRAFT_TOKENS = 6
 """Drafted per conversation and pass at most."""
+_ROOM_TO_GROW_TOKENS = 64
+"""A conversation that begins leaves so much memory to each one that is under way, or it would soon make them wait."""
 _ALWAYS_WORTH_TOKENS = 32
 """A pass of so few tokens takes as long as one of a single token: it waits for the weights."""
 _DRAFTED_PARAMETERS = 600_000_000
@@ -58,13 +60,15 @@ class SlotEngine:
         self._memory = KvSlots(
             config, slots=slots_of(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
         )
-        self._table, self._drafts = SlotTable(self._memory), Drafts()
+        self._table, self._drafts = SlotTable(self._memory, budget=budget_of(config)), Drafts()
         self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
         self._versions = VersionUse()
         """Used in the event loop alone."""
         self._inbox: deque[Running | NewWeights | UnusedVersion] = deque()
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []
+        self._is_full = False
+        """Whether one that waits has found no memory: then none behind it takes any."""
         self._wake = threading.Event()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -93,13 +97,13 @@ class SlotEngine:
         self.rollout_began(holder, version)
         loop = asyncio.get_running_loop()
         prompt = list(request.prompt_ids)
-        running = Running(request, loop.create_future(), loop.create_future(), loop, prompt, version)
-        self._inbox.append(running)
-        self._wake.set()
+        running = Running(request, loop.create_future(), loop, prompt, version)
         try:
-            with request.progress.queued():
-                await running.admitted
-            return await running.answer
+            with running.queue:
+                running.enter_queue()
+                self._inbox.append(running)
+                self._wake.set()
+                return await running.answer
         except asyncio.CancelledError:
             running.is_cancelled = True
             running.answer.cancel()  # Nobody waits for what the engine may still have to say.
@@ -192,6 +196,9 @@ class SlotEngine:
             self._leave(running)
         self._admit()
         segments, batch = self._schedule()
+        while not self._has_memory(segments):
+            self._give_way(self._running[-1])
+            segments, batch = self._schedule()
         if not batch:
             return
         new_tokens: list[int] = []
@@ -235,6 +242,22 @@ class SlotEngine:
         chosen.sort(key=lambda pair: (pair[0].kind, pair[0].past + pair[0].length))
         return [segment for segment, _ in chosen], [running for _, running in chosen]
 
+    def _has_memory(self, segments: Sequence[Segment]) -> bool:
+        """Whether the pass may touch what it writes. The fewest conversations always may."""
+        growth = sum(self._memory.grows_by(segment.slot, segment.past + segment.length) for segment in segments)
+        are_fewest = len(self._running) <= LEAST_CONVERSATIONS
+        return self._table.make_room(growth, at_any_rate=are_fewest) or are_fewest
+
+    def _give_way(self, running: Running) -> None:
+        """Back into the queue, before all others: what was sampled stays, what was computed may have to be done again.
+
+        Its tokens will be the same: they are drawn by their place in the request.
+        """
+        running.draft = []
+        self._leave(running)
+        self._waiting.appendleft(running)
+        deliver([(running, Moved.TO_QUEUE)])
+
     def _draft(self, running: Running, at_most: int) -> None:
         """The token that is drawn after the last drafted one still fits the request."""
         room = running.request.max_tokens - running.sampled - 1
@@ -262,6 +285,7 @@ class SlotEngine:
 
     def _admit(self) -> None:
         admitted: list[Running] = []
+        self._is_full = False
         for _ in range(len(self._waiting)):
             running = self._waiting.popleft()
             if running.is_cancelled:
@@ -274,7 +298,7 @@ class SlotEngine:
             running.own = self._drafts.own(running.tokens)
             self._running.append(running)
             admitted.append(running)
-        deliver([(running, None) for running in admitted])
+        deliver([(running, Moved.TO_BATCH) for running in admitted])
 
     def _place(self, running: Running) -> Place | None:
         """A slot, or None while none is free or while somebody else computes the same long prompt."""
@@ -284,11 +308,20 @@ class SlotEngine:
         leader, shared = self._leader(running)
         if leader is not None and leader.computed < shared:
             return None
+        if not self._has_room_for(running):
+            return None
         place = self._table.take(running.version, running.tokens)
         if place is not None and leader is not None and shared > place.known_tokens:
             self._memory.copy_prefix(leader.slot, place.slot, shared)
             return Place(place.slot, shared)
         return place
+
+    def _has_room_for(self, running: Running) -> bool:
+        """Whether there is memory for its tokens, and for those under way to go on beside it."""
+        others = len(self._running)
+        wanted = len(running.tokens) + _ROOM_TO_GROW_TOKENS * (others + 1)
+        self._is_full = self._is_full or (others >= LEAST_CONVERSATIONS and not self._table.make_room(wanted))
+        return not self._is_full
 
     def _leader(self, running: Running) -> tuple[Running | None, int]:
         """The request in the batch that shares a prefix worth waiting for, and the prefix's length."""

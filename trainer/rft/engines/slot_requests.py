@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from rft.core.errors import SamplerError
@@ -25,8 +27,6 @@ class Running:
 
     request: SampleRequest
     answer: "asyncio.Future[Sample]"
-    admitted: "asyncio.Future[None]"
-    """Settled once it leaves the queue, one way or another."""
     loop: asyncio.AbstractEventLoop
     tokens: list[int]
     """Prompt and what was sampled so far."""
@@ -40,6 +40,12 @@ class Running:
     own: Own = field(default_factory=dict[tuple[int, ...], int])
     logprobs: list[float] = field(default_factory=list[float])
     is_cancelled: bool = False
+    queue: ExitStack = field(default_factory=ExitStack)
+    """What is entered while the request waits for others to leave. Of its event loop alone."""
+
+    def enter_queue(self) -> None:
+        """From here on it only waits, until it is admitted."""
+        self.queue.enter_context(self.request.progress.queued())
 
     @property
     def sampled(self) -> int:
@@ -90,8 +96,16 @@ class UnusedVersion:
     version: int
 
 
-News = Sample | SamplerError | NewTokens | None
-"""What an engine has for a request; None for "admitted"."""
+class Moved(Enum):
+    """Where a request is from now on."""
+
+    TO_BATCH = "to_batch"
+    TO_QUEUE = "to_queue"
+    """It gave way to others, and keeps what was sampled."""
+
+
+News = Sample | SamplerError | NewTokens | Moved
+"""What an engine has for a request."""
 
 
 def deliver(results: Sequence[tuple[Running, News]]) -> None:
@@ -106,11 +120,14 @@ def deliver(results: Sequence[tuple[Running, News]]) -> None:
 
 def _answer(answers: Sequence[tuple[Running, News]]) -> None:
     for running, result in answers:
-        if not running.admitted.done():
-            running.admitted.set_result(None)
-        if result is None or running.answer.done():
+        running.queue.close()
+        if running.answer.done():
             continue
         match result:
+            case Moved.TO_QUEUE:
+                running.enter_queue()
+            case Moved.TO_BATCH:
+                pass
             case NewTokens():
                 if running.request.progress.on_tokens is not None:
                     running.request.progress.on_tokens(result.token_ids, result.logprobs)

@@ -28,18 +28,39 @@ class _Held:
     tokens: NDArray[np.int64]
 
 
-class SlotTable:
-    """Free slots keep their cached tokens until another conversation needs them, the longest unused first."""
+_NOTHING = _Held(0, np.empty(0, dtype=np.int64))
 
-    def __init__(self, memory: KvSlots) -> None:
-        self._memory = memory
+
+class SlotTable:
+    """Free slots keep their cached tokens until another conversation needs slot or memory, the longest unused first."""
+
+    def __init__(self, memory: KvSlots, *, budget: int) -> None:
+        """`budget`: tokens that memory is touched for, in all slots."""
+        self._memory, self._budget = memory, budget
         self._free: dict[int, _Held] = {}
         """What each free slot holds, the longest unused first."""
         self.forget()
 
     def forget(self) -> None:
         """All slots are free and hold nothing."""
-        self._free = {slot: _Held(0, np.empty(0, dtype=np.int64)) for slot in range(self._memory.slots)}
+        self._free = dict.fromkeys(range(self._memory.slots), _NOTHING)
+
+    def make_room(self, tokens: int, *, at_any_rate: bool = False) -> bool:
+        """Whether so many more tokens fit the budget: free slots forget what they hold as far as need be.
+
+        None forgets anything where that would not be enough, unless `at_any_rate`.
+        """
+        excess = self._memory.touched_tokens + tokens - self._budget
+        if excess <= 0:
+            return True
+        is_enough = sum(map(self._memory.touched, self._free)) >= excess
+        for slot in list(self._free) if is_enough or at_any_rate else ():
+            excess -= self._memory.touched(slot)
+            self._memory.give_back(slot)
+            self._free[slot] = _NOTHING
+            if excess <= 0:
+                break
+        return is_enough
 
     def resume(self, version: int, tokens: Sequence[int]) -> Place | None:
         """The free slot that holds the beginning of this conversation and nothing else; None when there is none.

@@ -121,7 +121,7 @@ def _figure_lines(figures: ModelFigures) -> Iterator[str]:
     cache, sampling = figures.cache, figures.sampling_bytes
     if cache is not None and sampling is not None:
         yield (
-            f"  sampling:    {_gib(sampling)} with a full cache: {cache.conversations} conversations at once,"
+            f"  sampling:    {_gib(sampling)} with a full cache: up to {cache.conversations} conversations at once,"
             f" {cache.bytes_per_token / 2**10:,.1f} KiB a token; beside the training, in the same process"
         )
 
