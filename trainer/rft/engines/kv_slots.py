@@ -28,6 +28,7 @@ class KvSlots:
     conversation has touched can be given back."""
 
     def __init__(self, config: PretrainedConfig, *, slots: int, capacity: int, dtype: torch.dtype) -> None:
+        """Raises MemoryError where the system has not so much address space to give."""
         shape = (slots, capacity, *_heads_and_size(config))
         self.slots, self.capacity = slots, capacity
         size = math.prod(shape) * dtype.itemsize
@@ -40,6 +41,19 @@ class KvSlots:
         self.touched_tokens = 0
         """Of all slots: tokens that memory was touched for."""
         self._scratch = [torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)]
+
+    @classmethod
+    def as_many_as_fit(
+        cls, config: PretrainedConfig, *, slots: int, least: int, capacity: int, dtype: torch.dtype
+    ) -> "KvSlots":
+        """`slots`, or fewer where address space is limited (vm.overcommit_memory=2, ulimit -v). Raises MemoryError."""
+        while True:
+            try:
+                return cls(config, slots=slots, capacity=capacity, dtype=dtype)
+            except MemoryError:
+                if slots <= least:
+                    raise
+                slots = max(least, slots // 2)
 
     @staticmethod
     def bytes_per_token(config: PretrainedConfig) -> int:
@@ -100,7 +114,10 @@ def _untouched_pages(size: int) -> mmap.mmap:
 
     Straight from the system, which touches nothing that nobody writes to, and takes parts of it back.
     """
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    except OSError as error:
+        raise MemoryError(f"no address space for keys and values: {error}") from error
 
 
 def _heads_and_size(config: PretrainedConfig) -> tuple[int, int]:

@@ -57,9 +57,10 @@ class SlotEngine:
         self._model, self._threads = model, threads
         self._weights: SlotWeights = SeveralVersions(model) if has_versions else OneVersion(model)
         self._max_context_tokens = max_context_tokens
-        self._memory = KvSlots(
-            config, slots=slots_of(config, max_context_tokens), capacity=max_context_tokens, dtype=model.dtype
-        )
+        self._memory = KvSlots.as_many_as_fit(
+            config, slots=slots_of(config, max_context_tokens), least=LEAST_CONVERSATIONS,
+            capacity=max_context_tokens, dtype=model.dtype,
+        )  # fmt: skip
         self._table, self._drafts = SlotTable(self._memory, budget=budget_of(config)), Drafts()
         self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
         self._versions = VersionUse()
