@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -114,6 +114,7 @@ SLOW = settings(deadline=None, max_examples=80, suppress_health_check=[HealthChe
 
 
 @SLOW
+@example(text="\uf900", name="search")  # One that is another letter once it is normalized.
 @given(
     text=TEXTS,
     name=st.one_of(st.just("search"), TEXTS.filter(bool), st.sampled_from(["think", "tool_call", "im_start"])),
@@ -123,11 +124,9 @@ def test_no_text_adds_or_takes_a_control_token(model: Model, text: str, name: st
     harmless = chat_format.prompt_ids(*conversation("harmless"))
     told = chat_format.prompt_ids(*conversation(text, name=name))
     assert model.control_in(told) == model.control_in(harmless)
-    shown = model.tokenizer.decode(told)
+    shown = _as_it_reads(model.tokenizer.decode(told))
     assert _as_it_reads(text) in shown, "and the model reads it as it stands"
-    assert unicodedata.normalize("NFC", json.dumps(text, ensure_ascii=False)[1:-1]) in unicodedata.normalize(
-        "NFC", shown
-    )
+    assert _as_it_reads(json.dumps(text, ensure_ascii=False)[1:-1]) in shown
 
 
 @SLOW
@@ -142,7 +141,7 @@ def test_no_tool_output_adds_or_takes_a_control_token(model: Model, outputs: lis
     told = suffix(*outputs)
     assert model.control_in(told) == model.control_in(suffix(*["harmless"] * len(outputs)))
     shown = model.tokenizer.decode(told)
-    assert all(_as_it_reads(text) in unicodedata.normalize("NFC", shown) for text in outputs)
+    assert all(_as_it_reads(text) in _as_it_reads(shown) for text in outputs)
 
 
 def _as_it_reads(text: str) -> str:
