@@ -9,9 +9,10 @@ from tests.integration.worker.workbench import Workbench
 
 
 async def leased(bench: Workbench) -> Ingest:
+    """The writer of a running job."""
     job_id = await bench.queued_job()
     async with bench.database.connection() as connection:
-        lease = await take(connection, job_id, owner="here/1/a", ttl_s=60, slots=1000)
+        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1000)
     assert isinstance(lease, Lease)
     return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
 

@@ -3,21 +3,15 @@
 import httpx
 
 from rft.core.events import RunStarted
-from rft.platform.lifecycle.job_lease import take
-from rft.platform.lifecycle.lease import Lease
-from rft.platform.worker.grader_metrics import GraderLabel
-from rft.platform.worker.ingest import Ingest
+from tests.integration.worker.ingesting import leased
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import logged, rollout_done
 
 
 async def rolled_out(bench: Workbench) -> tuple[str, str]:
     """A running job and the id of a rollout of its second row."""
-    job_id = await bench.queued_job()
-    async with bench.database.connection() as connection:
-        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1)
-    assert isinstance(lease, Lease)
-    ingest = Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+    ingest = await leased(bench)
+    job_id = ingest.lease.id
     done = rollout_done(job_id, 1, index=2)
     async with bench.database.transaction() as connection:
         await ingest.batch(connection, logged([RunStarted(resumed_from_step=None, total_steps=3, pid=1), done]))

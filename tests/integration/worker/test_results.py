@@ -13,21 +13,13 @@ from rft.platform.jobs.objects import to_job_object
 from rft.platform.jobs.repository import JobRepository, JobRow
 from rft.platform.jobs.transitions import cancel
 from rft.platform.lifecycle.ending import cancel_unleased
-from rft.platform.lifecycle.job_lease import release, take
-from rft.platform.lifecycle.lease import Lease, lock_row
+from rft.platform.lifecycle.job_lease import release
+from rft.platform.lifecycle.lease import lock_row
 from rft.platform.lifecycle.results import write_results
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.metrics_event import GraderLabel
+from tests.integration.worker.ingesting import leased
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import START, logged, one_step, whole_run
-
-
-async def leased(bench: Workbench) -> Ingest:
-    job_id = await bench.queued_job()
-    async with bench.database.connection() as connection:
-        lease = await take(connection, job_id, owner="here/1/a", ttl_s=60, slots=1000)
-    assert isinstance(lease, Lease)
-    return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
 
 
 async def store(bench: Workbench, ingest: Ingest, events: list[TrainEvent]) -> None:

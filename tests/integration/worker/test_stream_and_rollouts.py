@@ -9,11 +9,9 @@ import httpx
 import pytest
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
-from rft.platform.lifecycle.job_lease import take
-from rft.platform.lifecycle.lease import Lease
 from rft.platform.stream import endpoints
 from rft.platform.worker.ingest import Ingest
-from rft.platform.worker.metrics_event import GraderLabel
+from tests.integration.worker.ingesting import leased
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import logged, one_step, whole_run
 from tests.shared.waiting import PATIENCE_S
@@ -24,11 +22,7 @@ STEPS = 3
 @pytest.fixture
 async def ingest(bench: Workbench) -> Ingest:
     """A running job's writer."""
-    job_id = await bench.queued_job()
-    async with bench.database.connection() as connection:
-        lease = await take(connection, job_id, owner="here/1/a", ttl_s=600, slots=1)
-    assert isinstance(lease, Lease)
-    return Ingest(lease, (GraderLabel("judge", "endpoint"),), "ft:tiny:local:unit:x")
+    return await leased(bench)
 
 
 async def store(bench: Workbench, ingest: Ingest, events: Sequence[TrainEvent], *, after: int = 0) -> int:

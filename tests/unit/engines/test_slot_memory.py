@@ -34,16 +34,16 @@ def model() -> Qwen3ForCausalLM:
 class Watched(SlotEngine):
     """Counts what becomes of its memory."""
 
-    given_way = most_tokens = most_at_once = 0
+    preempted = most_tokens = most_at_once = 0
 
     def _pass(self) -> None:
         super()._pass()
         self.most_tokens = max(self.most_tokens, self._memory.touched_tokens)
         self.most_at_once = max(self.most_at_once, len(self._running))
 
-    def _give_way(self, running: Running) -> None:
-        super()._give_way(running)
-        self.given_way += 1
+    def _preempt(self, running: Running) -> None:
+        super()._preempt(running)
+        self.preempted += 1
 
 
 def sampled(
@@ -76,12 +76,12 @@ def sampled(
 
 
 @pytest.mark.parametrize("budget", [3000, 1500, 100])
-def test_whoever_gives_way_is_told_the_same_tokens(
+def test_whoever_is_preempted_is_told_the_same_tokens(
     model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch, budget: int
 ) -> None:
     ample, unhindered = sampled(model, monkeypatch, budget=10**6)
     scarce, engine = sampled(model, monkeypatch, budget=budget)
-    assert unhindered.given_way == 0
+    assert unhindered.preempted == 0
     assert engine.most_tokens <= max(budget, slot_fit.LEAST_CONVERSATIONS * CONTEXT)
     assert engine.most_tokens < unhindered.most_tokens
     assert [[turn.token_ids for turn in turns] for turns in scarce] == [
@@ -106,10 +106,10 @@ def test_the_fewest_conversations_go_on_whatever_they_take(
 ) -> None:
     _, engine = sampled(model, monkeypatch, budget=100)
     assert engine.most_at_once == slot_fit.LEAST_CONVERSATIONS
-    assert engine.given_way == 0
+    assert engine.preempted == 0
 
 
-def test_who_gives_way_waits_in_the_queue_again(model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_preempted_waits_in_the_queue_again(model: Qwen3ForCausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """No rollout's time runs there."""
     monkeypatch.setattr(slot_fit, "_MEMORY_BYTES", 800 * KvSlots.bytes_per_token(model.config))
     monkeypatch.setattr(slot_engine, "_ROOM_TO_GROW_TOKENS", 0)
@@ -132,20 +132,20 @@ def test_who_gives_way_waits_in_the_queue_again(model: Qwen3ForCausalLM, monkeyp
         await engine.close()
 
     asyncio.run(all_of_them())
-    assert engine.given_way > 0
+    assert engine.preempted > 0
     assert all(steps == ["in", "out"] * (len(steps) // 2) for steps in waits.values())
-    assert sum(len(steps) // 2 - 1 for steps in waits.values()) == engine.given_way
+    assert sum(len(steps) // 2 - 1 for steps in waits.values()) == engine.preempted
 
 
 @pytest.mark.parametrize("capacity", [1024, 1000])
-def test_memory_that_is_given_back_is_zeros_and_nobody_elses(capacity: int) -> None:
+def test_memory_of_an_evicted_slot_is_zeros_and_nobody_elses(capacity: int) -> None:
     memory = KvSlots(CONFIG, slots=3, capacity=capacity, dtype=torch.float32)
     for slot in range(3):
         memory.touch(slot, 900)
         for tensor in (*memory.keys, *memory.values):
             tensor[slot, :900] = slot + 1.0
     assert memory.touched_tokens == 2700
-    memory.give_back(1)
+    memory.evict(1)
     assert memory.touched_tokens == 1800
     for tensor in (*memory.keys, *memory.values):
         assert bool((tensor[0, :900] == 1.0).all())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rft.core.devices import Devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.graders import EndpointGrader, MultiGrader
 from rft.core.hyperparameters import LoraSpec, ResolvedHyperparameters
@@ -47,6 +48,7 @@ def spec() -> RunSpec:
     [
         with_(max_importance_gap=3.0),
         with_(torch_threads=9, micro_batch_tokens=512, base_dtype="bfloat16"),
+        with_(devices=Devices(train=(2,), vllm=(3,))),  # As a launch has them in another of its host's slots.
         with_(hold=HoldRule(max_s=5.0), retry=RetryBudget(max_retries=1), egress=EgressSettings(max_calls_in_flight=7)),
         with_(tool_gateway_url="http://tools", grader_gateway_url="http://graders"),
         with_(rollout_workers=RolloutWorkersSpec(platform_url="http://platform"), keeps_tokens=True),

@@ -25,7 +25,7 @@ _FEW_TOKENS = 7
 
 class KvSlots:
     """The memory. Pages are touched only as far as conversations grow, so capacity costs address space alone; what a
-    conversation has touched can be given back."""
+    conversation has touched can be evicted."""
 
     def __init__(self, config: PretrainedConfig, *, slots: int, capacity: int, dtype: torch.dtype) -> None:
         """Raises MemoryError where the system has not so much address space to give."""
@@ -75,7 +75,7 @@ class KvSlots:
         """Tokens that memory would be touched for beyond what was, if the slot's first `tokens` were written."""
         return max(0, tokens - self._touched[slot])
 
-    def give_back(self, slot: int) -> None:
+    def evict(self, slot: int) -> None:
         """Forget what the slot holds: its memory is the system's again, and zeros where it is touched anew."""
         first = slot * self.capacity * self._token_bytes
         start, end = (

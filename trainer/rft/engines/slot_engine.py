@@ -198,7 +198,7 @@ class SlotEngine:
         self._admit()
         segments, batch = self._schedule()
         while not self._has_memory(segments):
-            self._give_way(self._running[-1])
+            self._preempt(self._running[-1])
             segments, batch = self._schedule()
         if not batch:
             return
@@ -249,7 +249,7 @@ class SlotEngine:
         are_fewest = len(self._running) <= LEAST_CONVERSATIONS
         return self._table.make_room(growth, at_any_rate=are_fewest) or are_fewest
 
-    def _give_way(self, running: Running) -> None:
+    def _preempt(self, running: Running) -> None:
         """Back into the queue, before all others: what was sampled stays, what was computed may have to be done again.
 
         Its tokens will be the same: they are drawn by their place in the request.

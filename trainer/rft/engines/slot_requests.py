@@ -101,7 +101,7 @@ class Moved(Enum):
 
     TO_BATCH = "to_batch"
     TO_QUEUE = "to_queue"
-    """It gave way to others, and keeps what was sampled."""
+    """It was preempted, and keeps what was sampled."""
 
 
 News = Sample | SamplerError | NewTokens | Moved

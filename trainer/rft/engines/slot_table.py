@@ -56,7 +56,7 @@ class SlotTable:
         is_enough = sum(map(self._memory.touched, self._free)) >= excess
         for slot in list(self._free) if is_enough or at_any_rate else ():
             excess -= self._memory.touched(slot)
-            self._memory.give_back(slot)
+            self._memory.evict(slot)
             self._free[slot] = _NOTHING
             if excess <= 0:
                 break

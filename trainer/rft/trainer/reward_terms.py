@@ -9,6 +9,7 @@ from rft.core.spec import RunSpec, VllmSpec
 
 _CHANGES_NO_REWARD = {
     "base_dtype",
+    "devices",
     "early_stop",
     "egress",
     "grader_gateway_url",

@@ -200,8 +200,7 @@ def check_devices(settings: Settings, gpus: int) -> Finding:
     if (problem := devices_problem(settings)) is not None:
         return error(problem.removesuffix("."), "jobs are refused until they go together")
     if (warning := shared_gpu_warning(settings, gpus)) is not None:
-        said, what_to_do = warning.removesuffix(".").split(": ", 1)
-        return warn(said, what_to_do)
+        return warn(warning.removesuffix("."))
     return ok(f"trainers compute on {settings.devices or ('the first GPU' if gpus else 'the CPU')}")
 
 
