@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rft.engines import slot_engine
+from rft.engines import slot_scheduler
 from rft.engines.drafts import Drafts, Own
 from rft.engines.slot_engine import SlotEngine
 from rft.engines.slot_requests import Running
@@ -136,7 +136,7 @@ async def test_samples_are_the_same_with_drafts_and_without(
 
     model.register_forward_hook(count)
     with monkeypatch.context() as patch:
-        patch.setattr(slot_engine, "_DRAFT_TOKENS", 0)
+        patch.setattr(slot_scheduler, "_DRAFT_TOKENS", 0)
         plain = SlotEngine(tiny_model(tokenizer), max_context_tokens=256)
         expected = await samples(plain, rounds=1)
         await plain.close()

@@ -49,8 +49,8 @@ def test_the_cache_is_what_the_engine_allocates(tokenizer: PreTrainedTokenizerBa
     config = tiny("qwen3", tokenizer).config
     found = figures(config).cache
     assert found is not None
-    memory = KvSlots(config, slots=3, capacity=20, dtype=torch.float32)
-    assert found.bytes_per_token * 60 == sum(tensor.nbytes for tensor in (*memory.keys, *memory.values))
+    memory = KvSlots(config, slots=3, capacity=512, dtype=torch.float32)
+    assert found.bytes_per_token * 3 * 512 == sum(tensor.nbytes for tensor in (*memory.keys, *memory.values))
     assert (found.conversations, found.tokens) == (256, 256 * 512)
 
 

@@ -1,7 +1,9 @@
 """Key and value memory in slots, one per conversation, and the attention that reads it.
 
-Conversations of different length share one forward pass without padding tokens: they are packed into one row of T
-tokens, and only attention looks at them one slot at a time, in chunks of similar length.
+Conversations of different length share one forward pass: they are packed into one row of T tokens, and only attention
+looks at them one slot at a time, in chunks of similar length. What is computed for a token does not depend on what else
+is in the pass, to the last bit: no matrix product has a shape for which it would be summed in another order (`ROWS`,
+`_steady_key_counts`; He et al., "Defeating Nondeterminism in LLM Inference", 2025).
 Shapes: S slots, C tokens of capacity, H key/value heads, D head size.
 """
 
@@ -13,10 +15,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface, PretrainedConfig
 
 ATTENTION = "rft_slots"
+ROWS = 8
+"""Tokens and queries are computed in multiples of so many: with fewer than four rows, eight without AVX2, MKL sums a
+product in another order."""
+_KEYS, _KEY_BLOCK = 64, 512
+"""Keys are computed in multiples of `_KEYS`; torch's attention on a CPU takes a block of them after the other."""
 _ROWS_PER_CHUNK = 16
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 """No promise of memory behind the address space (mmap(2)); Python 3.11 has no name for it."""
@@ -29,18 +36,19 @@ class KvSlots:
 
     def __init__(self, config: PretrainedConfig, *, slots: int, capacity: int, dtype: torch.dtype) -> None:
         """Raises MemoryError where the system has not so much address space to give."""
-        shape = (slots, capacity, *_heads_and_size(config))
-        self.slots, self.capacity = slots, capacity
+        self.slots, self.capacity = slots, _up(capacity, _KEY_BLOCK)
+        shape = (slots, self.capacity, *_heads_and_size(config))
         size = math.prod(shape) * dtype.itemsize
         self._pages = [_untouched_pages(size) for _ in range(2 * config.num_hidden_layers)]
         memory = [torch.frombuffer(pages, dtype=dtype).view(shape) for pages in self._pages]
         self.keys: list[Tensor] = memory[::2]
         self.values: list[Tensor] = memory[1::2]
-        self._token_bytes = size // slots // capacity
+        self._token_bytes = size // slots // self.capacity
         self._touched = [0] * slots
         self.touched_tokens = 0
         """Of all slots: tokens that memory was touched for."""
         self._scratch = [torch.empty(0, dtype=dtype), torch.empty(0, dtype=dtype)]
+        self._key_counts = _steady_key_counts(*_heads_and_size(config), dtype)
 
     @classmethod
     def as_many_as_fit(
@@ -60,6 +68,11 @@ class KvSlots:
         """What one token of one conversation occupies, in single precision."""
         heads, size = _heads_and_size(config)
         return 2 * 4 * heads * size * int(config.num_hidden_layers)
+
+    def reach(self, tokens: int) -> int:
+        """How many keys are computed, the masked ones included, where the longest conversation has so many tokens."""
+        blocks, rest = divmod(tokens, _KEY_BLOCK)
+        return blocks * _KEY_BLOCK + next(count for count in self._key_counts if count >= rest)
 
     def touched(self, slot: int) -> int:
         """The same of one slot."""
@@ -146,7 +159,7 @@ class _Chunk:
     tokens: int
     slots_N: Tensor
     reach: int
-    """Longest conversation of the chunk."""
+    """Keys of each conversation, the masked ones included."""
     mask_N_1_Q_K: Tensor
     queries: int
     """Most new tokens of one conversation."""
@@ -158,36 +171,38 @@ class _Chunk:
 class SlotBatch:
     """One forward pass: where each packed token is written and what it may see. Segments must come sorted."""
 
-    def __init__(self, memory: KvSlots, segments: Sequence[Segment]) -> None:
+    def __init__(self, memory: KvSlots, segments: Sequence[Segment], *, rows: int = ROWS) -> None:
+        """`rows`: the pass is filled up to a multiple of so many tokens; what they compute is written nowhere."""
         self.memory = memory
         positions: list[int] = []
-        rows: list[int] = []
+        written: list[int] = []
         for segment in segments:
             memory.touch(segment.slot, segment.past + segment.length)
             positions.extend(range(segment.past, segment.past + segment.length))
-            rows.extend(range(base := segment.slot * memory.capacity + segment.past, base + segment.length))
-        self.positions_T = torch.tensor(positions)
-        self.write_T = torch.tensor(rows)
-        self.chunks = list(_chunks(segments))
+            written.extend(range(base := segment.slot * memory.capacity + segment.past, base + segment.length))
+        self.tokens, self.padding = len(positions), -len(positions) % rows
+        self.positions_T = torch.tensor(positions + [0] * self.padding)
+        self.write_T = torch.tensor(written)
+        self.chunks = list(_chunks(memory, segments))
 
 
-def _chunks(segments: Sequence[Segment]) -> "list[_Chunk]":
+def _chunks(memory: KvSlots, segments: Sequence[Segment]) -> "list[_Chunk]":
     chunks: list[_Chunk] = []
     start, first = 0, 0
     while first < len(segments):
         kind, last = segments[first].kind, first
         while last < len(segments) and last - first < _ROWS_PER_CHUNK and segments[last].kind == kind:
             last += 1
-        chunks.append(_chunk(segments[first:last], start))
+        chunks.append(_chunk(memory, segments[first:last], start))
         start, first = start + chunks[-1].tokens, last
     return chunks
 
 
-def _chunk(segments: Sequence[Segment], start: int) -> _Chunk:
+def _chunk(memory: KvSlots, segments: Sequence[Segment], start: int) -> _Chunk:
     past_N = torch.tensor([segment.past for segment in segments])
     length_N = torch.tensor([segment.length for segment in segments])
-    queries, reach = int(length_N.max()), int((past_N + length_N).max())
-    query_Q = torch.arange(queries)
+    queries, reach = int(length_N.max()), memory.reach(int((past_N + length_N).max()))
+    query_Q = torch.arange(_up(queries, ROWS) if queries > 1 else 1)
     sees_N_Q = past_N[:, None] + query_Q[None, :]
     mask = torch.arange(reach)[None, None, None, :] <= sees_N_Q[:, None, :, None]
     index_N_Q = is_query_N_Q = None
@@ -221,10 +236,11 @@ def slot_attention(
     """Attention of packed tokens (1, heads, T, D) over their conversations' slots; (1, T, heads, D) comes out."""
     layer = int(module.layer_idx)  # pyright: ignore[reportArgumentType]
     keys, values = slot_batch.memory.keys[layer], slot_batch.memory.values[layer]
-    keys.flatten(0, 1).index_copy_(0, slot_batch.write_T, key[0].transpose(0, 1))
-    values.flatten(0, 1).index_copy_(0, slot_batch.write_T, value[0].transpose(0, 1))
+    keys.flatten(0, 1).index_copy_(0, slot_batch.write_T, key[0, :, : slot_batch.tokens].transpose(0, 1))
+    values.flatten(0, 1).index_copy_(0, slot_batch.write_T, value[0, :, : slot_batch.tokens].transpose(0, 1))
     query_T_H_D = query[0].transpose(0, 1)
     out_T_H_D = torch.empty_like(query_T_H_D, memory_format=torch.contiguous_format)
+    out_T_H_D[slot_batch.tokens :] = 0.0
     for chunk in slot_batch.chunks:
         gathered = slot_batch.memory.gather(layer, chunk.slots_N, chunk.reach)
         keys_N_H_K_D, values_N_H_K_D = gathered[0].transpose(1, 2), gathered[1].transpose(1, 2)
@@ -233,8 +249,10 @@ def slot_attention(
             # Query heads that share a key head stand in a row as if they were queries: they all see the same.
             n, heads, size = chunk.tokens, keys_N_H_K_D.size(1), keys_N_H_K_D.size(3)
             query_N = query_T_H_D[chunk.start : end].reshape(n, heads, -1, size)
+            groups = query_N.size(2)
+            query_N = pad(query_N, (0, 0, 0, -groups % ROWS))
             attended = _attend(query_N, keys_N_H_K_D, values_N_H_K_D, chunk.mask_N_1_Q_K, scaling)
-            out_T_H_D[chunk.start : end] = attended.reshape(n, -1, size)
+            out_T_H_D[chunk.start : end] = attended[:, :, :groups].reshape(n, -1, size)
         else:
             query_N = query_T_H_D[chunk.index_N_Q].transpose(1, 2)
             groups = query_N.size(1) // keys_N_H_K_D.size(1)
@@ -244,6 +262,29 @@ def slot_attention(
             attended = _attend(query_N, keys_N_H_K_D, values_N_H_K_D, chunk.mask_N_1_Q_K, scaling)
             out_T_H_D[chunk.start : end] = attended.transpose(1, 2)[chunk.is_query_N_Q]
     return out_T_H_D[None], None
+
+
+def _steady_key_counts(heads: int, size: int, dtype: torch.dtype) -> tuple[int, ...]:
+    """0 and the numbers of keys, up to a block, with which attention gives to the bit what a whole block gives.
+
+    A product over many keys is summed in parts, and their number decides where those end. Measured, because the
+    processor decides it as well.
+    """
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (
+        torch.randn(1, heads, count, size, generator=draw).to(dtype) for count in (4 * ROWS, _KEY_BLOCK, _KEY_BLOCK)
+    )
+
+    def attended(keys: int, visible: int) -> Tensor:
+        mask = (torch.arange(keys) < visible)[None, None, None]
+        return _attend(query, key[:, :, :keys], value[:, :, :keys], mask, None)
+
+    counts = range(_KEYS, _KEY_BLOCK, _KEYS)
+    return 0, *(n for n in counts if torch.equal(attended(n, n), attended(_KEY_BLOCK, n))), _KEY_BLOCK
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scaling: float | None) -> Tensor:

@@ -18,28 +18,14 @@ from transformers import PreTrainedModel
 
 from rft.core.errors import SamplerError
 from rft.engines.base_model import without_router_logits
-from rft.engines.drafts import Drafts
 from rft.engines.draw import draw, uniforms
-from rft.engines.kv_slots import ATTENTION, KvSlots, Segment, SlotBatch
+from rft.engines.kv_slots import ATTENTION, ROWS, KvSlots, SlotBatch
 from rft.engines.slot_fit import LEAST_CONVERSATIONS, budget_of, slots_of, supports
-from rft.engines.slot_requests import Moved, NewTokens, NewWeights, Running, UnusedVersion, deliver
-from rft.engines.slot_table import Place, SlotTable, shared_prefix
+from rft.engines.slot_requests import NewTokens, NewWeights, Running, UnusedVersion, deliver
+from rft.engines.slot_scheduler import SlotScheduler
 from rft.engines.slot_weights import OneVersion, SeveralVersions, SlotWeights
 from rft.engines.version_use import VersionUse
 from rft.rollouts.sampler import Sample, SampleRequest
-
-_TOKENS_PER_PASS = 2048
-"""New tokens computed at once at most; longer prompts take several passes."""
-_WORTH_WAITING_TOKENS = 128
-"""The rollouts of a group start at once with the same prompt: one computes it, the others wait and copy."""
-_DRAFT_TOKENS = 6
-"""Drafted per conversation and pass at most."""
-_ROOM_TO_GROW_TOKENS = 64
-"""A conversation that begins leaves so much memory to each one that is under way, or it would soon make them wait."""
-_ALWAYS_WORTH_TOKENS = 32
-"""A pass of so few tokens takes as long as one of a single token: it waits for the weights."""
-_DRAFTED_PARAMETERS = 600_000_000
-"""Drafted tokens of a pass times the model's parameters: a small model waits for everything but its arithmetic."""
 
 
 class SlotEngine:
@@ -55,21 +41,19 @@ class SlotEngine:
         model.set_attn_implementation(ATTENTION)
         config = model.config.get_text_config()
         self._model, self._threads = model, threads
+        self._rows = ROWS * max(1, threads // 2)
+        """Four to each thread at least."""
         self._weights: SlotWeights = SeveralVersions(model) if has_versions else OneVersion(model)
         self._max_context_tokens = max_context_tokens
         self._memory = KvSlots.as_many_as_fit(
             config, slots=slots_of(config, max_context_tokens), least=LEAST_CONVERSATIONS,
             capacity=max_context_tokens, dtype=model.dtype,
         )  # fmt: skip
-        self._table, self._drafts = SlotTable(self._memory, budget=budget_of(config)), Drafts()
-        self._affordable_drafts = _DRAFTED_PARAMETERS // sum(parameter.numel() for parameter in model.parameters())
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        self._scheduler = SlotScheduler(self._memory, budget=budget_of(config), parameters=parameters)
         self._versions = VersionUse()
         """Used in the event loop alone."""
         self._inbox: deque[Running | NewWeights | UnusedVersion] = deque()
-        self._waiting: deque[Running] = deque()
-        self._running: list[Running] = []
-        self._is_full = False
-        """Whether one that waits has found no memory: then none behind it takes any."""
         self._wake = threading.Event()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -159,7 +143,7 @@ class SlotEngine:
         with torch.inference_mode():
             while not self._is_closed:
                 self._take_inbox()
-                if not self._running and not self._waiting:
+                if self._scheduler.is_idle:
                     self._wake.wait()
                     self._wake.clear()
                     continue
@@ -175,7 +159,7 @@ class SlotEngine:
             item = self._inbox.popleft()
             match item:
                 case Running():
-                    self._waiting.append(item)
+                    self._scheduler.enqueue(item)
                 case UnusedVersion():
                     self._weights.drop(item.version)
                 case NewWeights():
@@ -183,29 +167,23 @@ class SlotEngine:
 
     def _publish(self, new: NewWeights) -> None:
         try:
-            self._weights.publish(new.version, new.adapter_dir, is_idle=not self._running and not self._waiting)
+            self._weights.publish(new.version, new.adapter_dir, is_idle=self._scheduler.is_idle)
         except SamplerError as error:
             new.done.set_exception(error)
             return
         if not self._weights.are_several:
-            self._table.forget()
+            self._scheduler.forget()
         new.done.set_result(None)
 
     def _pass(self) -> None:
         """One forward pass over the batch: admits requests, samples, and releases finished ones."""
-        for running in [running for running in self._running if running.is_cancelled]:
-            self._leave(running)
-        self._admit()
-        segments, batch = self._schedule()
-        while not self._has_memory(segments):
-            self._preempt(self._running[-1])
-            segments, batch = self._schedule()
-        if not batch:
+        scheduled = self._scheduler.next_pass()
+        if not scheduled:
             return
         new_tokens: list[int] = []
         wanted: list[int] = []
         sampling: list[Running] = []
-        for running, segment in zip(batch, segments, strict=True):
+        for segment, running in scheduled:
             reach = segment.past + segment.length
             new_tokens += running.tokens[segment.past : reach]
             running.computed = min(reach, len(running.tokens))
@@ -213,56 +191,18 @@ class SlotEngine:
                 sampling.append(running)
                 new_tokens += running.draft
                 wanted += range(len(new_tokens) - len(running.draft) - 1, len(new_tokens))
-        self._weights.choose([(r.version, s.length) for r, s in zip(batch, segments, strict=True)])
-        slot_batch = SlotBatch(self._memory, segments)
+        slot_batch = SlotBatch(self._memory, [segment for segment, _ in scheduled], rows=self._rows)
+        versions = [(running.version, segment.length) for segment, running in scheduled]
+        self._weights.choose([*versions, (versions[-1][0], slot_batch.padding)])
         logits = self._model(
-            input_ids=torch.tensor(new_tokens)[None],
+            input_ids=torch.tensor(new_tokens + [0] * slot_batch.padding)[None],
             position_ids=slot_batch.positions_T[None],
             use_cache=False,
-            logits_to_keep=torch.tensor(wanted, dtype=torch.long),
+            logits_to_keep=torch.tensor(wanted + [0] * (-len(wanted) % self._rows), dtype=torch.long),
             slot_batch=slot_batch,
-        ).logits[0]
+        ).logits[0, : len(wanted)]
         if sampling:
             self._sample(sampling, logits)
-
-    def _schedule(self) -> tuple[list[Segment], list[Running]]:
-        """How many tokens of each request this pass computes, sorted so that similar ones are adjacent."""
-        budget = _TOKENS_PER_PASS
-        drafts = max(self._affordable_drafts, _ALWAYS_WORTH_TOKENS - len(self._running))
-        chosen: list[tuple[Segment, Running]] = []
-        for running in self._running:
-            length = min(len(running.tokens) - running.computed, budget)
-            if not length:
-                continue
-            if running.computed + length == len(running.tokens):
-                self._draft(running, min(drafts, budget - length))
-            drafts -= len(running.draft)
-            length += len(running.draft)
-            budget -= length
-            chosen.append((Segment(running.slot, running.computed, length), running))
-        chosen.sort(key=lambda pair: (pair[0].kind, pair[0].past + pair[0].length))
-        return [segment for segment, _ in chosen], [running for _, running in chosen]
-
-    def _has_memory(self, segments: Sequence[Segment]) -> bool:
-        """Whether the pass may touch what it writes. The fewest conversations always may."""
-        growth = sum(self._memory.grows_by(segment.slot, segment.past + segment.length) for segment in segments)
-        are_fewest = len(self._running) <= LEAST_CONVERSATIONS
-        return self._table.make_room(growth, at_any_rate=are_fewest) or are_fewest
-
-    def _preempt(self, running: Running) -> None:
-        """Back into the queue, before all others: what was sampled stays, what was computed may have to be done again.
-
-        Its tokens will be the same: they are drawn by their place in the request.
-        """
-        running.draft = []
-        self._leave(running)
-        self._waiting.appendleft(running)
-        deliver([(running, Moved.TO_QUEUE)])
-
-    def _draft(self, running: Running, at_most: int) -> None:
-        """The token that is drawn after the last drafted one still fits the request."""
-        room = running.request.max_tokens - running.sampled - 1
-        running.draft = self._drafts.draft(running.tokens, running.own, at_most=min(at_most, room, _DRAFT_TOKENS))
 
     def _sample(self, batch: Sequence[Running], logits: torch.Tensor) -> None:
         ends = list(accumulate(1 + len(running.draft) for running in batch))
@@ -278,67 +218,11 @@ class SlotEngine:
             sample = running.take(tokens[start:end], logprobs[start:end])
             if running.request.progress.on_tokens is not None:
                 heard.append((running, running.tokens_since(known)))
-            self._drafts.learn(running.tokens, running.own, start=known)
+            self._scheduler.learn(running, start=known)
             if sample is not None:
-                self._leave(running)
+                self._scheduler.leave(running)
                 finished.append((running, sample))
         deliver([*heard, *finished])
 
-    def _admit(self) -> None:
-        admitted: list[Running] = []
-        self._is_full = False
-        for _ in range(len(self._waiting)):
-            running = self._waiting.popleft()
-            if running.is_cancelled:
-                continue
-            place = self._place(running)
-            if place is None:
-                self._waiting.append(running)
-                continue
-            running.slot, running.computed = place.slot, place.known_tokens
-            running.own = self._drafts.own(running.tokens)
-            self._running.append(running)
-            admitted.append(running)
-        deliver([(running, Moved.TO_BATCH) for running in admitted])
-
-    def _place(self, running: Running) -> Place | None:
-        """A slot, or None while none is free or while somebody else computes the same long prompt."""
-        place = self._table.resume(running.version, running.tokens)
-        if place is not None:
-            return place
-        leader, shared = self._leader(running)
-        if leader is not None and leader.computed < shared:
-            return None
-        if not self._has_room_for(running):
-            return None
-        place = self._table.take(running.version, running.tokens)
-        if place is not None and leader is not None and shared > place.known_tokens:
-            self._memory.copy_prefix(leader.slot, place.slot, shared)
-            return Place(place.slot, shared)
-        return place
-
-    def _has_room_for(self, running: Running) -> bool:
-        """Whether there is memory for its tokens, and for those under way to go on beside it."""
-        others = len(self._running)
-        wanted = len(running.tokens) + _ROOM_TO_GROW_TOKENS * (others + 1)
-        self._is_full = self._is_full or (others >= LEAST_CONVERSATIONS and not self._table.make_room(wanted))
-        return not self._is_full
-
-    def _leader(self, running: Running) -> tuple[Running | None, int]:
-        """The request in the batch that shares a prefix worth waiting for, and the prefix's length."""
-        prompt, opening = running.tokens[:-1], running.tokens[:_WORTH_WAITING_TOKENS]
-        if len(prompt) >= _WORTH_WAITING_TOKENS:
-            for other in self._running:
-                if other.version == running.version and other.tokens[:_WORTH_WAITING_TOKENS] == opening:
-                    return other, shared_prefix(prompt, other.request.prompt_ids)
-        return None, 0
-
-    def _leave(self, running: Running) -> None:
-        self._running.remove(running)
-        self._table.release(running.slot, running.version, running.tokens[: running.computed])
-
     def _fail_all(self, error: SamplerError) -> None:
-        deliver([(running, error) for running in (*self._running, *self._waiting)])
-        self._running.clear()
-        self._waiting.clear()
-        self._table.forget()
+        deliver([(running, error) for running in self._scheduler.drain()])
