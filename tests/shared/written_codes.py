@@ -54,6 +54,15 @@ def in_dictionaries(below: Collection[str]) -> Iterator[Given]:
                         yield Given(module, "", None, value)
 
 
+def calling(name: str) -> list[str]:
+    """Modules that call something of this name."""
+    return [
+        module
+        for module in SOURCES
+        if any(isinstance(node, ast.Call) and _name(node.func) == name for node in ast.walk(_tree(module)))
+    ]
+
+
 def _modules(below: Collection[str]) -> list[str]:
     return [name for name in SOURCES if name.startswith(tuple(below))]
 

@@ -141,7 +141,7 @@ async def test_a_tool_that_no_row_describes_is_a_warning(bench: Workbench) -> No
     job_id = await bench.new_job(tools=tools)
     assert await validate_job(job_id, bench.context()) == "queued"
     warnings = await bench.all("select message, data from job_events where job_id = %s and level = 'warn'", job_id)
-    assert [row["data"] for row in warnings] == [{"unused_tools": ["idle"]}]
+    assert [row["data"] for row in warnings] == [{"code": "unused_tools", "unused_tools": ["idle"]}]
 
 
 async def test_a_file_without_rows_fails_the_job(bench: Workbench) -> None:

@@ -275,7 +275,7 @@ def _unused_tools(tools: Sequence[Tool], reports: Iterable[DatasetReport]) -> It
         yield DatasetWarning(
             key="unused",
             message=f"No row describes these tools of the job, so the model will not know of them: {', '.join(unused)}",
-            data={"unused_tools": [*unused]},
+            data={"code": "unused_tools", "unused_tools": [*unused]},
         )
 
 
