@@ -147,3 +147,8 @@ def test_base_models_are_looked_for(tmp_path: Path) -> None:
     assert all(f"'{name}'" in finding.what for name, finding in zip(places, findings, strict=True))
     whole = doctor.examine(settings(tmp_path, base_models=places))
     assert [finding for finding in whole if finding.what.startswith("base model")] == findings
+
+
+def test_what_is_missing_is_installed_from_the_repository() -> None:
+    advice = doctor.check_modules("trainer", ["no_such_module"]).what_to_do
+    assert advice == "pip install -c constraints.txt '.[trainer]' in the repository's folder"

