@@ -162,7 +162,7 @@ def list_endpoints(
         Option(
             "--set",
             metavar="CHANGES.json",
-            help="New URLs and headers for a held or paused job (POST .../endpoints); `-`: standard input.",
+            help="New URLs and headers for a held, paused or queued job (POST .../endpoints); `-`: standard input.",
             show_default=False,
         ),
     ] = None,
