@@ -1,7 +1,5 @@
 """`docs/blame.md` names every way a rollout can end, with the treatment that the code gives it."""
 
-from pathlib import Path
-
 import pytest
 
 from rft.core.failure import FAULTS, Failure, FailureCode, Stage
@@ -11,24 +9,15 @@ from rft.core.rollout import StopReason
 from rft.egress.retry import RETRYABLE
 from rft.rollouts.failure_actions import FAILURE_ACTIONS, FailureAction
 from rft.rollouts.replacements import is_worth_replacing
+from tests.shared.code_tables import tables
+from tests.shared.written_codes import ROOT
 
-PAGE = next(p for p in Path(__file__).parents if (p / "pyproject.toml").exists()) / "docs" / "blame.md"
+PAGE = ROOT / "docs" / "blame.md"
 TOO_MANY = {
     FailureAction.WAIT: "held",
     FailureAction.FAIL_JOB: "job fails",
     FailureAction.REDO_ROUND: "done again, then paused",
 }
-
-
-def table(heading: str) -> dict[str, list[str]]:
-    """The cells of a section's table by the code in the first column."""
-    _, _, section = PAGE.read_text().partition(f"\n## {heading}")
-    assert section, f"no section {heading!r}"
-    lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    found = {first.strip("`"): rest for first, *rest in cells}
-    assert len(found) == len(cells), "a code stands twice"
-    return found
 
 
 @pytest.mark.parametrize(
@@ -41,7 +30,7 @@ def table(heading: str) -> dict[str, list[str]]:
     ],
 )
 def test_the_page_names_what_the_code_knows_and_nothing_else(heading: str, codes: set[str]) -> None:
-    assert set(table(heading)) == codes
+    assert set(tables(PAGE, heading)) == codes
 
 
 def test_a_status_is_spelled_as_the_page_says() -> None:
@@ -50,7 +39,7 @@ def test_a_status_is_spelled_as_the_page_says() -> None:
 
 @pytest.mark.parametrize("code", FailureCode)
 def test_the_page_tells_the_treatment_of_each_failure(code: FailureCode) -> None:
-    _, whose, sent_again, replaced, too_many = table("Failures")[code.value]
+    _, whose, sent_again, replaced, too_many = tables(PAGE, "Failures")[code.value]
     failure = Failure(stage=Stage.TOOL, code=code, message="")
     assert whose == FAULTS[code].value
     assert sent_again == ("yes" if code in RETRYABLE else "no")

@@ -1,6 +1,7 @@
 """`docs/errors.md` names every code that the API answers with, and the status that comes with it."""
 
 import ast
+import re
 from collections import defaultdict
 
 import pytest
@@ -12,6 +13,8 @@ from tests.shared.code_tables import tables
 from tests.shared.written_codes import ROOT, Given, given
 
 PAGE = ROOT / "docs" / "errors.md"
+FAILED = "Failed rehearsals, regrades and runs of evals"
+WORKERS = ("rft.platform.worker.run_eval", "rft.platform.worker.run_rehearsal")
 CLASSES = (
     errors.ApiError,
     errors.BadRequest,
@@ -70,6 +73,16 @@ def made() -> list[Given]:
     return list(given(PLACES, ("rft.platform.", "rft.serving.")))
 
 
+def replies() -> dict[str, list[str]]:
+    """The cells by code of all tables but the last one's, in which each code stands once."""
+    sections = [
+        tables(PAGE, heading) for heading in re.findall("^## (.+)$", PAGE.read_text(), re.M) if heading != FAILED
+    ]
+    merged = {code: cells for section in sections for code, cells in section.items()}
+    assert len(merged) == sum(map(len, sections)), "a code stands twice"
+    return merged
+
+
 def _status(error: Given) -> int:
     if error.to in STATUSES:
         return STATUSES[error.to]
@@ -88,7 +101,7 @@ def test_the_page_names_each_code_with_its_statuses_and_no_other(made: list[Give
     for error in made:
         for code in error.codes or AT_RUNTIME[str(error)]:
             statuses[code].add(_status(error))
-    page = {code: {int(status) for status in cells[0].split(", ")} for code, cells in tables(PAGE).items()}
+    page = {code: {int(status) for status in cells[0].split(", ")} for code, cells in replies().items()}
     assert page == statuses
 
 
@@ -97,4 +110,11 @@ def test_every_kind_of_error_is_looked_for() -> None:
 
 
 def test_the_page_says_what_each_code_means_and_what_to_do() -> None:
-    assert [code for code, cells in tables(PAGE).items() if not all(cells)] == []
+    assert [code for code, cells in replies().items() if not all(cells)] == []
+
+
+def test_the_page_names_each_code_of_what_failed_after_it_was_ordered() -> None:
+    orders = ("rft.platform.regrades.", "rft.platform.rehearsals.", *WORKERS)
+    found = [*given({"JobError": None, "CannotRegrade": 0}, orders), *given({"_failed": 0}, WORKERS)]
+    assert {one.module for one in found if not one.codes} == {"rft.platform.regrades.running", *WORKERS}
+    assert set(tables(PAGE, FAILED)) == {code for one in found for code in one.codes}

@@ -6,17 +6,15 @@ from pathlib import Path
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def tables(page: Path, heading: str | None = None) -> dict[str, list[str]]:
-    """The other cells by code, of one section or of the whole page. A row may name several codes; a code may stand in
-    several rows, whose cells are then those of the last."""
-    text = page.read_text()
-    if heading is not None:
-        _, _, section = text.partition(f"\n## {heading}\n")
-        assert section, f"no section {heading!r}"
-        text = section.partition("\n## ")[0]
+def tables(page: Path, heading: str) -> dict[str, list[str]]:
+    """The other cells by code, in the section that begins so. A row may name several codes; each stands once."""
+    _, _, section = page.read_text().partition(f"\n## {heading}")
+    assert section, f"no section {heading!r}"
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in section.partition("\n## ")[0].splitlines():
         if line.startswith("| `"):
             codes, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-            found |= dict.fromkeys(_CODE.findall(codes), cells)
+            for code in _CODE.findall(codes):
+                assert code not in found, f"{code} stands twice"
+                found[code] = cells
     return found
