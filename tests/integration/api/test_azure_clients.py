@@ -55,8 +55,10 @@ async def test_both_spellings_are_one(api: Api) -> None:
         assert ours.status_code == 200
         for path in ("/openai/v1/files", "/openai/files", f"/openai/v1/files?api-version={VERSION}"):
             assert (await caller.get(path)).json() == ours.json()
-        for path in ("/openai/v1/nothing", "/openai/deployments/gpt/chat/completions"):
+        for path in ("/openai/v1/nothing", "/openai/deployments/gpt", "/openai/deployments/gpt/embeddings"):
             assert (await caller.get(path)).json()["error"]["code"] == "unknown_url", path
+        chat = await caller.get("/openai/deployments/gpt/chat/completions")
+        assert (chat.json()["error"]["code"], chat.headers["allow"]) == ("method_not_allowed", "POST")
 
 
 async def test_strangers_learn_nothing_by_the_other_spelling(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`."""
+"""`POST /v1/chat/completions`, and the same at a deployment's path, as Azure's clients send it."""
 
 import secrets
 import time
@@ -15,7 +15,7 @@ from rft.platform.api.hang_up import while_connected
 from rft.platform.serving.answering import Asking, counted, drain, named
 from rft.platform.serving.order import to_completion_request
 from rft.platform.serving.replies import Reply
-from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk
+from rft.platform.serving.schemas import ChatCompletion, ChatCompletionBody, ChatCompletionChunk, DeploymentChatBody
 from rft.platform.serving.service import events
 from rft.serving_wire.records import Event
 
@@ -48,6 +48,16 @@ async def create_chat_completion(request: Request, asker: Asking, body: ChatComp
         await while_connected(request, drain(told))
         return reply.completion()
     return EventStream(_stream(reply, told))  # pyright: ignore[reportReturnType]
+
+
+@router.post(
+    "/deployments/{deployment:path}/chat/completions", response_model_exclude_none=True, include_in_schema=False
+)
+async def create_deployment_chat_completion(
+    request: Request, asker: Asking, deployment: str, body: DeploymentChatBody
+) -> ChatCompletion:
+    """An answer of the model that the path names, as Azure's clients ask for it."""
+    return await create_chat_completion(request, asker, body.model_copy(update={"model": deployment}))
 
 
 async def _stream(reply: Reply, told: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:

@@ -61,6 +61,13 @@ class ChatCompletionBody(TextBody):
     """Ours, as vLLM has it: add `prompt_token_ids` and each choice's `token_ids`."""
 
 
+class DeploymentChatBody(ChatCompletionBody):
+    """A request whose path names the model."""
+
+    model: str = ""
+    """Does not count: Azure's clients send anything here, or nothing."""
+
+
 class FunctionCall(BaseModel):
     """What the model calls."""
 
