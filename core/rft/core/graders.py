@@ -7,7 +7,9 @@ from pydantic import Field, FiniteFloat
 from rft.core.base import Record
 from rft.core.grade import MAX_SCORE
 
-GraderName = Annotated[str, Field(min_length=1, max_length=64)]
+MAX_GRADER_NAME = 512
+"""Characters. The hosted service's own ids of criteria are names with a UUID behind them."""
+GraderName = Annotated[str, Field(min_length=1, max_length=MAX_GRADER_NAME)]
 ScoreInBounds = Annotated[FiniteFloat, Field(ge=-MAX_SCORE, le=MAX_SCORE)]
 
 

@@ -106,6 +106,18 @@ async def test_every_kind_of_grader_runs_and_tells_everything(client: AsyncOpenA
     assert keys == {"grade.remote", "grade.again"}, "two parts are two calls"
 
 
+async def test_names_of_512_characters_are_told_in_full(client: AsyncOpenAI, customer: LoopbackEndpoint) -> None:
+    named = {"name": "n" * 512}
+    remote = {"type": "endpoint", "url": customer.grader_url, **named}
+    multi = {"type": "multi", "graders": {"exact": {**EXACT, **named}}, "calculate_output": "exact", **named}
+    for grader, reward in (({**EXACT, **named}, 1.0), (remote, 0.5), ({**SCORE, **named}, 0.75), (multi, 1.0)):
+        reply = await run(client, grader)
+        assert (reply.metadata.name, reply.reward) == (named["name"], reward)
+    with pytest.raises(BadRequestError, match="1 to 512 characters") as raised:
+        await run(client, {**EXACT, "name": "n" * 513})
+    assert raised.value.param == "grader.name"
+
+
 async def test_the_endpoint_is_told_the_trace_id_and_the_answer_as_json(
     client: AsyncOpenAI, customer: LoopbackEndpoint
 ) -> None:

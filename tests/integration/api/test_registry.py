@@ -223,6 +223,16 @@ async def test_a_builtin_grader_is_registered_and_tried(client: AsyncOpenAI) -> 
     assert rewards == [1.0, 0.0]
 
 
+async def test_a_registered_grader_of_the_longest_name_is_used_by_a_job(
+    client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint
+) -> None:
+    name = "".join(chr(0x20000 + number * 37 % 40_000) for number in range(512))
+    grader = await post(client, "/graders", {"grader": a_grader(customer, name=name)})
+    order["method"]["reinforcement"]["grader"] = {"id": grader["id"]}
+    job: Any = (await client.fine_tuning.jobs.create(**order)).to_dict(warnings=False)
+    assert (grader["name"], job["method"]["reinforcement"]["grader"]["name"]) == (name, name)
+
+
 async def test_a_job_of_registered_parts_keeps_its_copies(
     client: AsyncOpenAI, order: dict[str, Any], customer: LoopbackEndpoint, api: Api, migrated_url: str
 ) -> None:

@@ -40,6 +40,17 @@ async def test_each_item_is_held_against_every_criterion(stage: Stage) -> None:
     assert found.to_dict() == items[0].to_dict()
 
 
+async def test_a_criterion_may_have_a_name_as_long_as_ids_that_the_hosted_service_gives(stage: Stage) -> None:
+    names = ["a" * 512, f"{'exact' * 15}-0a8de2b4-6a39-4d0f-8f0a-c1a9a4e0d3b1"]
+    eval_id = await stage.make(*({**EXACT, "name": name} for name in names))
+    run = await stage.run(eval_id, inline(RIGHT))
+    assert run.result_counts.to_dict() == {"total": 1, "passed": 1, "failed": 0, "errored": 0}
+    ids = [each.testing_criteria for each in run.per_testing_criteria_results]
+    assert [each.rpartition("-")[0][: len(name)] for each, name in zip(ids, names, strict=True)] == names
+    (item,) = await collect(stage.items(eval_id, run.id))
+    assert [result.name for result in item.results] == ids
+
+
 async def test_items_of_a_file_are_those_of_an_order(stage: Stage) -> None:
     eval_id = await stage.make()
     lines = [json.dumps(RIGHT), "", json.dumps(WRONG), json.dumps(RIGHT)]

@@ -51,6 +51,13 @@ async def test_the_newest_of_each_endpoint_are_kept(bench: Workbench, http: http
     assert await asked(http, "ftjob-nobody", "tool", "search") == []
 
 
+async def test_a_grader_of_the_longest_name_has_them_too(bench: Workbench, http: httpx.AsyncClient) -> None:
+    name = "".join(chr(0x20000 + number * 37 % 40_000) for number in range(512))
+    ingest = await leased(bench)
+    await tell(bench, ingest, [failed(1, stage=Stage.GRADER, endpoint=name)], after=0)
+    assert [one["trace_id"] for one in await asked(http, ingest.lease.id, "grader", name)] == ["trace_1"]
+
+
 async def test_they_stay_when_a_run_is_taken_over_and_go_with_their_job(
     bench: Workbench, http: httpx.AsyncClient
 ) -> None:

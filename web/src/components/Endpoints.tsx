@@ -47,7 +47,10 @@ export function Endpoints({ endpoints, colors, now, hrefOf }: Props) {
               {endpoints.map((one) => (
                 <tr key={one.id}>
                   <td className="nowrap">
-                    <Swatch endpoint={one} colors={colors} /> <span className="mono">{one.endpoint}</span>
+                    <Swatch endpoint={one} colors={colors} />{" "}
+                    <span className="mono endpoint-name" title={one.endpoint}>
+                      {one.endpoint}
+                    </span>
                     <span className="muted small"> {one.stage}</span>
                   </td>
                   <td className="number">{count(one.attempts)}</td>

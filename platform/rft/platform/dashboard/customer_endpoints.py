@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from rft.core.failure import FailureCode, Stage
+from rft.core.graders import MAX_GRADER_NAME
 from rft.core.progress import RunProgress
 from rft.platform.api.dependencies import Reading
 from rft.platform.dashboard.endpoint_view import CallingJob, EndpointOfJobs, by_address
@@ -19,7 +20,7 @@ from rft.platform.store.unit_of_work import UnitOfWork
 endpoints_router = APIRouter(prefix="/dashboard", tags=["dashboard"])
 _WITHIN_S = 86_400.0
 _MOST_JOBS = 20
-Name = Annotated[str, Query(min_length=1, max_length=200)]
+Name = Annotated[str, Query(min_length=1, max_length=MAX_GRADER_NAME)]
 
 
 class CustomerEndpoints(BaseModel):

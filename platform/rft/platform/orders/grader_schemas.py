@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rft.core.grade import MAX_SCORE
+from rft.core.graders import MAX_GRADER_NAME
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.tagged import tagged
@@ -23,7 +24,8 @@ from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, 
 from rft.platform.orders.tool_fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[
-    Annotated[str, Field(min_length=1, max_length=64)], must_be("a text of 1 to 64 characters")
+    Annotated[str, Field(min_length=1, max_length=MAX_GRADER_NAME)],
+    must_be(f"a text of 1 to {MAX_GRADER_NAME} characters"),
 ]
 _Number: TypeAlias = Annotated[Annotated[float, Field(allow_inf_nan=False, strict=True)], must_be("a number")]
 _Score: TypeAlias = Annotated[

@@ -160,7 +160,7 @@ BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
     ({"type": ["endpoint"]}, ("type",), "must be one of"),
     ({**EXACT, "operation": "equals"}, ("operation",), "'eq'"),
     ({**EXACT, "input": "{{ row.answer }}"}, ("input",), "row.answer"),
-    ({**EXACT, "name": ""}, ("name",), "1 to 64"),
+    ({**EXACT, "name": ""}, ("name",), "1 to 512"),
     ({**CLOSE, "evaluation_metric": "cosine"}, ("evaluation_metric",), "embedding"),
     ({**CLOSE, "evaluation_metric": "rouge_9"}, ("evaluation_metric",), "rouge_5"),
     ({**SCORE, "range": [1, 0]}, ("range",), "below its end"),
@@ -207,6 +207,7 @@ BAD: list[tuple[Any, tuple[str | int, ...], str]] = [
     ({**multi(exact=EXACT), "graders": {}}, ("graders",), "at least 1"),
     ({**multi(exact=EXACT), "graders": [EXACT, EXACT]}, ("graders", 1, "name"), "appears twice"),
     ({**multi(exact=EXACT), "graders": {"not a name": EXACT}}, ("graders", "not a name"), "word a formula can use"),
+    ({**multi(exact=EXACT), "graders": {"a" * 65: EXACT}}, ("graders", "a" * 65), "word a formula can use"),
 ]
 
 

@@ -44,7 +44,7 @@ export function Registered({ now }: { now: number }) {
             <tbody>
               {all.map(({ id, name, kind, address, health }) => (
                 <tr key={id}>
-                  <td>
+                  <td className="endpoint-url">
                     {name} <span className="muted small">{kind}</span>
                   </td>
                   <td>

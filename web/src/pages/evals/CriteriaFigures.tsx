@@ -32,7 +32,7 @@ export function CriteriaFigures({ figures, criteria }: Props) {
               const passed = share(each.passed);
               return (
                 <tr key={each.testing_criteria}>
-                  <td className="strong">{names.get(each.testing_criteria) ?? each.testing_criteria}</td>
+                  <td className="strong criterion-name">{names.get(each.testing_criteria) ?? each.testing_criteria}</td>
                   <td className="nowrap">
                     {reward(each.score_mean)}{" "}
                     {each.score && (

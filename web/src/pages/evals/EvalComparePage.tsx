@@ -127,7 +127,7 @@ function DifferenceRow({ name, difference, isShare = false }: DifferenceProps) {
   const told = difference && differenceWords(difference, isShare);
   return (
     <tr>
-      <td>{name}</td>
+      <td className="criterion-name">{name}</td>
       <td className={`nowrap ${told?.tone ?? "muted"}`}>{told?.text ?? "no score in both"}</td>
       <td className="number">{count(difference?.better)}</td>
       <td className="number">{count(difference?.worse)}</td>

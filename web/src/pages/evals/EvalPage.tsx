@@ -102,7 +102,7 @@ function Criteria({ definition }: { definition: Eval }) {
           <tbody>
             {criteriaOf(definition).map((criterion) => (
               <tr key={criterion.id}>
-                <td className="strong">{criterion.name}</td>
+                <td className="strong criterion-name">{criterion.name}</td>
                 <td className="nowrap">{criterion.type}</td>
                 <td className="mono criterion-detail">{criterion.detail ?? "–"}</td>
                 <td className="number">

@@ -59,7 +59,7 @@ function Definitions({ evals }: { evals: readonly ListedEval[] }) {
                 </Link>
               </td>
               <Latest run={each.latest_run} href={each.latest_run && `/evals/${each.id}/runs/${each.latest_run.id}`} />
-              <td className="spare">
+              <td className="spare criterion-name">
                 {criteriaOf(each)
                   .map((one) => one.name)
                   .join(", ")}
