@@ -217,6 +217,39 @@ async def test_messages_may_come_with_the_item(stage: Stage, provider: ScriptedP
     assert len(provider.requests) == 2
 
 
+CALLED = [
+    {"role": "user", "content": [{"type": "input_text", "text": "How much?"}]},
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "of another installation"},
+    {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "search", "arguments": '{"q": "x"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": "6"}]},
+]
+
+
+@pytest.mark.parametrize("kind", ["completions", "responses"])
+async def test_messages_of_an_item_may_have_every_shape_of_the_sdk(
+    stage: Stage, provider: ScriptedProvider, kind: str
+) -> None:
+    eval_id = await stage.make(config={**CUSTOM, "item_schema": {"type": "object"}})
+    talks: list[Any] = [
+        [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "6"}]}],
+        [{"role": "user", "content": {"type": "input_text", "text": "6"}}],
+        [{"role": "user", "content": ["6", {"type": "text", "text": " or so"}]}],
+        [{"role": "assistant", "content": {"type": "output_text", "text": "5"}}, {"role": "user", "content": "6"}],
+        CALLED,
+        CALLED[:3],
+        [{"role": "user", "content": {"type": "input_image", "image_url": "https://x/y.png"}}],
+    ]
+    rows: list[Any] = [{"item": {"talk": talk, "answer": "6"}} for talk in talks]
+    reference = {"type": "item_reference", "item_reference": "item.talk"}
+    run = await stage.run(eval_id, sampled(*rows, kind=kind, input_messages=reference))
+    items = await collect(stage.items(eval_id, run.id))
+    assert [item.status for item in items] == ["pass"] * 5 + ["error"] * 2
+    assert "without an answer: call_1" in items[5].sample.error.message
+    assert "item.talk[0].content[0] of the item: only text parts" in items[6].sample.error.message
+    (called,) = (request for request in map(json.dumps, provider.requests) if '"tool"' in request)
+    assert '"arguments": "{\\"q\\": \\"x\\"}"' in called
+
+
 async def test_an_item_that_lacks_what_the_messages_name_is_not_asked(stage: Stage, provider: ScriptedProvider) -> None:
     schema = {"type": "object", "properties": {"question": {"type": "string"}, "answer": {"type": "string"}}}
     eval_id = await stage.make(config={**CUSTOM, "item_schema": schema})

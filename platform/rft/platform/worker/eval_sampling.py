@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
-from rft.core.dataset_fields import RowError, read_message
 from rft.core.errors import RftError
 from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
@@ -19,7 +18,6 @@ from rft.core.spec import Budgets, RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
 from rft.grader_gateway.templates import Template, Unresolved, parse, render_all
 from rft.platform.api.errors import ApiError
-from rft.platform.evals.item_variables import item_path, value_at
 from rft.platform.evals.output_item_repository import ModelUsage
 from rft.platform.evals.run_objects import shown_sample
 from rft.platform.evals.run_repository import RunRow
@@ -37,6 +35,7 @@ from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.eval_items import EvalItem
 from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
+from rft.platform.worker.referred_messages import referred_messages
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatPolicy, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
 from rft.rollouts.missing_tools import RecentRollouts
@@ -78,25 +77,13 @@ class ItemMessages:
     def messages(self, item: JsonObject) -> tuple[Message, ...] | NoVerdict:
         """The messages, or what the item lacks."""
         if isinstance(self.source, ItemReference):
-            return _referred(item, self.source.item_reference)
+            return referred_messages(item, self.source.item_reference)
         texts = render_all(self.templates, sample={}, item=item)
         if isinstance(texts, Unresolved):
             message = f"The input messages name {texts.variable.source!r}, which the item does not have."
             return NoVerdict("invalid_template_variable", message)
         roles = [Role(message.role) for message in self.source.template]
         return tuple(Message(role=role, content=text) for role, text in zip(roles, texts, strict=True))
-
-
-def _referred(item: JsonObject, reference: str) -> tuple[Message, ...] | NoVerdict:
-    value = value_at(item, item_path(reference))
-    if isinstance(value, str):
-        return (Message(role=Role.USER, content=value),)
-    try:
-        if not isinstance(value, list) or not value:
-            raise RowError("", "is neither a text nor a list of messages")
-        return tuple(read_message(each, f"[{at}]", allows_system=True) for at, each in enumerate(value))
-    except RowError as error:
-        return NoVerdict("invalid_input_messages", f"{reference}{error.path} of the item: {error.reason}.")
 
 
 @dataclass(frozen=True, slots=True)

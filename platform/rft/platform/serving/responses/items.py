@@ -56,8 +56,8 @@ class _Turn:
         return (key != "" and key == self.key) or (self.sampled is not None and call_id in self.sampled.wire_ids)
 
 
-def read_items(items: Sequence[JsonValue], seal: TurnSeal) -> ReadInput:
-    """Raises BadRequest, which names the item."""
+def read_items(items: Sequence[JsonValue], seal: TurnSeal | None) -> ReadInput:
+    """`seal`: None where sealed turns do not count, only their text. Raises BadRequest, which names the item."""
     reader = _ItemReader(seal)
     for place, item in enumerate(items):
         reader.add(place, item)
@@ -65,7 +65,7 @@ def read_items(items: Sequence[JsonValue], seal: TurnSeal) -> ReadInput:
 
 
 class _ItemReader:
-    def __init__(self, seal: TurnSeal) -> None:
+    def __init__(self, seal: TurnSeal | None) -> None:
         self._seal = seal
         self._read = ReadInput()
         self._turn: _Turn | None = None
@@ -120,15 +120,15 @@ class _ItemReader:
         content = item.get("content")
         turn.thoughts += "" if content is None else item_text(content, f"{path}.content", kind="reasoning_text")
         sealed = optional_text(item, "encrypted_content", path)
-        if not sealed:
+        if not sealed or self._seal is None:
             return
         if turn.sampled is not None:
             raise refused(f"{path}.encrypted_content", "is the second one of its turn")
-        self._open(sealed, turn, path, optional_text(item, "id", path) or "")
+        self._open(self._seal, sealed, turn, path, optional_text(item, "id", path) or "")
 
-    def _open(self, sealed: str, turn: _Turn, path: str, reasoning_id: str) -> None:
+    def _open(self, seal: TurnSeal, sealed: str, turn: _Turn, path: str, reasoning_id: str) -> None:
         try:
-            turn.sampled, turn.reasoning_id = self._seal.open(sealed), reasoning_id
+            turn.sampled, turn.reasoning_id = seal.open(sealed), reasoning_id
         except NoSealedTurn as error:
             why = f"cannot be read: {error}. Leave it out, and the turn is rendered from its text"
             raise refused(f"{path}.encrypted_content", why, code="invalid_encrypted_content") from error
