@@ -105,6 +105,21 @@ async def test_a_stream_tells_the_same(client: AsyncOpenAI) -> None:
     assert chunks[-1].usage == whole.usage
 
 
+async def test_the_wire_has_null_where_the_contract_has_it(client: AsyncOpenAI) -> None:
+    raw: Any = client.with_raw_response.chat.completions
+    asked: dict[str, Any] = {"model": "tiny", "messages": QUESTION, "max_completion_tokens": 4}
+    (choice,) = json.loads((await raw.create(**asked)).content)["choices"]
+    assert set(choice) == {"index", "finish_reason", "message", "logprobs"}
+    assert set(choice["message"]) == {"role", "content", "refusal"}
+    assert choice["message"]["refusal"] is choice["logprobs"] is None
+    stream = (await raw.create(**asked, stream=True)).http_response
+    lines = [line.removeprefix("data: ") async for line in stream.aiter_lines() if line]
+    parts = [json.loads(line)["choices"][0] for line in lines[:-1]]
+    assert {frozenset(part) for part in parts} == {frozenset({"index", "delta", "finish_reason", "logprobs"})}
+    assert [part["finish_reason"] for part in parts[:-1]] == [None] * (len(parts) - 1)
+    assert set(parts[0]["delta"]) == {"role", "content"}
+
+
 async def test_seeds_choices_and_nucleus(client: AsyncOpenAI) -> None:
     async def texts(**more: Any) -> list[str | None]:
         wanted: dict[str, Any] = {"n": 3, "temperature": 1, "seed": 5, **more}

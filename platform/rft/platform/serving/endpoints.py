@@ -29,7 +29,7 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/chat/completions", response_model_exclude_none=True, responses=_REPLIES)
+@router.post("/chat/completions", responses=_REPLIES)
 async def create_chat_completion(request: Request, asker: Asking, body: ChatCompletionBody) -> ChatCompletion:
     """An answer of a base model, a fine-tuned model or a checkpoint; with `stream`, as server-sent events."""
     model = await named(asker.services, body.model)
@@ -50,9 +50,7 @@ async def create_chat_completion(request: Request, asker: Asking, body: ChatComp
     return EventStream(_stream(reply, told))  # pyright: ignore[reportReturnType]
 
 
-@router.post(
-    "/deployments/{deployment:path}/chat/completions", response_model_exclude_none=True, include_in_schema=False
-)
+@router.post("/deployments/{deployment:path}/chat/completions", include_in_schema=False)
 async def create_deployment_chat_completion(
     request: Request, asker: Asking, deployment: str, body: DeploymentChatBody
 ) -> ChatCompletion:
@@ -78,4 +76,4 @@ async def _stream(reply: Reply, told: AsyncGenerator[Event]) -> AsyncGenerator[b
 
 
 def _data(chunk: ChatCompletionChunk) -> bytes:
-    return b"data: " + chunk.model_dump_json(exclude_none=True).encode() + b"\n\n"
+    return b"data: " + chunk.model_dump_json().encode() + b"\n\n"

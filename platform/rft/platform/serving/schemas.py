@@ -12,6 +12,14 @@ MAX_STOPS = 4
 _TEXT_ALONE: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_LEFT_OUT = Field(exclude_if=_is_none)
+"""Where it is None. Other fields that are None are written as null, as the hosted service writes them."""
+
 Seed: TypeAlias = Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63)] | None, must_be("an integer of 64 bits")]
 Temperature: TypeAlias = Annotated[Annotated[_Number, Field(ge=0, le=2)] | None, must_be("a number from 0 to 2")]
 TopP: TypeAlias = Annotated[Annotated[_Number, Field(gt=0, le=1)] | None, must_be("a number above 0, 1 at most")]
@@ -90,8 +98,8 @@ class AssistantMessage(BaseModel):
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: None = None
-    tool_calls: list[MessageToolCall] | None = None
-    reasoning_content: str | None = None
+    tool_calls: Annotated[list[MessageToolCall] | None, _LEFT_OUT] = None
+    reasoning_content: Annotated[str | None, _LEFT_OUT] = None
     """Ours: its thoughts, where it has any."""
 
 
@@ -123,7 +131,7 @@ class CompletionChoice(BaseModel):
     finish_reason: FinishReason
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None = None
-    token_ids: list[int] | None = None
+    token_ids: Annotated[list[int] | None, _LEFT_OUT] = None
     """Ours: from the end of the prompt on."""
 
 
@@ -159,7 +167,7 @@ class ChatCompletion(BaseModel):
     model: str
     choices: list[CompletionChoice]
     usage: CompletionUsage
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: Annotated[list[int] | None, _LEFT_OUT] = None
     """Ours, where `return_token_ids` asks for it."""
 
 
@@ -182,10 +190,10 @@ class DeltaToolCall(BaseModel):
 class ChoiceDelta(BaseModel):
     """What is new in a choice."""
 
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-    tool_calls: list[DeltaToolCall] | None = None
-    reasoning_content: str | None = None
+    role: Annotated[Literal["assistant"] | None, _LEFT_OUT] = None
+    content: Annotated[str | None, _LEFT_OUT] = None
+    tool_calls: Annotated[list[DeltaToolCall] | None, _LEFT_OUT] = None
+    reasoning_content: Annotated[str | None, _LEFT_OUT] = None
 
 
 class ChunkChoice(BaseModel):
@@ -195,7 +203,7 @@ class ChunkChoice(BaseModel):
     delta: ChoiceDelta
     finish_reason: FinishReason | None = None
     logprobs: ChoiceLogprobs | None = None
-    token_ids: list[int] | None = None
+    token_ids: Annotated[list[int] | None, _LEFT_OUT] = None
 
 
 class ChatCompletionChunk(BaseModel):
@@ -206,5 +214,5 @@ class ChatCompletionChunk(BaseModel):
     created: int
     model: str
     choices: list[ChunkChoice]
-    usage: CompletionUsage | None = None
-    prompt_token_ids: list[int] | None = None
+    usage: Annotated[CompletionUsage | None, _LEFT_OUT] = None
+    prompt_token_ids: Annotated[list[int] | None, _LEFT_OUT] = None
