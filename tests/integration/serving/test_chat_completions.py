@@ -181,6 +181,8 @@ async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
          "response_format", None),
         ({"logprobs": True, "top_logprobs": 5}, "top_logprobs", None),
         ({"frequency_penalty": 0.5}, "frequency_penalty", None),
+        ({"extra_body": {"moderation": {"model": "omni-moderation-latest"}}}, "moderation", None),
+        ({"store": True}, "store", None),
         ({"temperature": 3}, "temperature", None),
         ({"n": 0}, "n", None),
     ],
@@ -191,6 +193,11 @@ async def test_what_cannot_be_done_names_its_field(
     with pytest.raises(BadRequestError) as raised:
         await greedy(client, **changes)
     assert (raised.value.param, raised.value.code) == (param, code or "invalid_value")
+
+
+async def test_what_changes_no_answer_is_accepted(client: AsyncOpenAI) -> None:
+    plain = await greedy(client)
+    assert (await greedy(client, store=False, metadata={"a": "b"}, user="me")).choices == plain.choices
 
 
 async def test_a_model_that_is_none_or_no_longer_kept_is_not_found(

@@ -21,6 +21,7 @@ _REFUSED = {
     "function_call": "is long replaced; use 'tool_choice'",
     "audio": "is not supported: models here write text",
     "prediction": "is not supported",
+    "moderation": "is not supported",
     "web_search_options": "is not supported: models here have the tools that the request describes",
 }
 _PENALTIES = ("frequency_penalty", "presence_penalty")
@@ -59,6 +60,8 @@ def _refuse_what_is_not_there(body: ChatCompletionBody) -> None:
     for name in _PENALTIES:
         if extra.get(name):
             raise refused(name, "must be 0: log-probabilities would be those of another distribution")
+    if extra.get("store"):
+        raise refused("store", "must be false: completions are not stored here, so nothing would be there later")
     if extra.get("logit_bias"):
         raise refused("logit_bias", "is not supported")
     if extra.get("modalities") not in (None, ["text"]):
