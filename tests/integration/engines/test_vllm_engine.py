@@ -84,6 +84,16 @@ async def test_a_turn_is_asked_for_with_every_field_and_comes_back_with_its_stop
     assert body.items() >= (wanted | {"return_token_ids": True, "ignore_eos": True, "stop_token_ids": [STOP]}).items()
 
 
+async def test_a_share_of_nothing_is_told_as_the_least_that_vllm_takes(tmp_path: Path) -> None:
+    server = scripted()
+    async with serving([server], tmp_path) as engine:
+        await engine.sample(ask(top_p=0.0))
+        await engine.sample(ask(top_p=0.5))
+    told = [body["top_p"] for body in server.sampled]
+    assert 0 < told[0] < 1e-5
+    assert told[1] == 0.5
+
+
 async def test_a_new_version_reaches_every_server_under_a_name_of_its_own(tmp_path: Path) -> None:
     servers = [scripted(), scripted()]
     servers[1].unseen = 2  # As on a shared disk that lags behind.

@@ -105,6 +105,13 @@ async def test_runs_of_2025_are_taken_as_they_were_spelled(stage: Stage, provide
     assert provider.requests[0]["max_completion_tokens"] == 64
 
 
+async def test_a_top_p_of_zero_reaches_the_provider(stage: Stage, provider: ScriptedProvider) -> None:
+    eval_id = await stage.make()
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"top_p": 0}))
+    assert run.status == "completed"
+    assert provider.requests[0]["top_p"] == 0
+
+
 async def test_tokens_that_a_server_does_not_tell_are_told_as_missing(stage: Stage, provider: ScriptedProvider) -> None:
     eval_id = await stage.make()
     run = await stage.run(eval_id, sampled(row(SILENT, None)))

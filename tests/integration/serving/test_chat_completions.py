@@ -127,12 +127,17 @@ async def test_seeds_choices_and_nucleus(client: AsyncOpenAI) -> None:
         assert [choice.index for choice in done.choices] == [0, 1, 2]
         return [choice.message.content for choice in done.choices]
 
-    first, again, other, nearly_greedy, only = await asyncio.gather(
-        texts(), texts(), texts(seed=6), texts(top_p=1e-6), texts(temperature=0)
+    first, again, other, likeliest, only = await asyncio.gather(
+        texts(), texts(), texts(seed=6), texts(top_p=0), texts(temperature=0)
     )
     assert first == again != other
     assert len(set(first)) == 3
-    assert nearly_greedy == only
+    assert likeliest == only
+
+
+async def test_there_are_up_to_128_choices(client: AsyncOpenAI) -> None:
+    done = await greedy(client, n=128, temperature=1, max_completion_tokens=2)
+    assert [choice.index for choice in done.choices] == list(range(128))
 
 
 async def test_log_probabilities_are_those_of_the_model(client: AsyncOpenAI, base_model: Path) -> None:
@@ -184,7 +189,9 @@ async def test_the_length_is_kept_to(client: AsyncOpenAI) -> None:
         ({"extra_body": {"moderation": {"model": "omni-moderation-latest"}}}, "moderation", None),
         ({"store": True}, "store", None),
         ({"temperature": 3}, "temperature", None),
+        ({"top_p": -0.1}, "top_p", None),
         ({"n": 0}, "n", None),
+        ({"n": 129}, "n", None),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_done_names_its_field(

@@ -50,6 +50,7 @@ def test_top_p_leaves_the_fewest_tokens_that_have_the_share_and_their_log_probab
     n = 20_000
     draws = uniforms(list(range(n)), [0] * n)
     for top_p, kept in (
+        (0.0, {0}),
         (0.4, {0}),
         (0.49, {0}),
         (0.51, {0, 2}),

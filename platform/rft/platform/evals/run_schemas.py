@@ -102,8 +102,7 @@ class SamplingParams(OpenBody):
     ) = None
     top_p: (
         Annotated[
-            Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)],
-            must_be("a number above 0, 1 at most"),
+            Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)], must_be("a number from 0 to 1")
         ]
         | None
     ) = None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, JsonValue
 from rft.core.base import JsonObject
 from rft.platform.api.wire import TextBody, must_be
 
-MAX_CHOICES = 16
+MAX_CHOICES = 128
 MAX_STOPS = 4
 _TEXT_ALONE: dict[str, JsonValue] = {"properties": {"type": {"const": "text"}}, "required": ["type"]}
 _Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -22,7 +22,7 @@ _LEFT_OUT = Field(exclude_if=_is_none)
 
 Seed: TypeAlias = Annotated[Annotated[int, Field(ge=-(2**63), lt=2**63)] | None, must_be("an integer of 64 bits")]
 Temperature: TypeAlias = Annotated[Annotated[_Number, Field(ge=0, le=2)] | None, must_be("a number from 0 to 2")]
-TopP: TypeAlias = Annotated[Annotated[_Number, Field(gt=0, le=1)] | None, must_be("a number above 0, 1 at most")]
+TopP: TypeAlias = Annotated[Annotated[_Number, Field(ge=0, le=1)] | None, must_be("a number from 0 to 1")]
 ReasoningEffort: TypeAlias = Annotated[
     Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
     must_be("one of none, minimal, low, medium, high, xhigh, max"),

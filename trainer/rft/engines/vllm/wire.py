@@ -12,6 +12,8 @@ from rft.core.errors import SamplerError
 from rft.rollouts.sampler import FinishReason, Sample, SampleRequest
 
 _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+_LEAST_TOP_P = 1e-6
+"""vLLM refuses 0. The most likely of less than a million tokens has a larger share than this, so it is the only one."""
 
 
 class _Reply(BaseModel):
@@ -94,7 +96,7 @@ def completion_body(request: SampleRequest, model: str) -> bytes:
             "stop_token_ids": request.stop_token_ids,
             "ignore_eos": True,
             "stop": [],
-            "top_p": request.top_p,
+            "top_p": max(request.top_p, _LEAST_TOP_P),
             "top_k": 0,
             "min_p": 0.0,
             "min_tokens": 0,
