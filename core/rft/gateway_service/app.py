@@ -64,13 +64,16 @@ class ServiceDefinition(Generic[J, G]):
     open_gateway: Callable[[str, J, EndpointClient], G]
     """From job id, registration and client. Raises ValueError for one that cannot be carried out."""
     close_gateway: Callable[[G], Awaitable[None]]
+    """The job is over, or its trainer is gone."""
+    stop_gateway: Callable[[G], Awaitable[None]]
+    """The service stops, and the job goes on."""
     handlers: Mapping[str, Handler[G]]
     """By the last part of the path."""
 
 
 def create_service(service: ServiceDefinition[J, G], settings: ServiceSettings, shared: SharedEgress) -> FastAPI:
     """The service as an ASGI application; closes `shared` when it stops."""
-    jobs = Jobs(_opener(service, shared), service.close_gateway)
+    jobs = Jobs(_opener(service, shared), service.close_gateway, service.stop_gateway)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:

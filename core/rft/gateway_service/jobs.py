@@ -88,7 +88,8 @@ class RegisteredJob(Generic[J, G]):
     attempts: AttemptBook
     failed_calls: FailedCalls = field(default_factory=FailedCalls)
     calls_inside: int = 0
-    is_forgotten: bool = False
+    close: Callable[[G], Awaitable[None]] | None = None
+    """What its gateway is closed with once no call is inside; None while the job is registered."""
     heard_s: float = 0.0
 
 
@@ -111,11 +112,14 @@ class Jobs(Generic[J, G]):
         self,
         open_job: Callable[[str, J], RegisteredJob[J, G]],
         close: Callable[[G], Awaitable[None]],
+        stop: Callable[[G], Awaitable[None]],
         *,
         forget_after_s: float = FORGET_AFTER_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._open_job, self._close, self._forget_after_s, self._now = open_job, close, forget_after_s, now
+        """`close`: of a gateway whose job is over; `stop`: of one whose job goes on when the service has stopped."""
+        self._open_job, self._close, self._stop = open_job, close, stop
+        self._forget_after_s, self._now = forget_after_s, now
         self._by_id: OrderedDict[str, RegisteredJob[J, G]] = OrderedDict()
         """Longest unheard of first."""
         self._closing: set[asyncio.Task[None]] = set()
@@ -156,7 +160,8 @@ class Jobs(Generic[J, G]):
         """
         job = self._by_id.pop(job_id, None)
         if job is not None:
-            self._endings[job_id] = _Ending(self._close_in_background(job), job.attempts, self._now())
+            closing = self._close_in_background(job, self._close)
+            self._endings[job_id] = _Ending(closing, job.attempts, self._now())
         ending = self._endings.get(job_id)
         if ending is None:
             return None
@@ -181,22 +186,24 @@ class Jobs(Generic[J, G]):
             await self._close_idle(job)
 
     async def aclose(self) -> None:
-        """Forget all jobs."""
+        """Leave all jobs: their trainers live on, and register them again where the service is next."""
         try:
             for job_id in list(self._by_id):
-                self._close_in_background(self._by_id.pop(job_id))
+                self._close_in_background(self._by_id.pop(job_id), self._stop)
             await asyncio.gather(*self._closing)
         finally:
             await _cancelled(self._closing)
 
     async def _give_way(self, old: RegisteredJob[J, G], new: RegisteredJob[J, G]) -> None:
         """Close the predecessor before the successor makes its first call, unless that takes too long."""
-        await asyncio.wait((self._close_in_background(old),), timeout=TAKE_OVER_S)
+        await asyncio.wait((self._close_in_background(old, self._close),), timeout=TAKE_OVER_S)
         for attempt in old.attempts.take_left_over():
             new.attempts.note(attempt)
 
-    def _close_in_background(self, job: RegisteredJob[J, G]) -> asyncio.Task[None]:
-        job.is_forgotten = True
+    def _close_in_background(
+        self, job: RegisteredJob[J, G], close: Callable[[G], Awaitable[None]]
+    ) -> asyncio.Task[None]:
+        job.close = close
         closing = asyncio.create_task(self._close_idle(job))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
@@ -217,11 +224,11 @@ class Jobs(Generic[J, G]):
             job_id, job = next(iter(self._by_id.items()))
             if self._now() - job.heard_s <= self._forget_after_s:
                 return
-            self._close_in_background(self._by_id.pop(job_id))
+            self._close_in_background(self._by_id.pop(job_id), self._close)
 
     async def _close_idle(self, job: RegisteredJob[J, G]) -> None:
-        if job.is_forgotten and not job.calls_inside:
-            await self._close(job.gateway)
+        if job.close is not None and not job.calls_inside:
+            await job.close(job.gateway)
             await job.limits.aclose()
 
 

@@ -71,5 +71,6 @@ _SERVICE = ServiceDefinition(
     registration=GraderJob,
     open_gateway=_open,
     close_gateway=_GraderHandlers.aclose,
+    stop_gateway=_GraderHandlers.aclose,
     handlers={GRADES: _GraderHandlers.grade, RANKS: _GraderHandlers.rank},
 )

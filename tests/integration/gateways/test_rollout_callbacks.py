@@ -84,9 +84,24 @@ async def test_a_service_that_stops_cuts_ends_short_that_nobody_takes(
     trainer = await town.trainer(service.url, callback_url=town.server.base_url + CALLBACK_PATH)
     await trainer.gateway.started(item=ITEM, trace_id="trace_1")
     town.endpoint.gate.clear()
+    trainer.gateway.ended(trace_id="trace_1", outcome=Grade(reward=0.5, grader="judge"))
+    await until(lambda: len(heard(town)) == 2, "the end to be under way")
     await asyncio.to_thread(service.stop)
-    assert heard(town)[-1] == ("rollout.ended", "trace_1", "cancelled"), "it was tried"
     town.endpoint.gate.set()
+
+
+async def test_a_rollout_goes_on_through_a_restart_of_the_service_and_ends_once(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url, callback_url=town.server.base_url + CALLBACK_PATH)
+    await trainer.gateway.started(item=ITEM, trace_id="trace_1")
+    await trainer.call(1)
+    await asyncio.to_thread(service.stop)
+    town.run(town.service(port=service.port))
+    assert (await trainer.call(1)).failure is None
+    assert heard(town) == [("rollout.started", "trace_1", None)], "its state is still needed"
+    trainer.gateway.ended(trace_id="trace_1", outcome=Grade(reward=0.5, grader="judge"))
+    await trainer.gateway.aclose()
+    assert heard(town) == [("rollout.started", "trace_1", None), ("rollout.ended", "trace_1", "graded")]
 
 
 async def test_nothing_is_sent_where_nobody_asked_for_it(town: Town) -> None:

@@ -24,6 +24,9 @@ SECRET = "sesame-open"
 class Gateway:
     job_id: str
     closed: int = 0
+    """How often, in either way."""
+    is_stopped: bool = False
+    """Its service stopped before its job was over."""
 
 
 @dataclass(slots=True)
@@ -32,7 +35,7 @@ class Office:
     opened: list[Gateway] = field(default_factory=list[Gateway])
 
     def jobs(self) -> Jobs[JobRegistration, Gateway]:
-        return Jobs(self._open, self._close, forget_after_s=100.0, now=self.clock.now)
+        return Jobs(self._open, self._close, self._stop, forget_after_s=100.0, now=self.clock.now)
 
     def _open(self, job_id: str, registration: JobRegistration) -> RegisteredJob[JobRegistration, Gateway]:
         self.opened.append(Gateway(job_id))
@@ -41,6 +44,9 @@ class Office:
 
     async def _close(self, gateway: Gateway) -> None:
         gateway.closed += 1
+
+    async def _stop(self, gateway: Gateway) -> None:
+        gateway.closed, gateway.is_stopped = gateway.closed + 1, True
 
 
 def registration(secret: str = SECRET) -> JobRegistration:
@@ -62,7 +68,7 @@ async def test_who_is_done_is_told_whether_all_is_over_and_asks_again_while_it_i
     async def close(gateway: Gateway) -> None:
         await told.wait()
 
-    jobs = Jobs(office._open, close, forget_after_s=100.0, now=office.clock.now)  # pyright: ignore[reportPrivateUsage]
+    jobs = Jobs(office._open, close, close, forget_after_s=100.0, now=office.clock.now)  # pyright: ignore[reportPrivateUsage]
     await jobs.register("ftjob-1", registration())
     (await jobs.find("ftjob-1")).attempts.note(attempt(1))
     assert await jobs.forget("ftjob-1", wait_s=0.0) == ((attempt(1),), False)
@@ -108,6 +114,22 @@ async def test_a_job_unheard_of_is_forgotten_and_one_that_asks_is_not() -> None:
     assert [gateway.closed for gateway in office.opened] == [1, 0]
     with pytest.raises(UnknownJob):
         await jobs.find("silent")
+
+
+async def test_a_job_that_is_over_is_closed_and_one_that_its_service_leaves_is_stopped() -> None:
+    office = Office()
+    jobs = office.jobs()
+    callers = Callers(jobs)
+    for job_id in ("over", "over with a call inside", "alive", "alive with a call inside"):
+        await jobs.register(job_id, registration())
+    for job_id in ("over with a call inside", "alive with a call inside"):
+        await callers.enter(job_id)
+    await jobs.forget("over")
+    await jobs.forget("over with a call inside")
+    await jobs.aclose()
+    while callers.gateways:
+        await callers.leave()
+    assert [(gateway.closed, gateway.is_stopped) for gateway in office.opened] == [(1, False)] * 2 + [(1, True)] * 2
 
 
 async def test_the_caps_of_a_job_that_is_done_hold_no_longer() -> None:

@@ -65,6 +65,10 @@ class _ToolHandlers:
         self._open.clear()
         await self._callbacks.aclose()
 
+    async def stop(self) -> None:
+        """Tell what came in; open rollouts go on, and their trainer tells their ends where it registers next."""
+        await self._callbacks.aclose()
+
     def _same(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
         """Equal schemas as one object each: the gateway compiles a schema once per object."""
         if len(self._schemas) > _REMEMBERED_SCHEMAS:
@@ -91,5 +95,6 @@ _SERVICE = ServiceDefinition(
     registration=ToolJob,
     open_gateway=_open,
     close_gateway=_ToolHandlers.aclose,
+    stop_gateway=_ToolHandlers.stop,
     handlers={CALLS: _ToolHandlers.call, STARTED: _ToolHandlers.started, ENDED: _ToolHandlers.ended},
 )
