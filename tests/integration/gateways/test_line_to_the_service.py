@@ -16,7 +16,7 @@ from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import to_wire
-from tests.integration.gateways.conftest import TOKEN, Town
+from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, TOKEN, Town
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
@@ -68,6 +68,21 @@ async def test_a_call_that_may_not_be_repeated_is_not_sent_through_a_restart_aga
     await asyncio.to_thread(first.stop)
     town.run(town.service(port=first.port))
     failure = (await call).failure
+    assert failure is not None
+    assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
+    assert len([received for received in town.endpoint.calls if received.body]) == 1
+
+
+async def test_callbacks_of_such_a_tool_are_not_sent_through_a_restart_again_either(town: Town) -> None:
+    town.endpoint.gate.clear()
+    first = town.run(town.service())
+    trainer = await town.trainer(first.url, is_safe=False, callback_url=town.server.base_url + CALLBACK_PATH)
+    beginning = asyncio.create_task(trainer.gateway.started(item=ITEM, trace_id="trace_1"))
+    await town.endpoint.until(lambda endpoint: endpoint.in_flight == 1)
+    await asyncio.to_thread(first.stop)
+    town.endpoint.gate.set()
+    town.run(town.service(port=first.port))
+    failure = await beginning
     assert failure is not None
     assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
     assert len([received for received in town.endpoint.calls if received.body]) == 1

@@ -44,6 +44,7 @@ class RemoteToolGateway:
         self.has_hosts = any(tool.callback_url for tool in tools)
         """Whether any tool wants to be told of rollouts."""
         self._unsafe = {tool.name for tool in tools if tool.retry == "unsafe"}
+        self._are_hosts_safe = not any(tool.callback_url and tool.name in self._unsafe for tool in tools)
 
     @classmethod
     def open(
@@ -117,7 +118,7 @@ class RemoteToolGateway:
         self._ends.expect(trace_id)
         try:
             request = RolloutStarted(item=item, trace_id=trace_id)
-            reply = await self._connection.call(STARTED, request, RolloutStartedReply)
+            reply = await self._connection.call(STARTED, request, RolloutStartedReply, is_safe=self._are_hosts_safe)
         except Exception as error:
             _log.exception("the start of %s broke on our side", trace_id)
             return _broken("the start of a rollout could not be told", None, error)
@@ -129,7 +130,7 @@ class RemoteToolGateway:
             self._ends.tell(trace_id, self._tell_end(RolloutEnded(trace_id=trace_id, outcome=outcome)))
 
     async def _tell_end(self, request: RolloutEnded) -> None:
-        reply = await self._connection.call(ENDED, request, ServiceReply)
+        reply = await self._connection.call(ENDED, request, ServiceReply, is_safe=self._are_hosts_safe)
         if isinstance(reply, Failure):
             _log.warning("the end of rollout %s could not be told: %s", request.trace_id, reply.message)
 
