@@ -8,16 +8,33 @@ from rft.core.chat_spec import LONGEST_CONTEXT_TOKENS
 from rft.engines.architecture import attention_of, auto_class_of, read_config
 from rft.engines.tokenizer import UnusableModel
 
+_ALSO_WHEN_SAMPLING = frozenset({("phimoe", "router_jitter_noise")})
+"""What is called noise, and is part of what the model computes."""
+
 
 def load_base_model(base_model: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """On the CPU. In single precision sampler and trainer agree to the sixth digit. Raises UnusableModel."""
     disable_progress_bar()
     try:
         config = read_config(base_model)
+        _switch_noise_off(config)
         auto, attention = auto_class_of(config), attention_of(config)
-        return auto.from_pretrained(base_model, dtype=dtype, attn_implementation=attention)
+        return auto.from_pretrained(base_model, config=config, dtype=dtype, attn_implementation=attention)
     except (OSError, ValueError, UnusableModel) as error:
         raise UnusableModel(f"the base model {base_model} cannot be loaded: {error}") from error
+
+
+def _switch_noise_off(config: PretrainedConfig) -> None:
+    """Updates compute what was sampled: dropout and jitter would give its tokens other log-probabilities."""
+    for name, value in list(vars(config).items()):
+        if isinstance(value, PretrainedConfig):
+            _switch_noise_off(value)
+        elif type(value) in (int, float) and _is_noise(config.model_type, name):
+            setattr(config, name, type(value)(0))
+
+
+def _is_noise(model_type: str, field: str) -> bool:
+    return ("drop" in field or "jitter" in field) and (model_type, field) not in _ALSO_WHEN_SAMPLING
 
 
 def max_context_tokens(config: PretrainedConfig, wanted: int | None = None) -> int:
