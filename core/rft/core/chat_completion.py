@@ -1,12 +1,11 @@
 """What servers of OpenAI's chat completions answer, read without trusting its shape. Pure."""
 
-import json
 from collections.abc import Mapping
-from typing import cast
 
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.foreign_json import parse_json
 from rft.core.grade import TokenUsage
 
 
@@ -24,8 +23,8 @@ def completions_url(base_url: str) -> str:
 def parse_object(body: bytes) -> JsonObject | None:
     """The JSON object of a body; None where it holds none."""
     try:
-        parsed = cast("JsonValue", json.loads(body))
-    except (ValueError, RecursionError):
+        parsed = parse_json(body)
+    except ValueError:
         return None
     return parsed if isinstance(parsed, dict) else None
 

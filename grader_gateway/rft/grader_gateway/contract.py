@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
@@ -11,6 +10,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
 from rft.core.finished_trace import FinishedTrace
+from rft.core.foreign_json import parse_json
 from rft.core.grade import MAX_REPLY_CHARS, MAX_REQUEST_CHARS, score_problem
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.egress.endpoint import redact
@@ -158,8 +158,8 @@ def read_score(reply: Reply) -> float | AttemptFailure:
     if not body.strip():
         return _no_reply(reply, f"an empty body; {_EXPECTED}")
     try:
-        parsed = cast("JsonValue", json.loads(body))
-    except (ValueError, RecursionError):
+        parsed = parse_json(body)
+    except ValueError:
         return _no_reply(reply, f"{_show(body.decode(errors='replace'), reply)}, which is not JSON; {_EXPECTED}")
     if not isinstance(parsed, dict):
         return _invalid(reply, f"{_show(parsed, reply)}; {_EXPECTED}")
@@ -168,10 +168,7 @@ def read_score(reply: Reply) -> float | AttemptFailure:
     score = parsed["score"]
     if isinstance(score, bool) or not isinstance(score, int | float):
         return _invalid(reply, f"the score {_show(score, reply)}, which is not a number")
-    try:
-        number = float(score)
-    except OverflowError:
-        number = sys.float_info.max if score > 0 else -sys.float_info.max
+    number = float(score)
     problem = score_problem(number)
     return number if problem is None else _invalid(reply, f"the score {problem}")
 

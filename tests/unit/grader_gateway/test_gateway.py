@@ -369,7 +369,13 @@ def test_whatever_a_grader_answers_is_a_finite_number_or_a_failure(body: bytes) 
     assert isinstance(score, AttemptFailure) or abs(score) < float("inf")
 
 
-def test_a_number_beyond_all_floats_is_no_grade() -> None:
-    score = read_score(Reply(200, {}, b'{"score": 1' + b"0" * 400 + b"}", 0.0))
+@pytest.mark.parametrize("more", [b'"\\ud800"', b"9" * 5000, b"[" * 300 + b"]" * 300, b"NaN"])
+def test_what_is_odd_beside_a_score_keeps_nobody_from_it(more: bytes) -> None:
+    assert read_score(Reply(200, {}, b'{"score": 0.5, "why": ' + more + b"}", 0.0)) == 0.5
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_number_beyond_all_floats_is_no_grade(digits: int) -> None:
+    score = read_score(Reply(200, {}, b'{"score": -1' + b"0" * digits + b"}", 0.0))
     assert isinstance(score, AttemptFailure)
     assert score.code is FailureCode.INVALID_SCORE

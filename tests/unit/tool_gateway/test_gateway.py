@@ -320,6 +320,23 @@ async def test_what_is_wrong_with_a_reply_is_said_to_its_author(set_scene: SetSc
     assert message in result.failure.message
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"output": "caf\\udce9.txt"}',
+        b'{"output": "caf\\udce9.txt", "\\udfff": "\\ud800"}',
+        b'{"output": "caf\\udce9.txt", "deep": ' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"output": "caf\\udce9.txt", "long": [' + b"9" * 5000 + b", NaN]}",
+    ],
+)
+@pytest.mark.parametrize("status", [200, 422])
+async def test_what_is_odd_in_a_reply_keeps_nobody_from_its_output(
+    set_scene: SetScene, body: bytes, status: int
+) -> None:
+    result = await (await set_scene(Fault(FaultKind.STATUS, status=status, body=body))).call()
+    assert (result.output, result.attempts) == ("caf\ufffd.txt", 1)
+
+
 async def test_a_reply_of_another_house_style_is_understood(set_scene: SetScene) -> None:
     body = b'\xef\xbb\xbf{"output": "nul\\u0000", "call_id": "x", "id": null, "extra": {"a": 1}}'
     result = await (await set_scene(Fault(FaultKind.STATUS, status=201, body=body))).call()

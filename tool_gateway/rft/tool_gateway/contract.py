@@ -1,24 +1,12 @@
 """The wire between us and a tool server: what is POSTed for one call, and what comes back."""
 
 import hashlib
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 from rft.core.base import JsonObject
 from rft.core.failure import FailureCode
+from rft.core.foreign_json import encodable, parse_json
 from rft.core.messages import ToolCall
 from rft.egress.reply import AttemptFailure, Reply
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-class FunctionCallOutput(BaseModel):
-    """A tool's reply. Only `output` is essential; soft errors are outputs too (`Error: ...` with status 200)."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    output: Annotated[str, Strict()]
 
 
 def to_wire(call: ToolCall, *, item: JsonObject, trace_id: str) -> JsonObject:
@@ -42,28 +30,33 @@ def item_id(trace_id: str, call_id: str) -> str:
 def read_output(body: bytes) -> str | None:
     """The `output` of a reply's body, or None when the body has another shape."""
     try:
-        return FunctionCallOutput.model_validate_json(body.removeprefix(_BYTE_ORDER_MARK)).output
-    except ValidationError:
+        parsed = parse_json(body)
+    except ValueError:
         return None
+    output = parsed.get("output") if isinstance(parsed, dict) else None
+    return encodable(output) if isinstance(output, str) else None
 
 
 def read_reply(reply: Reply) -> str | AttemptFailure:
     """The output of a 2xx reply, or what is wrong with it in words that its author can act on."""
-    try:
-        return FunctionCallOutput.model_validate_json(reply.body.removeprefix(_BYTE_ORDER_MARK)).output
-    except ValidationError as error:
-        return AttemptFailure(FailureCode.INVALID_REPLY, _message(reply, error), status=reply.status)
+    output = read_output(reply.body)
+    return AttemptFailure(FailureCode.INVALID_REPLY, _message(reply), status=reply.status) if output is None else output
 
 
-def _message(reply: Reply, error: ValidationError) -> str:
+def _message(reply: Reply) -> str:
     if not reply.body.strip():
         return f'answered {reply.status} with an empty body; expected JSON like {{"output": "..."}}'
-    first = error.errors(include_url=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
+    try:
+        parsed = parse_json(reply.body)
+    except ValueError:
         kind = reply.headers.get("content-type", "no content type")
         return f'answered {kind} that is not JSON; expected JSON like {{"output": "..."}}'
-    if first["loc"] == ("output",) and first["type"] == "missing":
+    if not isinstance(parsed, dict):
+        return "answered JSON that is not an object"
+    if "output" not in parsed:
         return "answered JSON without `output`"
-    if first["loc"] == ("output",):
-        return f"answered an `output` that is not a string but {type(first['input']).__name__}"
-    return "answered JSON that is not an object"
+    return f"answered an `output` that is not a string but {_kind_of(parsed['output'])}"
+
+
+def _kind_of(value: object) -> str:
+    return type(value).__name__

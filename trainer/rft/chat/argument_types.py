@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from rft.chat.json_text import encodable, read_json, skip_space
+from rft.chat.json_text import read_json, skip_space
 from rft.core.base import JsonObject
+from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 _PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}

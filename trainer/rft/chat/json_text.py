@@ -68,11 +68,6 @@ def skip_space(text: str, position: int) -> int:
     return position
 
 
-def encodable(text: str) -> str:
-    """Without lone surrogates, which could never be sent."""
-    return text.encode(errors="replace").decode()
-
-
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 

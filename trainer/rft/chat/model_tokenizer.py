@@ -12,6 +12,7 @@ from rft.chat.control_tokens import ControlToken, ControlTokens
 from rft.chat.errors import ChatTemplateError, foreign_code
 from rft.chat.template import ChatTemplate
 from rft.core.base import JsonObject
+from rft.core.foreign_json import encodable
 
 _MARKUP = re.compile(r"<[|｜].+>|<.+[|｜]>|\[/?[A-Z_]+\]")
 """What control tokens look like that neither the tokenizer marks as special nor the template spells."""
@@ -70,7 +71,7 @@ class ModelTokenizer:
     def encode(self, text: str) -> list[int]:
         """Token ids without added special tokens; literals of control tokens become these."""
         with foreign_code("tokenizing"):
-            return self._tokenizer.encode(_encodable(text), add_special_tokens=False).ids
+            return self._tokenizer.encode(encodable(text), add_special_tokens=False).ids
 
     def encode_text(self, text: str) -> list[int]:
         """Token ids of a text that somebody wrote, none of them a control token."""
@@ -78,7 +79,7 @@ class ModelTokenizer:
             ids = self.encode(text)
             if not self._control.among(ids):
                 return ids
-        return self._text_tokenizer.encode(_encodable(text))
+        return self._text_tokenizer.encode(encodable(text))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text with special tokens kept."""
@@ -109,7 +110,7 @@ class ModelTokenizer:
         )
 
     def _encode_after_control(self, text: str) -> list[int]:
-        return self._text_tokenizer.encode(_encodable(text), is_after_control=True)
+        return self._text_tokenizer.encode(encodable(text), is_after_control=True)
 
     @cached_property
     def _text_tokenizer(self) -> "_TextTokenizer":
@@ -165,12 +166,3 @@ class _TextTokenizer:
         with foreign_code("tokenizing"):
             ids = self._tokenizer.encode(_ANCHOR + text if has_anchor else text, add_special_tokens=False).ids
         return [self._ids.get(token, token) for token in (ids[1:] if has_anchor else ids)]
-
-
-def _encodable(text: str) -> str:
-    """Without lone surrogates, which no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rft.chat.json_text import JsonSlice, encodable, is_object
+from rft.chat.json_text import JsonSlice, is_object
 from rft.chat.thinking import ThoughtMarks
+from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 

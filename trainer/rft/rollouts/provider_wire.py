@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, split_thinking
 from rft.core.base import JsonObject
 from rft.core.chat_completion import as_count, as_object, first_choice, parse_completion, parse_object, text_of
+from rft.core.foreign_json import encodable
 from rft.core.messages import Message, Role, ToolCall, ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.rollouts.chat_policy import ChatFinish, ChatRequest, ChatTurn, ChatUsage
@@ -128,7 +129,7 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
         reasoning=said.reasoning,
         tool_calls=calls,
         usage=usage,
-        model=_whole_characters(model) if isinstance(model, str) else "",
+        model=encodable(model) if isinstance(model, str) else "",
     )
 
 
@@ -137,7 +138,7 @@ def _no_completion(body: bytes) -> NoTurn:
     error = None if parsed is None else parsed.get("error")
     if error:
         message = as_object(error).get("message", error)
-        return NoTurn(f"answered 200 with an error: {_whole_characters(str(message))[:200]}")
+        return NoTurn(f"answered 200 with an error: {encodable(str(message))[:200]}")
     return NoTurn("answered something that is no chat completion")
 
 
@@ -156,12 +157,7 @@ class _Said:
         if not reasoning and (content.lstrip().startswith(THINK_OPEN) or THINK_CLOSE in content):
             reasoning, content = split_thinking(content)
             content = content.lstrip()
-        return cls(_whole_characters(content), _whole_characters(reasoning))
-
-
-def _whole_characters(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can write and nobody can store."""
-    return text.encode(errors="replace").decode()
+        return cls(encodable(content), encodable(reasoning))
 
 
 def _finish_of(reason: JsonValue) -> ChatFinish | None:
@@ -178,7 +174,7 @@ def _calls(raw: JsonValue, turn: int) -> tuple[ToolCall, ...]:
         call_id = call.get("id")
         is_usable = isinstance(call_id, str) and call_id and call_id not in {known.call_id for known in calls}
         name, arguments = _function(as_object(call.get("function")))
-        own_id = _whole_characters(str(call_id)) if is_usable else f"call_{turn}_{position}"
+        own_id = encodable(str(call_id)) if is_usable else f"call_{turn}_{position}"
         calls.append(ToolCall(call_id=own_id, name=name, arguments=arguments))
     return tuple(calls)
 
@@ -192,7 +188,7 @@ def _function(function: JsonObject) -> tuple[str, str]:
         arguments = "{}"
     if not isinstance(name, str) or not isinstance(arguments, str):
         return "", json.dumps(function)
-    return _whole_characters(name), _whole_characters(arguments)
+    return encodable(name), encodable(arguments)
 
 
 def _usage(completion: Mapping[str, JsonValue]) -> ChatUsage | None:

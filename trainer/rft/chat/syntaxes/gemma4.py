@@ -5,9 +5,10 @@ import re
 from collections.abc import Sequence
 
 from rft.chat.argument_types import object_text
-from rft.chat.json_text import encodable, read_json
+from rft.chat.json_text import read_json
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
 from rft.chat.thinking import ThoughtMarks
+from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'

@@ -5,9 +5,10 @@ import re
 import string
 from collections.abc import Sequence
 
-from rft.chat.json_text import encodable, read_json, read_members, skip_space
+from rft.chat.json_text import read_json, read_members, skip_space
 from rft.chat.syntax import WrittenCall, WrittenTurn, checked_call, unreadable
 from rft.chat.thinking import ThoughtMarks
+from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 _CALLS, _ARGS, _CALL_ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"

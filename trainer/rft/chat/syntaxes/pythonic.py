@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Sequence
 
 from rft.chat.argument_types import object_text
-from rft.chat.json_text import encodable
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, unreadable
 from rft.chat.thinking import THINK_TAGS, split_thinking
+from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
