@@ -1,11 +1,21 @@
 """How far a sample's log-probabilities are off those of the model that is trained."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rft.core.errors import RunPaused
+from rft.engines.vllm.adapters import AdapterFolder
+from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
 from rft.rollouts.sampler import FinishReason, Sample
-from rft.trainer.engine_probe import LARGEST_MEAN_GAP, mean_gap
+from rft.testing.loopback import LoopbackEndpoint
+from rft.testing.vllm_server import ScriptedVllm
+from rft.trainer.engine_probe import LARGEST_MEAN_GAP, EngineProbe, mean_gap
+from rft.trainer.loop_thread import LoopThread
+from rft.vllm_server.release import VERSION
 from tests.shared.by_hand import tiny_model
 from tests.shared.engine_contract import plain_logprobs, random_prompt
 
@@ -19,3 +29,52 @@ def test_the_same_weights_agree_and_others_do_not(tokenizer: PreTrainedTokenizer
     assert mean_gap(tiny_model(tokenizer, seed=1), prompt, sample) > LARGEST_MEAN_GAP
     shifted = Sample(tokens, tuple((exact - torch.tensor([0.3, 0.0, -0.6])).tolist()), FinishReason.LENGTH)
     assert mean_gap(model, prompt, shifted) == pytest.approx(0.3, abs=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_the_gap_is_that_of_the_temperature(tokenizer: PreTrainedTokenizerBase, temperature: float) -> None:
+    model, prompt, tokens = tiny_model(tokenizer, head_std=1.0), random_prompt(1, 20), (30, 40, 50)
+    sample = Sample(tokens, tuple(plain_logprobs(model, prompt, tokens, temperature).tolist()), FinishReason.LENGTH)
+    assert mean_gap(model, prompt, sample, temperature) < 1e-5
+    assert mean_gap(model, prompt, sample) > LARGEST_MEAN_GAP
+
+
+class ServedModel(ScriptedVllm):
+    """Gives a model's log-probabilities of the temperature that is asked for, or raw ones."""
+
+    def __init__(self, model: PreTrainedModel, *, is_processed: bool) -> None:
+        super().__init__(version=VERSION, root="/models/tiny", max_model_len=512)
+        self._model, self._is_processed = model, is_processed
+
+    def tokens_of(self, body: dict[str, Any]) -> tuple[list[int], list[float]]:
+        tokens = (30, 40, 50)
+        temperature = body["temperature"] if self._is_processed else 1.0
+        return [*tokens], plain_logprobs(self._model, body["prompt"], tokens, temperature).tolist()
+
+
+def judge(served: ServedModel, model: PreTrainedModel, adapters: Path) -> None:
+    """What a run of temperature 0.5 does before it samples. Raises RunPaused."""
+    loop_thread, server = LoopThread(), LoopbackEndpoint(served)
+    loop_thread.call(server.__aenter__())
+    engine = VllmEngine(
+        [ServerAddress(server.base_url)],
+        AdapterFolder(adapters, run="job", launch="1"),
+        EngineOptions(base_model="/models/tiny", max_context_tokens=512),
+    )
+    probe = EngineProbe(engine, loop_thread, random_prompt(1, 20), temperature=0.5)
+    probe.policy = model
+    try:
+        probe.published(0)
+    finally:
+        loop_thread.finish(engine.close(), server.__aexit__())
+        loop_thread.close()
+
+
+def test_a_server_with_log_probabilities_of_another_temperature_is_refused(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    model = tiny_model(tokenizer, head_std=1.0).eval()
+    judge(ServedModel(model, is_processed=True), model, tmp_path)
+    with pytest.raises(RunPaused, match="processed_logprobs") as refused:
+        judge(ServedModel(model, is_processed=False), model, tmp_path)
+    assert refused.value.code == "engine_mismatch"

@@ -22,8 +22,11 @@ _PROMPT_TOKENS, _SAMPLED_TOKENS = 64, 16
 class EngineProbe:
     """Asks an engine of which it knows how; other engines hold the weights in this very process."""
 
-    def __init__(self, engine: Engine, loop_thread: LoopThread, prompt_ids: Sequence[int]) -> None:
-        self._engine, self._loop_thread = engine, loop_thread
+    def __init__(
+        self, engine: Engine, loop_thread: LoopThread, prompt_ids: Sequence[int], *, temperature: float
+    ) -> None:
+        """`temperature`: the job's, whose log-probabilities count."""
+        self._engine, self._loop_thread, self._temperature = engine, loop_thread, temperature
         self._prompt_ids = tuple(prompt_ids[:_PROMPT_TOKENS])
         self.policy: nn.Module | None = None
         """What is trained, as it was published last."""
@@ -35,25 +38,31 @@ class EngineProbe:
         if is_known or self.policy is None or not isinstance(self._engine, VllmEngine):
             return
         # Without stop tokens, so that there is something to compare.
-        request = SampleRequest("probe", self._prompt_ids, _SAMPLED_TOKENS, (), seed=version)
+        request = SampleRequest(
+            "probe", self._prompt_ids, _SAMPLED_TOKENS, (), seed=version, temperature=self._temperature
+        )
         samples = self._loop_thread.call(self._engine.sample_at_each(request))
         for server, sample in samples.items():
             check_sample(sample, request)
-            gap = mean_gap(self.policy, self._prompt_ids, sample)
+            gap = mean_gap(self.policy, self._prompt_ids, sample, self._temperature)
             if not gap <= LARGEST_MEAN_GAP:
                 what = f"the adapter of step {version}" if version else "the base model"
                 raise RunPaused(
                     "engine_mismatch",
                     f"vLLM server {server} does not sample from {what}: its log-probabilities are {gap:.3g} off a "
-                    f"forward pass in the mean, where {LARGEST_MEAN_GAP:g} is allowed. Does it serve the same files?",
+                    f"forward pass in the mean, where {LARGEST_MEAN_GAP:g} is allowed. Does it serve the same files, "
+                    f"and with `--logprobs-mode processed_logprobs`?",
                 )
         self._is_base_known = True
         self._is_adapter_known = self._is_adapter_known or version > 0
 
 
 @torch.no_grad()
-def mean_gap(policy: nn.Module, prompt_ids: Sequence[int], sample: Sample) -> float:
-    """Mean absolute difference between a sample's log-probabilities and those of a plain forward pass."""
+def mean_gap(policy: nn.Module, prompt_ids: Sequence[int], sample: Sample, temperature: float = 1.0) -> float:
+    """Mean absolute difference between a sample's log-probabilities and those of a plain forward pass.
+
+    Both at the temperature that the sample was drawn at.
+    """
     was_training = policy.training
     policy.eval()
     try:
@@ -61,6 +70,6 @@ def mean_gap(policy: nn.Module, prompt_ids: Sequence[int], sample: Sample) -> fl
         logits_T_V = policy(input_ids=torch.tensor([[*prompt_ids, *sample.token_ids]], device=device)).logits[0]
     finally:
         policy.train(was_training)
-    expected_T_V = torch.log_softmax(logits_T_V[len(prompt_ids) - 1 : -1].float(), dim=-1)
+    expected_T_V = torch.log_softmax(logits_T_V[len(prompt_ids) - 1 : -1].float() / temperature, dim=-1)
     expected_T = expected_T_V.gather(1, torch.tensor(sample.token_ids, device=device)[:, None])[:, 0]
     return float((expected_T - torch.tensor(sample.logprobs, device=device)).abs().mean())

@@ -144,7 +144,8 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             )
             live.elsewhere = given_out.stages.now
             setup = replace(setup, executor=given_out.executor)
-        probe = EngineProbe(engine, loop_thread, chat_format.prompt_ids(train[0].messages, train[0].tools))
+        prompt_ids = chat_format.prompt_ids(train[0].messages, train[0].tools)
+        probe = EngineProbe(engine, loop_thread, prompt_ids, temperature=spec.temperature)
         token_log = TokenLog(events.append, token_bytes(tokenizer).of) if spec.keeps_tokens else None
         step_context = StepContext(
             spec, train, valid, test, setup, engine, loop_thread, events, checkpoints, ledger,
