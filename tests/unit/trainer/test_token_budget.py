@@ -76,13 +76,14 @@ def _trained(
     path: Path,
     *,
     tokens: int,
+    beta: float = 0.0,
     fails: Callable[[int, int], Exception | None] = lambda number, size: None,
 ) -> tuple[list[torch.Tensor], list[tuple[int, bool]], int]:
     """The weights after a step, the shape of each pass with whether it was checkpointed, how often rows were asked for.
 
     `fails`: what the pass of this number over so many tokens raises.
     """
-    settings = UpdateSettings(1, 1e-2, LoraSpec(rank=4, alpha=8), "dapo", 1.0, 11, tokens)
+    settings = UpdateSettings(1, 1e-2, LoraSpec(rank=4, alpha=8), "dapo", 1.0, 11, tokens, beta=beta)
     asked: list[int] = []
 
     def source(step: int) -> list[TrainingRow]:
@@ -117,6 +118,19 @@ def test_a_step_that_runs_out_of_memory_is_done_again_with_half_the_budget(
     )
     assert asked == 1
     assert max(size for size, _ in tried[:2]) > 60
+    assert tried[2:] == passes
+    assert all(torch.equal(one, other) for one, other in zip(plain, again, strict=True))
+
+
+def test_such_a_step_is_done_again_beside_the_reference_policy_too(
+    tokenizer: PreTrainedTokenizerBase, rows: list[TrainingRow], tmp_path: Path
+) -> None:
+    """In the policy's own pass of the first micro-batch: the reference's came before it."""
+    plain, passes, _ = _trained(tokenizer, rows, tmp_path / "1", tokens=120, beta=0.1)
+    again, tried, _ = _trained(
+        tokenizer, rows, tmp_path / "2", tokens=240, beta=0.1,
+        fails=lambda number, size: MemoryError() if number == 2 else None,
+    )  # fmt: skip
     assert tried[2:] == passes
     assert all(torch.equal(one, other) for one, other in zip(plain, again, strict=True))
 

@@ -257,7 +257,10 @@ class PolicyTrainer(GRPOTrainer):
         if self.beta:
             inputs["ref_per_token_logps"] = self._reference_logprobs(model, inputs)
         self._inputs_in_work = inputs
-        loss = super()._compute_loss(model, inputs) * self._share_of_step()
+        try:
+            loss = super()._compute_loss(model, inputs) * self._share_of_step()
+        finally:  # Memory may have run out, and the next pass is another micro-batch's.
+            self._inputs_in_work = {}
         logprobs, entropies = self._last
         mask, figures = inputs["tool_mask"], self.figures
         figures.loss += float(loss.detach())
@@ -269,7 +272,6 @@ class PolicyTrainer(GRPOTrainer):
         if self.beta:
             behind = (inputs["ref_per_token_logps"] - logprobs) * mask
             figures.kl_sum += float((behind.exp() - behind - 1).sum())
-        self._inputs_in_work = {}
         return loss
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
