@@ -160,7 +160,7 @@ async def test_an_answer_that_lacks_what_a_template_names_gets_the_worst_score_w
     graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,), "range": (1.0, 5.0)}), "no JSON")
 
     assert isinstance(graded, Grade)
-    assert (graded.reward, graded.model_errors) == (1.0, ("sample_parse_error",))
+    assert (graded.reward, graded.model_errors, graded.is_invalid) == (1.0, ("sample_parse_error",), True)
     assert judge.calls == []
 
 

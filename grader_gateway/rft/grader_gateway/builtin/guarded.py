@@ -17,20 +17,18 @@ class Score:
     """A grader's raw number."""
 
     value: float
-    model_errors: tuple[str, ...] = ()
-    """What was wrong with the model's answer where it cost the score."""
     elapsed_s: float | None = None
     """What judging took, where that is known better than by who waited for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoScore:
-    """The grader's own code came to no score on this answer: the contract grades that."""
+    """The grader came to no score on this answer: the contract grades that."""
 
     error: str
     """Under the contract's name."""
     details: str
-    elapsed_s: float
+    elapsed_s: float = 0.0
 
 
 async def graded(
@@ -45,9 +43,7 @@ async def graded(
     if isinstance(verdict, Failure):
         return verdict
     if isinstance(verdict, NoScore):
-        return invalid(
-            name, invalid_grade, verdict.error, f"grader {name!r} {verdict.details}", elapsed_s=verdict.elapsed_s
-        )
+        return not_judged(name, invalid_grade, verdict)
     elapsed_s = time.monotonic() - started_s if verdict.elapsed_s is None else verdict.elapsed_s
     if problem := score_problem(verdict.value):
         return out_of_bounds(name, problem, elapsed_s=elapsed_s)
@@ -56,8 +52,12 @@ async def graded(
         scores={name: verdict.value},
         grader=name,
         latency_s=elapsed_s,
-        model_errors=verdict.model_errors,
     )
+
+
+def not_judged(name: str, grade: float, why: NoScore) -> Grade:
+    """The contract's grade of an answer on which grader `name` came to no score."""
+    return invalid(name, grade, why.error, f"grader {name!r} {why.details}", elapsed_s=why.elapsed_s)
 
 
 def invalid(name: str, grade: float, error: str, details: str, *, elapsed_s: float = 0.0) -> Grade:
@@ -100,10 +100,10 @@ def no_score(
     )
 
 
-def unresolved(name: str, variable: Unresolved) -> Score | Failure:
+def unresolved(name: str, variable: Unresolved) -> NoScore | Failure:
     """What a variable that names nothing means: the model's doing costs the score, the author's is a failure."""
-    if variable.is_models_doing:
-        return Score(0.0, (SAMPLE_PARSE_ERROR,))
     source = variable.variable.source
+    if variable.is_models_doing:
+        return NoScore(SAMPLE_PARSE_ERROR, f"names {source!r}, which the answer does not have")
     message = f"has a template with {source!r}, which is not there"
     return no_score(name, FailureCode.INVALID_VARIABLE, message, detail="invalid_variable_error")

@@ -8,7 +8,7 @@ from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, SamplingParams
-from rft.grader_gateway.builtin.guarded import broke, unresolved
+from rft.grader_gateway.builtin.guarded import broke, not_judged, unresolved
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
 from rft.grader_gateway.templates import Template, Unresolved, parse
@@ -54,8 +54,10 @@ class ModelJudge:
     async def _grade(self, trace: FinishedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
         rendered = _render(self._messages, to_sample(trace), to_item(item))
         if isinstance(rendered, Unresolved):
-            score = unresolved(self._name, rendered)
-            return score if isinstance(score, Failure) else self._worst(score.model_errors)
+            problem = unresolved(self._name, rendered)
+            if isinstance(problem, Failure):
+                return problem
+            return not_judged(self._name, self._form.worst, problem).model_copy(update={"attempts": 0})
         question = Question(
             model=self._model,
             messages=with_instruction(rendered, self._form.instruction),
@@ -77,10 +79,6 @@ class ModelJudge:
             request=verdict.request,
             reply=verdict.reply,
         )
-
-    def _worst(self, model_errors: tuple[str, ...]) -> Grade:
-        worst = self._form.worst
-        return Grade(reward=worst, scores={self._name: worst}, grader=self._name, attempts=0, model_errors=model_errors)
 
 
 def _render(

@@ -24,8 +24,8 @@ class Multi:
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The formula's value.
 
-        A part whose code could not judge the answer makes the whole grade the contract's, whatever the formula and the
-        other parts say: as a 0 in `1 - errors` it would be the top reward. Else a part without a score leaves the whole
+        A part that could not judge the answer makes the whole grade the contract's, whatever the formula and the other
+        parts say: as a 0 in `1 - errors` it would be the top reward. Else a part without a score leaves the whole
         without one.
         """
         verdicts = await asyncio.gather(

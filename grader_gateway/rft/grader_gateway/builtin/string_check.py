@@ -7,7 +7,7 @@ from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import StringCheckGrader
-from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
+from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, unresolved
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
 
@@ -39,11 +39,11 @@ class StringCheck:
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """1 where the comparison holds, else 0."""
 
-        async def compare() -> Score | Failure:
+        async def compare() -> Score | NoScore | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             text, reference = rendered
             return Score(float(holds(self._spec.operation, text, reference)))
 
-        return await graded(self._spec.name, trace_id, compare)
+        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.invalid_grade)

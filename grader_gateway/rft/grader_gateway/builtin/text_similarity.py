@@ -7,7 +7,7 @@ from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import TextSimilarityGrader
-from rft.grader_gateway.builtin.guarded import Score, graded, unresolved
+from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, unresolved
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.templates import Unresolved, parse, render_all
@@ -25,11 +25,11 @@ class TextSimilarity:
     async def grade(self, trace: FinishedTrace, *, item: JsonObject, trace_id: str) -> Grade | Failure:
         """The similarity of input and reference."""
 
-        async def compare() -> Score | Failure:
+        async def compare() -> Score | NoScore | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
             if isinstance(rendered, Unresolved):
                 return unresolved(self._spec.name, rendered)
             # Off the event loop: long texts, and the first import, take their time.
             return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
 
-        return await graded(self._spec.name, trace_id, compare)
+        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.invalid_grade)

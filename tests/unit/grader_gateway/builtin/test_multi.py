@@ -12,6 +12,7 @@ from rft.core.grade import Grade, PartOutcome, TokenUsage
 from rft.core.graders import MultiGrader, StringCheckGrader
 from rft.grader_gateway.builtin.formula import FormulaError
 from rft.grader_gateway.builtin.multi import Multi
+from rft.grader_gateway.builtin.string_check import StringCheck
 from rft.rollouts.failure_actions import FailureAction, action_for
 from tests.shared.finished import finished
 
@@ -153,6 +154,16 @@ async def test_a_part_that_raised_never_enters_the_formula() -> None:
     assert verdict.error_details == "raised KeyError"
     assert verdict.scores == {"errors": 0.0, "other": 0.5}
     assert verdict.parts["errors"].error_details == "raised KeyError"
+
+
+async def test_a_part_whose_template_the_answer_does_not_fill_never_enters_the_formula_either() -> None:
+    rude = StringCheckGrader(name="rude", input="{{ sample.output_json.tone }}", reference="rude", operation="eq")
+    spec = MultiGrader(name="both", graders={"rude": rude}, calculate_output="1 - rude", invalid_grade=-0.5)
+    verdict = await Multi(spec, {"rude": StringCheck(rude)}).grade(finished("no JSON"), item={}, trace_id="t")
+    assert isinstance(verdict, Grade)
+    assert (verdict.reward, verdict.is_invalid, verdict.model_errors) == (-0.5, True, ("sample_parse_error",))
+    assert "'sample.output_json.tone'" in (verdict.error_details or "")
+    assert verdict.scores == {"rude": 0.0}
 
 
 async def test_a_part_that_raised_decides_whatever_another_part_failed_in() -> None:

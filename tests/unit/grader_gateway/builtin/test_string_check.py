@@ -40,10 +40,15 @@ async def test_a_comparison(operation: Operation, answer: str, reference: str, s
     assert grade.model_errors == ()
 
 
-async def test_an_answer_without_what_the_template_names_scores_zero_and_says_so() -> None:
-    grade = await check("eq", "{{ sample.output_json.total }}").grade(finished("?"), item={"answer": "4"}, trace_id="t")
+@pytest.mark.parametrize("invalid", [0.0, -1.0])
+async def test_an_answer_without_what_the_template_names_is_the_contracts_grade_and_says_so(invalid: float) -> None:
+    spec = StringCheckGrader(
+        name="exact", input="{{ sample.output_json.total }}", reference="4", operation="eq", invalid_grade=invalid
+    )
+    grade = await StringCheck(spec).grade(finished("?"), item={}, trace_id="t")
     assert isinstance(grade, Grade)
-    assert (grade.reward, grade.model_errors) == (0.0, ("sample_parse_error",))
+    assert (grade.reward, grade.model_errors, grade.is_invalid) == (invalid, ("sample_parse_error",), True)
+    assert grade.error_details == "grader 'exact' names 'sample.output_json.total', which the answer does not have"
 
 
 async def test_a_row_without_what_the_template_names_is_a_failure_of_its_author() -> None:
