@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rft.core.events import RunEnded, RunStarted, TrainEvent
+from rft.core.grade import Grade
 from rft.platform.lifecycle.lease import LeaseLost
 from rft.platform.worker.ingest import Ingest, LogGap
 from rft.platform.worker.log_line import read_line
@@ -97,13 +98,15 @@ async def test_a_rollout_that_is_told_again_is_stored_as_told_last(bench: Workbe
     ingest = await leased(bench)
     job_id = ingest.lease.id
     first, other = rollout_done(job_id, 1, 0), rollout_done(job_id, 1, 1)
-    again = first.model_copy(update={"turns": 7, "tool_calls": {"search": 9}})
+    grade = Grade(reward=0.125, grader="judge")
+    again = first.model_copy(update={"turns": 7, "tool_calls": {"search": 9}, "outcome": grade})
     await store(bench, ingest, logged([first, other]))
     await store(bench, ingest, logged([first, other, rollout_done(job_id, 1, 2), again]))
-    rows = await bench.all("select tool_calls, record from rollouts where job_id = %s order by group_index", job_id)
-    found = {row["record"]["trace_id"]: (row["tool_calls"], row["record"]["turns"]) for row in rows}
+    rows = await bench.all("select tool_calls, reward, record from rollouts where job_id = %s", job_id)
+    found = {row["record"]["trace_id"]: (row["tool_calls"], row["reward"], row["record"]["turns"]) for row in rows}
     assert len(rows) == 3
-    assert (found[first.trace_id], found[other.trace_id]) == ((9, 7), (3, 2))
+    assert found[first.trace_id] == (9, 0.125, 7)
+    assert found[other.trace_id] == (3, 1.01, 2)
 
 
 async def test_tokens_of_a_step_that_is_told_again_count_once(bench: Workbench) -> None:

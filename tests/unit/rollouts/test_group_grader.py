@@ -163,20 +163,38 @@ def test_a_verdict_of_another_shape_is_our_failure(
         assert rollout.outcome.code is FailureCode.INTERNAL_ERROR
 
 
-def test_a_held_round_ranks_again_and_keeps_the_grades_that_were_given(
-    rows: list[DatasetRow], make_setup: MakeSetup
-) -> None:
-    """Two of four rollouts fail at first: they are run again, and judged beside the two that were graded."""
-    judge, ended = FirstIsBest(), list[Rollout]()
+def test_a_held_round_is_ranked_again_as_a_whole(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    """Two of four rollouts fail at first: they are run again, and one verdict judges them and those graded before."""
+    spent = {"judge-1": TokenUsage(prompt_tokens=100)}
+    judge, ended = FirstIsBest([[ranked(1.0).model_copy(update={"usage": spent}), ranked(0.5)]]), list[Rollout]()
     hold = Hold(HoldRule(), tell=lambda event: None, blame=no_breaker, deadlines=Deadlines())
     setup = make_setup(TURNS, tools=failing_tools(1, 2), group_grader=judge, hold=hold)
     done = step(rows[:1], setup, ended)
     first, second = (asked for _, asked in judge.asked)
     assert [len(first), len(second)] == [2, 4]
     assert second[2:] == first, "the graded ones are shown again"
-    assert done.groups[0].rewards_G == [1.0, 0.75, 1.0, 0.5]
+    assert done.groups[0].rewards_G == [1.0, 0.75, 0.5, 0.25]
     assert [rollout.key.attempt for rollout in done.groups[0].rollouts] == [1, 1, 0, 0]
-    assert len(ended) == 6
+    told = [(rollout.trace_id, rollout.reward) for rollout in ended if rollout.reward is not None]
+    assert told[:2] == [(first[0], 1.0), (first[1], 0.5)]
+    assert told[2:4] == [(first[0], 0.5), (first[1], 0.25)], "before the group is whole: a kill leaves no two verdicts"
+    assert told[4:] == [(second[0], 1.0), (second[1], 0.75)]
+    outcome = done.groups[0].rollouts[2].outcome
+    assert isinstance(outcome, Grade)
+    assert outcome.usage == spent, "what the verdict cost that counts no more"
+
+
+def test_a_second_verdict_that_failed_leaves_the_first_one(rows: list[DatasetRow], make_setup: MakeSetup) -> None:
+    judge, ended = FirstIsBest([[ranked(1.0), ranked(0.5)], DOWN]), list[Rollout]()
+    hold = Hold(HoldRule(), tell=lambda event: None, blame=no_breaker, deadlines=Deadlines())
+    done = step(rows[:1], make_setup(TURNS, tools=failing_tools(1, 2), group_grader=judge, hold=hold), ended)
+    assert [len(asked) for _, asked in judge.asked] == [2, 4, 4]
+    assert done.groups[0].rewards_G == [1.0, 0.75, 0.5, 0.25]
+    assert [rollout.reward for rollout in ended if rollout.reward is not None] == [1.0, 0.5, 0.5, 0.25, 1.0, 0.75]
+
+
+def ranked(reward: float) -> Grade:
+    return Grade(reward=reward, grader="ruler")
 
 
 def no_breaker(change: BreakerChange) -> FailingEndpoint:

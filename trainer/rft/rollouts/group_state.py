@@ -6,14 +6,14 @@ A conversation that only lacks its grade keeps its slot: it is graded again late
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from types import MappingProxyType
 
 from rft.core.dataset import DatasetRow
 from rft.core.failure import Failure, FailureCode, Fault, Stage
 from rft.core.finished_trace import FinishedTrace
-from rft.core.grade import Grade
+from rft.core.grade import Grade, total_usage
 from rft.core.group import Group
 from rft.core.rollout import Rollout, RolloutKey
 from rft.grader_gateway.grader import GroupGrader
@@ -218,19 +218,31 @@ class RoundState:
 
         await gather_or_cancel(converse(slot) for slot in work.slots)
         ungraded = [(slot, slot.pending) for slot in work.slots if slot.pending is not None]
-        if not ungraded:
-            return
+        if ungraded:
+            await self._judge(work.group, ungraded, grader)
+
+    async def _judge(
+        self, group: GroupState, ungraded: Sequence[tuple[GroupSlot, PendingGrade]], grader: GroupGrader
+    ) -> None:
+        """One verdict on the whole group, in the place of a former one: scores of two cannot be compared."""
+        graded = [(slot, slot.rollout) for slot in group.slots if slot.rollout and slot.rollout.reward is not None]
         before_s = self._setup.clock()
-        outcomes = await self._rank(work.group, [pending for _, pending in ungraded], grader)
+        verdict = await self._rank(group, [each for _, each in ungraded], [each for _, each in graded], grader)
         grading_s = self._setup.clock() - before_s
+        if isinstance(verdict, Failure):
+            outcomes: Sequence[Grade | Failure] = verdict.shared_by(len(ungraded))
+        else:
+            outcomes = verdict[: len(ungraded)]
+            # Before the others: whoever reads what a killed process told of a whole group finds one verdict.
+            for (slot, rollout), grade in zip(graded, verdict[len(ungraded) :], strict=True):
+                self._end(slot, _graded_anew(rollout, grade))
         for (slot, pending), outcome in zip(ungraded, outcomes, strict=True):
             self._take(slot, pending.graded(outcome, grading_s=grading_s), may_replace=False)
 
     async def _rank(
-        self, group: GroupState, ended: Sequence[PendingGrade], grader: GroupGrader
-    ) -> Sequence[Grade | Failure]:
-        """An outcome for each that ended; rollouts graded before are shown to the judge, but keep their grade."""
-        graded = [slot.rollout for slot in group.slots if slot.rollout is not None and slot.rollout.reward is not None]
+        self, group: GroupState, ended: Sequence[PendingGrade], graded: Sequence[Rollout], grader: GroupGrader
+    ) -> Sequence[Grade] | Failure:
+        """A grade for each that ended, then for each that a former verdict graded."""
         traces = [*(one.trace for one in ended), *(self._trace_of(group.row, rollout) for rollout in graded)]
         trace_ids = [*(one.trace_id for one in ended), *(rollout.trace_id for rollout in graded)]
         try:
@@ -240,14 +252,14 @@ class RoundState:
             grades = _our_failure(f"{type(error).__name__}: {str(error)[:300]}")
         if not isinstance(grades, Failure) and len(grades) != len(traces):
             grades = _our_failure(f"{len(grades)} grades for {len(traces)} rollouts")
-        return grades.shared_by(len(ended)) if isinstance(grades, Failure) else grades[: len(ended)]
+        return grades
 
     def _trace_of(self, row: DatasetRow, rollout: Rollout) -> FinishedTrace:
         return FinishedTrace.of(row, rollout.messages, rollout.stop_reason, model=self._setup.model_name)
 
     async def _until_usable(self, hold: RoundHold) -> None:
         """Hold the run until few enough rollouts lack a grade because of an endpoint; graded ones stay as they are,
-        but for those that a tool which is not there answered.
+        but for those that a tool which is not there answered and those of a group that is ranked again.
 
         Raises UnrecoverableRound when too many lack it, and none of them because of an endpoint that may recover.
         """
@@ -311,6 +323,12 @@ class RoundState:
             for group in self._groups
             for work in self._works(group, [slot for slot in group.slots if slot.is_waiting])
         ]
+
+
+def _graded_anew(rollout: Rollout, grade: Grade) -> Rollout:
+    """With the verdict that counts now; what the former one cost stays told."""
+    usage = total_usage((rollout.outcome.usage, grade.usage))
+    return replace(rollout, outcome=grade.model_copy(update={"usage": usage}))
 
 
 def _our_failure(message: str) -> Failure:
