@@ -208,6 +208,12 @@ class Notice(Record):
     data: JsonObject | None = None
 
 
+class StillWaiting(Record):
+    """The run waits for what a `Notice` told of, and lives; customers are not told again."""
+
+    type: Literal["still_waiting"] = "still_waiting"
+
+
 class RunEnded(Record):
     """The run is over. After `stopped` and `paused` the job can be resumed; `paused` has an error that says why."""
 
@@ -234,6 +240,7 @@ TrainEvent = Annotated[
     | HoldBegan
     | HoldEnded
     | Notice
+    | StillWaiting
     | RunEnded,
     Field(discriminator="type"),
 ]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rft.core.events import TrainEvent
+from rft.core.events import StillWaiting, TrainEvent
 from rft.platform.lifecycle.owner import is_alive
 from rft.platform.worker import trainer_run
 from rft.platform.worker.run_job import run_job
@@ -23,6 +23,15 @@ echo $$ >> "$0/launches"
 head -n 2 "$0/log" >> "$1/events.jsonl"
 while [ ! -e "$0/go-on" ]; do sleep 0.05; done
 tail -n +3 "$0/log" >> "$1/events.jsonl"
+"""
+STILL_WAITING = """
+echo $$ >> "$0/launches"
+head -n 1 "$0/log" >> "$1/events.jsonl"
+for line in 2 3 4; do
+  while [ ! -e "$0/go-on-$line" ]; do sleep 0.05; done
+  sed -n ${line}p "$0/log" >> "$1/events.jsonl"
+done
+tail -n +5 "$0/log" >> "$1/events.jsonl"
 """
 
 
@@ -91,6 +100,30 @@ async def test_a_held_trainer_may_be_silent_for_as_long_as_a_hold_may_last(
     asked = clock.asked
     await until(lambda: clock.asked > asked + 20, "looks at more silence than a run that is not held may keep")
     (bench.control / "go-on").touch()
+    assert await task == "over"
+    assert len(bench.launches) == 1
+
+
+async def test_a_trainer_that_says_that_it_still_waits_goes_on_for_longer_than_silence_may_last(
+    bench: Workbench, clock: TurnedClock
+) -> None:
+    bench.changed_settings = {"trainer_silence_s": 60.0}
+    job_id = await bench.queued_job()
+    first, *rest = whole_run(job_id, steps=2)
+    plan(bench, STILL_WAITING, [first, *(StillWaiting() for _ in range(3)), *rest])
+    task = asyncio.create_task(run_job(job_id, bench.context()))
+
+    async def is_stored(line: int) -> bool:
+        return (await bench.job(job_id))["last_event_seq"] >= line
+
+    await until(lambda: is_stored(1), "the run to start")
+    told = await bench.all("select id from job_events where job_id = %s", job_id)
+    for line in (2, 3, 4):
+        clock.turn(40.0)
+        (bench.control / f"go-on-{line}").touch()
+        if line < 4:
+            await until(lambda line=line: is_stored(line), "the trainer to be heard")
+            assert len(await bench.all("select id from job_events where job_id = %s", job_id)) == len(told)
     assert await task == "over"
     assert len(bench.launches) == 1
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rft.core.attempt import Attempt
 from rft.core.dataset import DatasetRow
 from rft.core.errors import RftError
-from rft.core.events import Notice, RolloutBegan
+from rft.core.events import Notice, RolloutBegan, StillWaiting
 from rft.core.failure import Stage
 from rft.core.messages import ToolCall
 from rft.rollouts.executor import StepRollouts, run_step
@@ -58,6 +58,8 @@ class Cluster:
     workers: int = 4
     inbox: MemoryInbox = field(default_factory=MemoryInbox)
     notices: list[Notice] = field(default_factory=list[Notice])
+    wrote_at_s: list[float] = field(default_factory=list[float])
+    """When the executor wrote anything into the event log."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     began: list[RolloutBegan] = field(default_factory=list[RolloutBegan])
     ends_take_s: float = 0.0
@@ -80,8 +82,13 @@ class Cluster:
         self.ends = [self._end(f"worker-{number}") for number in range(self.workers)]
         self.sessions = [RunSession(end.worker, end, self.open_run) for end in self.ends]
         self.hints = CalledWorkers([session.work for session in self.sessions])
-        told = ShardNotices(self.notices.append)
+        told = ShardNotices(self._tell)
         self.executor = ShardedExecutor(self.inbox, self.hints, told, self.attempts.append)
+
+    def _tell(self, event: Notice | StillWaiting) -> None:
+        self.wrote_at_s.append(asyncio.get_running_loop().time())
+        if isinstance(event, Notice):
+            self.notices.append(event)
 
     def _end(self, worker: str) -> MemoryWorkerInbox:
         return (

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -204,6 +205,30 @@ def test_that_nobody_works_is_said(make_setup: MakeSetup) -> None:
         assert "rft worker --queue rollouts" in notice.message
         cluster.hints.workers = workers
         assert len(outcomes(await step)) == 96, "lost messages are sent again"
+
+    run_in_virtual_time(scenario())
+
+
+@pytest.mark.parametrize("away", ["workers", "broker", "inbox"])
+def test_a_run_that_waits_for_hours_tells_it_once_and_writes_every_minute_that_it_lives(
+    make_setup: MakeSetup, away: str
+) -> None:
+    async def scenario() -> None:
+        cluster = Cluster(make_setup(TURNS, tools=slow_tools(lambda call: 3.0)))
+        workers = cluster.hints.workers
+        if away == "workers":
+            cluster.hints.workers = [nothing_to_close]
+        cluster.hints.is_down, cluster.inbox.is_down = away == "broker", away == "inbox"
+        step, began_s = asyncio.create_task(cluster.step()), asyncio.get_running_loop().time()
+        await asyncio.sleep(3 * 3600.0)
+        codes = {"workers": ["no_rollout_worker"], "broker": ["broker_down", "no_rollout_worker"]}
+        assert [notice.code for notice in cluster.notices] == codes.get(away, ["inbox_down"])
+        times_s = [began_s, *cluster.wrote_at_s, asyncio.get_running_loop().time()]
+        assert max(later - earlier for earlier, later in pairwise(times_s)) <= 60.0
+        assert len(cluster.wrote_at_s) <= 3 * 120 + 2
+        cluster.hints.is_down = cluster.inbox.is_down = False
+        cluster.hints.workers = workers
+        assert len(outcomes(await step)) == 96
 
     run_in_virtual_time(scenario())
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from rft.core.attempt import Attempt
 from rft.core.errors import RunFailed, RunPaused
-from rft.core.events import Notice
+from rft.core.events import Notice, StillWaiting
 from rft.core.spec import RunSecrets, RunSpec
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.connections import CustomerConnections
@@ -26,7 +26,7 @@ class GivenOut:
         spec: RunSpec,
         secrets: RunSecrets,
         *,
-        tell: Callable[[Notice], None],
+        tell: Callable[[Notice | StillWaiting], None],
         on_attempt: Callable[[Attempt], None],
     ) -> None:
         """`spec`: as it stands in the run's directory, without secrets. Raises RunFailed."""

@@ -22,6 +22,7 @@ from rft.core.events import (
     RunEnded,
     RunStarted,
     StepDone,
+    StillWaiting,
     TokensSampled,
 )
 from rft.core.job import JobStatus
@@ -87,6 +88,8 @@ class Ingest:
                 if line.seq != done.last_seq + 1:
                     raise LogGap(f"the event log jumps from {done.last_seq} to {line.seq}")
                 done.last_seq = line.seq
+                if isinstance(line.event, StillWaiting):
+                    continue  # That there is a line is all that it says.
                 if isinstance(line.event, _IN_BULK):
                     in_bulk.append(line)
                     continue
@@ -123,9 +126,15 @@ class Ingest:
             case RunEnded():
                 done.ended = line.event
             case (
-                UnreadRollout() | RolloutsBegan() | AttemptsMade() | CallsFailed() | TokensSampled() | RatiosMeasured()
+                UnreadRollout()
+                | RolloutsBegan()
+                | AttemptsMade()
+                | CallsFailed()
+                | TokensSampled()
+                | RatiosMeasured()
+                | StillWaiting()
             ):
-                raise AssertionError("these are stored in bulk")
+                raise AssertionError("these are stored in bulk, or not at all")
 
     async def _store_in_bulk(self, connection: AsyncConnection[TupleRow], lines: Sequence[LogLine]) -> None:
         ended = await store_rollouts(connection, self.lease.id, lines)

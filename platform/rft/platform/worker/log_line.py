@@ -23,6 +23,7 @@ from rft.core.events import (
     RunEnded,
     RunStarted,
     StepDone,
+    StillWaiting,
     TokensSampled,
 )
 from rft.core.failure import Failure
@@ -124,6 +125,7 @@ LoggedEvent = (
     | HoldBegan
     | HoldEnded
     | Notice
+    | StillWaiting
     | RunEnded
 )
 

@@ -4,22 +4,26 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rft.core.events import Notice
+from rft.core.events import Notice, StillWaiting
 from rft.rollouts.shards.trying_again import Patience
 
 NO_WORKER_S = 30.0
 """A run none of whose shards was taken for so long says so."""
+STILL_EVERY_S = 30.0
+"""How often a run whose trouble was told writes that it lives: the platform ends trainers that write nothing."""
 
 
 @dataclass(slots=True)
 class ShardNotices:
-    """Each trouble is told once when it begins and once when it is over."""
+    """Each trouble is told once when it begins and once when it is over, and in between that the run waits."""
 
-    tell: Callable[[Notice], None]
+    tell: Callable[[Notice | StillWaiting], None]
     platform: Patience = field(init=False)
     broker: Patience = field(init=False)
     _waiting_since_s: float | None = None
     _is_told: bool = False
+    _wrote_at_s: float = -STILL_EVERY_S
+    """When the log was last told anything from here."""
 
     def __post_init__(self) -> None:
         self.platform = self._outage("The platform's inbox for rollouts", "inbox")
@@ -44,7 +48,9 @@ class ShardNotices:
             return
         if self._waiting_since_s is None:
             self._waiting_since_s = now_s
-        if not self._is_told and now_s - self._waiting_since_s >= NO_WORKER_S:
+        if self._is_told:
+            self._still_waiting()
+        elif now_s - self._waiting_since_s >= NO_WORKER_S:
             self._is_told = True
             message = (
                 f"No rollout worker has taken anything for {NO_WORKER_S:.0f} s; the job waits. Start some with"
@@ -58,8 +64,17 @@ class ShardNotices:
                 "warn", f"{what} cannot be reached; the job waits and goes on by itself: {problem}", f"{code}_down"
             ),
             lambda down_s: self._notice("info", f"{what} is reached again after {down_s:.0f} s.", f"{code}_up"),
+            self._still_waiting,
         )
+
+    def _still_waiting(self) -> None:
+        if asyncio.get_running_loop().time() - self._wrote_at_s >= STILL_EVERY_S:
+            self._write(StillWaiting())
 
     def _notice(self, level: str, message: str, code: str, **data: int) -> None:
         notice = Notice.model_validate({"level": level, "message": message, "code": code, "data": data or None})
-        self.tell(notice)
+        self._write(notice)
+
+    def _write(self, event: Notice | StillWaiting) -> None:
+        self._wrote_at_s = asyncio.get_running_loop().time()
+        self.tell(event)

@@ -19,6 +19,8 @@ class Patience:
     """Called once for each outage, with its first problem, when it lasts for `told_after_s`."""
     tell_up: Callable[[float], None]
     """Called when an outage that was told is over, with how long it lasted."""
+    tell_still: Callable[[], None] = lambda: None
+    """Called after each further attempt that fails during an outage that was told."""
     told_after_s: float = 5.0
     _since_s: float | None = None
     """When the outage under way began."""
@@ -42,7 +44,9 @@ class Patience:
         now_s = _now_s()
         if self._since_s is None:
             self._since_s = now_s
-        if not self._is_told and now_s - self._since_s >= self.told_after_s:
+        if self._is_told:
+            self.tell_still()
+        elif now_s - self._since_s >= self.told_after_s:
             self._is_told = True
             self.tell_down(problem)
 
