@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, cast
 
+import psycopg
 import pytest
 
 from rft.core.base import JsonObject
@@ -187,3 +188,31 @@ async def test_only_so_many_runs_are_under_way_at_once(stage: Stage) -> None:
         got = [await runs.take(run_id, owner="host/1/x-1", ttl_s=60, slots=2) for run_id in made]
     assert [one is not None for one in got] == [True, True, False]
     assert stage.context.settings.eval_slots == 2
+
+
+async def test_a_run_that_is_cancelled_while_its_worker_shuts_down_is_cancelled(
+    stage: Stage, gate: tuple[Gate, str], migrated_url: str
+) -> None:
+    _, url = gate
+    shut_down = asyncio.Event()
+
+    def is_stopping() -> bool:
+        if shut_down.is_set():  # The customer's call comes after the worker's last look at what is asked of it.
+            with psycopg.connect(migrated_url) as connection:
+                connection.execute("update eval_runs set is_cancel_requested = true")
+        return shut_down.is_set()
+
+    eval_id, run_id, worker = await begun(stage, url, is_stopping)
+    shut_down.set()
+    assert await asyncio.wait_for(worker, PATIENCE_S) == "canceled"
+    run = await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)
+    assert (run.status, run.result_counts.total) == ("canceled", 3)
+
+
+async def test_a_queued_run_that_is_to_be_cancelled_is_cancelled_by_the_reconciler(stage: Stage) -> None:
+    eval_id = await stage.make()
+    run_id = (await stage.client.evals.runs.create(eval_id, data_source=inline(*gated_rows()))).id
+    async with stage.context.database.transaction() as connection:
+        await connection.execute("update eval_runs set is_cancel_requested = true where id = %s", (run_id,))
+    assert await end_leases(stage) == []
+    assert (await stage.client.evals.runs.retrieve(run_id, eval_id=eval_id)).status == "canceled"

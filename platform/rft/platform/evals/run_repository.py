@@ -158,16 +158,19 @@ class RunRepository:
         await lock_row(self._connection, lease)
         await self._connection.execute(_END, {"id": lease.id} | _written(ended, figures))
 
-    async def release(self, lease: Lease) -> None:
-        """Give it back as it is: another worker goes on. Raises LeaseLost."""
-        await lock_row(self._connection, lease)
+    async def release(self, lease: Lease) -> bool:
+        """Give it back as it is: another worker goes on. False: it is to be cancelled instead. Raises LeaseLost."""
+        (is_cancel_requested,) = await lock_row(self._connection, lease, "is_cancel_requested")
+        if is_cancel_requested:
+            return False
         query: LiteralString = "update eval_runs set status = 'queued', idle_takes = 0, " + GIVE_BACK + " where id = %s"
         await self._connection.execute(query, (lease.id,))
+        return True
 
     async def lock_orphaned_cancelled(self) -> list[tuple[str, str]]:
-        """Runs to be cancelled whose worker is gone, each with its eval; locked."""
+        """Runs to be cancelled that no worker has, each with its eval; locked."""
         query: LiteralString = (
-            "select id, eval_id from eval_runs where status = 'in_progress' and is_cancel_requested and "
+            "select id, eval_id from eval_runs where status in ('queued', 'in_progress') and is_cancel_requested and "
             + EXPIRED
             + " for update skip locked"
         )

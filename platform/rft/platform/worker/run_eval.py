@@ -77,10 +77,10 @@ async def _close(context: WorkerContext, run: RunRow, lease: Lease, ended: RunEn
         return ended.value
     async with context.database.transaction() as connection:
         runs = RunRepository(connection)
+        if ended is _Left.TO_ANOTHER and not await runs.release(lease):
+            ended = RunEnd("canceled")
         if isinstance(ended, RunEnd):
             await runs.end(lease, ended, await figures_of(connection, run.eval_id, run.id))
-        else:
-            await runs.release(lease)
         messages = await next_runs(connection)
     await enqueue_all(messages, context.enqueuer)
     if isinstance(ended, RunEnd):
