@@ -21,7 +21,7 @@ from typing import Any
 from openai import APIError, OpenAI
 
 from rft.core.base import JsonObject
-from rft.platform.serving.process import endpoint_in
+from rft.serving_wire.endpoint_file import read_endpoint
 from tests.bench.demo_platform import DemoPlatform, demo, demo_platform
 
 STREAMS = 8
@@ -80,9 +80,9 @@ def open_streams(client: OpenAI, count: int) -> Generator[list[int]]:
 def unload(serving_dir: Path) -> None:
     """End the serving processes, and wait until they are gone."""
     for folder in serving_dir.iterdir():
-        if (endpoint := endpoint_in(folder)) is not None:
+        if (endpoint := read_endpoint(folder)) is not None:
             os.kill(endpoint.pid, signal.SIGTERM)
-            while endpoint_in(folder) is not None:
+            while read_endpoint(folder) is not None:
                 time.sleep(0.1)
 
 

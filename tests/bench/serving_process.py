@@ -12,7 +12,7 @@ from pathlib import Path
 
 import uvloop
 
-from rft.serving_wire.endpoint_file import write_endpoint
+from rft.serving_wire.endpoint_file import endpoint_file
 from rft.serving_wire.lines import LONGEST_LINE_BYTES, read_line, write_line
 from rft.serving_wire.records import Choice, CompletionRequest, Done, Prompt, ServingEndpoint, Text
 
@@ -56,10 +56,10 @@ async def _serve(folder: Path, tokens: int, rate: float) -> None:
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=LONGEST_LINE_BYTES, backlog=512)
     port = int(server.sockets[0].getsockname()[1])
-    write_endpoint(folder, ServingEndpoint(port=port, token=TOKEN, pid=os.getpid()))
-    print("listening", flush=True)
-    async with server:
-        await server.serve_forever()
+    with endpoint_file(folder, ServingEndpoint(port=port, token=TOKEN, pid=os.getpid())):
+        print("listening", flush=True)
+        async with server:
+            await server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from rft.rollouts.chat_policy import ChatSampling
 from rft.rollouts.message_rollout import MessageSetup, run_message_rollout
 from rft.rollouts.provider_policy import ProviderEndpoint, ProviderPolicy, open_provider_client
 from rft.serving_wire.endpoint_file import read_endpoint
-from rft.serving_wire.records import Choice, CompletionRequest, Event, Prompt
+from rft.serving_wire.records import Choice, CompletionRequest, Event, Prompt, ServingEndpoint
 from rft.testing.samplers_gateways import FunctionTools
 from tests.shared.customer_loop import converse, own_rollout
 from tests.shared.emptied_database import EmptiedDatabase
@@ -87,6 +88,25 @@ async def test_a_killed_process_is_an_error_in_the_stream_and_the_next_request_w
     assert raised.value.code == "serving_lost"
     assert await ask(client) == ANSWER
     assert pid(platform) != before
+
+
+async def test_a_file_of_a_process_from_before_a_restart_leads_nowhere_though_its_number_is_taken(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    assert await ask(client) == ANSWER
+    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
+    os.kill(pid(platform), signal.SIGTERM)
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    stale = ServingEndpoint(port=closed_port(), token="t", pid=os.getpid())
+    (folder / "endpoint.json").write_text(stale.model_dump_json())
+    assert await ask(client) == ANSWER
+    assert read_endpoint(folder) != stale
+
+
+def closed_port() -> int:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 async def test_a_client_that_hangs_up_frees_its_place(client: AsyncOpenAI) -> None:

@@ -22,7 +22,7 @@ from rft.serving.opened_engine import open_serving_engine
 from rft.serving.policies import ServedPolicies
 from rft.serving.remembered import RememberedConversations
 from rft.serving.server import CompletionServer
-from rft.serving_wire.endpoint_file import remove_endpoint, write_endpoint
+from rft.serving_wire.endpoint_file import endpoint_file
 from rft.serving_wire.records import ServingEndpoint, ServingSpec
 
 _BEHIND_TRAINING = 10
@@ -42,11 +42,8 @@ async def serve(spec: ServingSpec) -> None:
     collect_rarely()  # A full collection that looks at all that is loaded would hold up every stream.
     try:
         port = await server.start()
-        write_endpoint(folder, ServingEndpoint(port=port, token=spec.token, pid=os.getpid()))
-        try:
+        with endpoint_file(folder, ServingEndpoint(port=port, token=spec.token, pid=os.getpid())):
             await server.run()
-        finally:
-            remove_endpoint(folder)
     finally:
         await policies.aclose()
         await engine.close()

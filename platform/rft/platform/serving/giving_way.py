@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rft.platform.serving.memory import free_bytes, needed_bytes
-from rft.platform.serving.process import endpoint_in
 from rft.platform.settings import Settings
+from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.lines import write_line
 from rft.serving_wire.records import GiveWay, ServingEndpoint
 
@@ -36,7 +36,7 @@ def _endpoints(settings: Settings) -> Iterator[ServingEndpoint]:
     if not settings.serving_dir.is_dir():
         return
     for folder in settings.serving_dir.iterdir():
-        if (endpoint := endpoint_in(folder)) is not None:
+        if (endpoint := read_endpoint(folder)) is not None:
             yield endpoint
 
 

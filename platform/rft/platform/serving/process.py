@@ -12,12 +12,11 @@ import psycopg
 from rft.platform.child_process import ChildProcess, exit_message, launch, log_tail
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, LeaseLost
-from rft.platform.lifecycle.owner import is_alive
 from rft.platform.serving.repository import ServingRepository
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
-from rft.serving_wire.endpoint_file import read_endpoint, remove_endpoint
-from rft.serving_wire.records import ServingEndpoint, ServingSpec
+from rft.serving_wire.endpoint_file import remove_endpoint
+from rft.serving_wire.records import ServingSpec
 
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 3.0
@@ -65,12 +64,6 @@ async def start_process(
     process = ServingProcess(folder, child, lease)
     process.keeping = asyncio.create_task(_keep(process, settings, database, asked_at), name=f"keep {lease.id}")
     return process
-
-
-def endpoint_in(folder: Path) -> ServingEndpoint | None:
-    """Where a living process listens; None where there is none."""
-    endpoint = read_endpoint(folder)
-    return endpoint if endpoint is not None and is_alive(endpoint.pid) else None
 
 
 async def _keep(process: ServingProcess, settings: Settings, database: Database, asked_at: float) -> None:

@@ -16,11 +16,12 @@ from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.owner import host_of, new_owner
 from rft.platform.serving.connections import SpareConnections
 from rft.platform.serving.memory import free_bytes, needed_bytes
-from rft.platform.serving.process import ServingProcess, endpoint_in, start_process
+from rft.platform.serving.process import ServingProcess, start_process
 from rft.platform.serving.repository import ServingRepository
 from rft.platform.serving.served_model import ServedModel
 from rft.platform.settings import Settings
 from rft.platform.store.database import Database
+from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import ServingEndpoint, ServingSpec
 
 _POLL_S = 0.05
@@ -72,12 +73,12 @@ class ServingProcesses:
         return self.settings.serving_dir / name
 
     async def _endpoint(self, model: ServedModel, folder: Path) -> ServingEndpoint:
-        found = endpoint_in(folder)
+        found = read_endpoint(folder)
         if found is not None:
             return found
         give_up_at = time.monotonic() + self.settings.serving_start_s
         await self._ensure_started(model, folder)
-        while (found := endpoint_in(folder)) is None:
+        while (found := read_endpoint(folder)) is None:
             process = self._own.get(folder)
             if process is not None and process.has_ended:
                 if not process.has_listened:
@@ -91,7 +92,7 @@ class ServingProcesses:
     async def _ensure_started(self, model: ServedModel, folder: Path) -> None:
         async with self._starting:
             process = self._own.get(folder)
-            if endpoint_in(folder) is not None or (process is not None and not process.has_ended):
+            if read_endpoint(folder) is not None or (process is not None and not process.has_ended):
                 return
             await self._make_room(model)
             lease = await self._take(folder)
