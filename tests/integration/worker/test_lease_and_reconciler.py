@@ -10,9 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 
 from rft.core.job import JobStatus
 from rft.platform.lifecycle import heartbeat
+from rft.platform.lifecycle.events import add_event
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.job_lease import Refusal, release, take
 from rft.platform.lifecycle.lease import Lease, LeaseLost, Requests, renew
@@ -24,7 +27,7 @@ from rft.platform.store.secret_box import KEY_FILE, SecretBox
 from rft.platform.worker.reconciler import reconcile_forever, reconcile_once
 from tests.integration.worker.workbench import Workbench
 from tests.shared.turned_clock import TurnedClock
-from tests.shared.waiting import PATIENCE_S
+from tests.shared.waiting import PATIENCE_S, until
 
 
 async def taken(bench: Workbench, job_id: str, *, owner: str = "a/1/x", ttl_s: float = 60.0, slots: int = 1):
@@ -145,6 +148,54 @@ async def test_a_full_disk_is_told_even_if_the_last_beat_before_the_loss_came_to
     with pytest.raises(LeaseLost, match="the disk that holds the database is full"):
         beat.check()
     assert database.beats == 2
+
+
+async def test_a_lease_is_kept_and_written_under_when_the_server_takes_no_writes_for_a_while(bench: Workbench) -> None:
+    """As in a failover, whose old primary answers on and takes only reads."""
+
+    async def tell_so(connection: AsyncConnection[TupleRow]) -> None:
+        await add_event(connection, job_id, "a write", key="write")
+
+    job_id, lost = await bench.queued_job(), asyncio.Event()
+    async with Database(bench.database_url, max_connections=1) as database:
+        asked_at = time.monotonic()
+        async with database.connection() as connection:
+            lease = await take(connection, job_id, owner="a/1/x", ttl_s=30.0, slots=1)
+        assert isinstance(lease, Lease)
+        async with Heartbeat(database, lease, 30.0, 0.2, asked_at, on_lost=lost.set) as beat:
+            await take_only_reads(database)
+            confirmed_at = beat.confirmed_at
+            await until(lambda: beat.confirmed_at > confirmed_at, "a beat that the new primary takes")
+            await take_only_reads(database)
+            await beat.write(tell_so)
+            beat.check()
+    assert not lost.is_set()
+    assert await bench.all("select id from job_events where job_id = %s and message = 'a write'", job_id)
+
+
+async def take_only_reads(database: Database) -> None:
+    """Its one connection does from now on."""
+    async with database.connection() as connection:
+        await connection.execute("set default_transaction_read_only = on")
+
+
+async def test_a_lease_that_a_broken_heartbeat_does_not_keep_is_lost_aloud(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Database):
+        @asynccontextmanager
+        async def connection(self) -> AsyncGenerator[Any]:
+            raise ValueError("a bug of ours")
+            yield
+
+    lease = await taken(bench, await bench.queued_job(), owner="a/1/x")
+    assert isinstance(lease, Lease)
+    lost, database = asyncio.Event(), Broken(bench.database_url)
+    async with Heartbeat(database, lease, 60.0, 0.05, time.monotonic(), on_lost=lost.set) as beat:
+        await asyncio.wait_for(lost.wait(), PATIENCE_S)
+        with pytest.raises(LeaseLost):
+            beat.check()
+    assert "a bug of ours" in caplog.text
 
 
 async def test_silent_workers_lose_their_jobs_and_lost_messages_are_enqueued_again(bench: Workbench) -> None:

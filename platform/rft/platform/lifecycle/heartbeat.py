@@ -101,9 +101,12 @@ class Heartbeat:
                 return None
             except LeaseLost as error:
                 return self._lose(str(error))
-            except (TimeoutError, psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except (TimeoutError, psycopg.Error) as error:
                 _LOG.warning("%s: heartbeat failed: %s", self.lease.id, self._reason(error))
                 wait_s = min(_RETRY_S, self.every_s)
+            except Exception as error:  # Without beats the lease ends, and whoever works under it must know.
+                _LOG.exception("%s: the heartbeat broke", self.lease.id)
+                return self._lose(repr(error))
             else:
                 self.confirmed_at, wait_s = asked_at, self.every_s
 

@@ -22,6 +22,10 @@ class NoFreeConnection(PoolTimeout):
     """All connections of the pool are in use; the database itself may well answer."""
 
 
+class ReadOnlyServer(psycopg.OperationalError):
+    """The server takes no writes now, as in a failover."""
+
+
 async def _configure(connection: AsyncConnection[TupleRow]) -> None:
     set_json_loads(from_json, connection)  # three times as fast as the standard library's
 
@@ -94,6 +98,9 @@ class Database:
         try:
             async with connection:
                 yield connection
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            await connection.close()  # The next one may lead to the new primary.
+            raise ReadOnlyServer(str(error)) from error
         finally:
             self._lent -= 1
             await self._pool.putconn(connection)
