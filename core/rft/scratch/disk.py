@@ -10,7 +10,8 @@ EXIT_DISK_FULL = 75
 _NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MESSAGES = ("No space left on device", "os error 28", "Disk quota exceeded", "os error 122")
 """Libraries that write by themselves put the system's words into errors of their own."""
-_NOTHING_LEFT_BYTES = 1 << 20
+NOTHING_LEFT_BYTES = 1 << 20
+"""A disk with less than that is full."""
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -28,7 +29,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 def has_nothing_left(folder: Path) -> bool:
     """Whether the disk of a folder is full now: some libraries do not say why they could not write."""
-    return free_bytes(folder) < _NOTHING_LEFT_BYTES
+    return free_bytes(folder) < NOTHING_LEFT_BYTES
 
 
 def free_bytes(folder: Path) -> int:

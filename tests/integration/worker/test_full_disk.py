@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rft.core.events import RunEnded
+from rft.platform.worker.disk_room import DiskRoom
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
@@ -82,6 +83,50 @@ async def test_a_job_waits_for_room_before_its_trainer_is_started(bench: Workben
     told = [code for code in await codes(bench, job_id) if code in ("disk_full", "hold_ended")]
     assert told == ["disk_full", "hold_ended"]
     await bench.assert_every_step_once(job_id, steps=3)
+
+
+async def test_a_job_waits_for_room_for_temporary_files_and_names_their_disk(
+    bench: Workbench, runs_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "temporary", megabytes=4) as temporary:
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        job_id = await bench.queued_job()
+        fill_runs, ballast = fill(runs_disk, but_bytes=MEGABYTE), fill(temporary, but_bytes=0)
+        running = asyncio.create_task(run_job(job_id, bench.context()))
+
+        async def is_held_by(disk: str) -> bool:
+            hold = (await bench.job(job_id))["hold"]
+            return hold is not None and hold["endpoint"] == disk
+
+        await until(lambda: is_held_by("the disk of the runs"), "the job to wait for the runs' disk")
+        fill_runs.unlink()
+        await until(lambda: is_held_by("the disk of temporary files"), "the job to wait for the other disk")
+        reason = (await bench.job(job_id))["hold"]["reason"]
+        assert reason.startswith(f"The disk that holds temporary files ({temporary}) is full: at least 1.0 MB must be")
+        ballast.unlink()
+        assert await running == "over"
+    job = await bench.job(job_id)
+    assert (job["status"], job["launches"], job["error"]) == ("succeeded", 1, None)
+    told = [code for code in await codes(bench, job_id) if code in ("disk_full", "hold_ended")]
+    assert told == ["disk_full", "hold_ended"] * 2
+
+
+async def test_a_job_whose_temporary_files_ran_out_of_room_waits_for_more_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        small_disk(tmp_path / "temporary", megabytes=4) as temporary,
+        small_disk(tmp_path / "runs", megabytes=8) as runs,
+    ):
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        ballast, room = fill(temporary, but_bytes=2 * MEGABYTE), DiskRoom(runs, MEGABYTE)
+        assert room.lacking() is None
+        room.ran_out()
+        lack = room.lacking()
+        assert lack is not None
+        assert lack.disk == "the disk of temporary files"
+        ballast.unlink()
+        assert room.lacking() is None
 
 
 async def test_a_trainer_that_runs_out_of_room_uses_no_launch_up(bench: Workbench, runs_disk: Path) -> None:

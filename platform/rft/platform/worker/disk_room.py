@@ -1,6 +1,8 @@
 """A job waits for room on the disk before each launch, and after one that ran out of it: no launch is used up."""
 
 import asyncio
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,60 +20,102 @@ from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.records import JobHold
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.store.database import Database
-from rft.scratch.disk import free_bytes
+from rft.scratch.disk import NOTHING_LEFT_BYTES, free_bytes
 
 DISK_FULL = "disk_full"
-DISK = "the disk of the runs"
 _TELL_AGAIN_S = 1.0
 _TRY_AGAIN_S = 60.0
 """After a launch that ran out of room: until then as much as a launch needs must have become free. Later a try is worth
 it all the same: what filled the disk may be gone, or may be a quota that nobody can ask for."""
 
 
-@dataclass(slots=True)
-class DiskRoom:
-    """What a job's launches need on the disk, as far as is known."""
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A disk without room for a launch."""
 
+    disk: str
+    """In words."""
+    reason: str
+    """A sentence."""
+
+
+@dataclass(slots=True)
+class _Disk:
+    """One that launches write to, and what they need there, as far as is known."""
+
+    name: str
+    holds: str
     folder: Path
     least_bytes: int
     _wanted_bytes: int = 0
     _wanted_until_s: float = 0.0
 
-    def ran_out(self) -> None:
-        """A launch has just ended for lack of room."""
-        self._wanted_bytes = free_bytes(self.folder) + self.least_bytes
+    def free(self) -> int:
+        return free_bytes(self.folder)
+
+    def want_more(self, more_bytes: int) -> None:
+        self._wanted_bytes = self.free() + more_bytes
         self._wanted_until_s = time.monotonic() + _TRY_AGAIN_S
 
-    def lacking(self) -> str | None:
-        """What lacks for a launch, as a sentence; None where there is room."""
-        free = free_bytes(self.folder)
+    def lack(self) -> Lack | None:
+        free = self.free()
         wanted = self._wanted_bytes if time.monotonic() < self._wanted_until_s else 0
         if free >= max(self.least_bytes, wanted):
             return None
         least = f"at least {in_megabytes(max(self.least_bytes, wanted))} must be free, {in_megabytes(free)} are"
-        return f"The disk that holds the runs is full: {least}. Nothing is lost; the job goes on once there is room"
+        reason = (
+            f"The disk that holds {self.holds} is full: {least}. Nothing is lost; the job goes on once there is room"
+        )
+        return Lack(self.name, reason)
 
 
-async def hold_for_room(connection: AsyncConnection[TupleRow], lease: Lease, reason: str, *, at: float) -> None:
+class DiskRoom:
+    """The disks of a job's launches: that of the runs, and that of temporary files."""
+
+    def __init__(self, runs: Path, least_bytes: int) -> None:
+        self._least_bytes = least_bytes
+        temporary = _temporary_folder()
+        self._disks = (
+            _Disk("the disk of the runs", "the runs", runs, least_bytes),
+            _Disk("the disk of temporary files", f"temporary files ({temporary})", temporary, NOTHING_LEFT_BYTES),
+        )
+
+    def ran_out(self) -> None:
+        """A launch has just ended for lack of room: most likely where the least is left."""
+        min(self._disks, key=_Disk.free).want_more(self._least_bytes)
+
+    def lacking(self) -> Lack | None:
+        """What lacks for a launch; None where there is room."""
+        return next((lack for disk in self._disks if (lack := disk.lack()) is not None), None)
+
+
+def _temporary_folder() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # It tries to write, and no folder takes anything.
+        return Path(os.environ.get("TMPDIR", "/tmp"))
+
+
+async def hold_for_room(connection: AsyncConnection[TupleRow], lease: Lease, lack: Lack, *, at: float) -> None:
     """The job is held by its worker until there is room. Raises LeaseLost."""
     job = RunRepository(connection, lease)
     await job.lock()
     step, launches = await job.step() or 0, (await job.launches()).total
-    hold = JobHold(endpoint=DISK, stage=Stage.PLATFORM, reason=reason, since=at, step=step)
+    hold = JobHold(endpoint=lack.disk, stage=Stage.PLATFORM, reason=lack.reason, since=at, step=step)
     await job.hold(hold)
     data: JsonObject = {"code": DISK_FULL, "step": step}
     key = f"{DISK_FULL}:{lease.token}:{launches}:{at}"
-    await add_event(connection, lease.id, reason, level="warn", data=data, key=key)
+    await add_event(connection, lease.id, lack.reason, level="warn", data=data, key=key)
     await notify(connection, lease.id)
 
 
-async def go_on(connection: AsyncConnection[TupleRow], lease: Lease, *, held_s: float, at: float) -> None:
+async def go_on(connection: AsyncConnection[TupleRow], lease: Lease, disk: str, *, held_s: float, at: float) -> None:
     """There is room again. Raises LeaseLost."""
     job = RunRepository(connection, lease)
     await job.lock()
     await job.run_on()
-    message = f"There is room on the disk again; the job goes on after {held_s:.0f} s"
-    data: JsonObject = {"code": "hold_ended", "endpoint": DISK, "held_s": held_s}
+    message = f"There is room on {disk} again; the job goes on after {held_s:.0f} s"
+    data: JsonObject = {"code": "hold_ended", "endpoint": disk, "held_s": held_s}
     await add_event(connection, lease.id, message, data=data, key=f"{DISK_FULL}:{lease.token}:{at}:ended")
     await notify(connection, lease.id)
 

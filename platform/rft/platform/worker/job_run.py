@@ -21,7 +21,7 @@ from rft.platform.lifecycle.records import JobError
 from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.worker.baselines import Baselines
 from rft.platform.worker.context import WorkerContext
-from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, go_on, hold_for_room, tell_lost_for_room
+from rft.platform.worker.disk_room import DISK_FULL, DiskRoom, Lack, go_on, hold_for_room, tell_lost_for_room
 from rft.platform.worker.event_log import take_over_log
 from rft.platform.worker.per_process_limits import warn_of_limits
 from rft.platform.worker.preparation import CannotRun, Preparation
@@ -132,18 +132,23 @@ class JobRun:
                 return await self._after_death(reason)
 
     async def _wait_for_room(self) -> Ending | None:
-        """Until the disk has room for a launch; the interruption that came meanwhile, if any."""
-        reason, at, since_s = self.room.lacking(), time.time(), time.monotonic()
-        if reason is None:
-            return None
-        _LOG.warning("%s: %s", self.lease.id, reason)
-        await self.beat.write(lambda connection: hold_for_room(connection, self.lease, reason, at=at))
-        while self.room.lacking() is not None:
+        """Until the disks have room for a launch; the interruption that came meanwhile, if any."""
+        ending = None
+        while ending is None and (lack := self.room.lacking()) is not None:
+            ending = await self._hold_for(lack)
+        return ending
+
+    async def _hold_for(self, lack: Lack) -> Ending | None:
+        at, since_s, now = time.time(), time.monotonic(), lack
+        _LOG.warning("%s: %s", self.lease.id, lack.reason)
+        await self.beat.write(lambda connection: hold_for_room(connection, self.lease, lack, at=at))
+        while now is not None and now.disk == lack.disk:
             if (ending := interruption(self.beat, self.context.is_stopping)) is not None:
                 return ending
             await asyncio.sleep(POLL_S)
+            now = self.room.lacking()
         held_s = time.monotonic() - since_s
-        await self.beat.write(lambda connection: go_on(connection, self.lease, held_s=held_s, at=at))
+        await self.beat.write(lambda connection: go_on(connection, self.lease, lack.disk, held_s=held_s, at=at))
         return None
 
     async def _launch(self) -> Ending:
