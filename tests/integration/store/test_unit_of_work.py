@@ -2,8 +2,10 @@
 
 import logging
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -21,6 +23,22 @@ from rft.platform.queue.publishing import enqueue_all
 logging.basicConfig(level="WARNING")
 sent = [TaskMessage(VALIDATE_JOB, "ftjob-1"), TaskMessage(RUN_JOB, "ftjob-2"), TaskMessage(RUN_JOB, "ftjob-3")]
 asyncio.run(enqueue_all(sent))
+"""
+
+BESIDE_A_SILENT_BROKER = """
+import asyncio
+from rft.platform.queue.messages import RUN_JOB, TaskMessage
+from rft.platform.queue.publishing import celery_enqueuer, enqueue_all
+
+async def main():
+    celery_enqueuer()
+    enqueuing = [asyncio.create_task(enqueue_all([TaskMessage(RUN_JOB, "ftjob-1")])) for _ in range(64)]
+    await asyncio.sleep(0.5)
+    async with asyncio.timeout(2.0):
+        await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+    await asyncio.gather(*enqueuing)
+
+asyncio.run(main())
 """
 
 
@@ -117,11 +135,11 @@ async def test_a_pool_survives_the_loss_of_its_connections(database: Database) -
     assert await notes(database) == []
 
 
-def enqueue_in_a_process(broker_url: str, database_url: str) -> subprocess.CompletedProcess[str]:
-    """Rings three messages over Celery, in a process with settings of its own."""
+def enqueue_in_a_process(broker_url: str, database_url: str, code: str = ENQUEUE) -> subprocess.CompletedProcess[str]:
+    """Rings messages over Celery, in a process with settings of its own."""
     environment = os.environ | {"BROKER_URL": broker_url, "DATABASE_URL": database_url}
     return subprocess.run(
-        [sys.executable, "-c", ENQUEUE], env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
     )
 
 
@@ -136,3 +154,15 @@ def test_bells_reach_the_queues_of_a_real_broker(broker_url: str, database_url: 
 def test_a_dead_broker_is_noticed_at_once_and_raises_nothing(database_url: str, refused_port: int) -> None:
     done = enqueue_in_a_process(f"redis://127.0.0.1:{refused_port}/0", database_url)
     assert done.stderr.count("was not published") == 3
+
+
+@pytest.mark.parametrize("kind", ["redis", "amqp"])
+def test_a_broker_that_accepts_and_falls_silent_takes_no_thread_from_the_rest_of_the_process(
+    kind: str, database_url: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as silent:
+        began_s = time.monotonic()
+        url = f"{kind}://127.0.0.1:{silent.getsockname()[1]}//"
+        done = enqueue_in_a_process(url, database_url, BESIDE_A_SILENT_BROKER)
+        assert done.stderr.count("was not published") == 64
+        assert time.monotonic() - began_s < 60.0, "its threads end"

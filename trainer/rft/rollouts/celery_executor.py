@@ -12,7 +12,7 @@ from celery import Celery
 from celery.signals import worker_shutting_down
 
 from rft.core.base import Record
-from rft.core.broker_options import is_redis, transport_options
+from rft.core.broker_options import is_redis, publishing_options, transport_options
 from rft.rollouts.shards.http_inbox import RunAddress
 from rft.rollouts.shards.inbox import BrokerDown
 
@@ -54,7 +54,7 @@ class CeleryHints:
 
     def _publish(self, hints: int) -> None:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
-        with self._app.connection_for_write(transport_options={"max_retries": 1, "interval_start": 0}) as connection:
+        with self._app.connection_for_write(transport_options=publishing_options(self._broker_url)) as connection:
             for _ in range(hints):
                 self._app.send_task(
                     RUN_SHARDS,

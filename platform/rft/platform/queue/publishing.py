@@ -3,11 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+from rft.core.broker_options import publishing_options
 from rft.platform.queue.messages import TaskMessage
 
 _LOG = logging.getLogger(__name__)
 ENQUEUE_TIMEOUT_S = 5.0
+_PUBLISHERS = ThreadPoolExecutor(2, thread_name_prefix="publish")
+"""Their own: a broker that accepts and falls silent must not take the threads that read files and resolve names."""
 
 Enqueuer = Callable[[TaskMessage], None]
 """Publishes one message; blocking, may raise anything."""
@@ -18,9 +22,11 @@ def celery_enqueuer() -> Enqueuer:
     # Imported late: Celery costs half a second to import.
     from rft.platform.queue.celery_app import app
 
+    options = publishing_options(app.conf.broker_url)
+
     def enqueue(message: TaskMessage) -> None:
         # A connection of its own: pooled ones outlive the broker they led to, and wait for its return.
-        with app.connection_for_write(transport_options={"max_retries": 1, "interval_start": 0}) as connection:
+        with app.connection_for_write(transport_options=options) as connection:
             app.send_task(
                 message.task_name, args=[message.job_id], queue=message.queue, retry=False, connection=connection
             )
@@ -37,7 +43,8 @@ async def enqueue_all(messages: Sequence[TaskMessage], enqueuer: Enqueuer | None
         try:
             # Before the clock runs: on a busy machine the first import alone takes as long as publishing may.
             enqueue = enqueuer or await asyncio.to_thread(celery_enqueuer)
-            await asyncio.wait_for(asyncio.to_thread(enqueue, message), ENQUEUE_TIMEOUT_S)
+            publishing = asyncio.get_running_loop().run_in_executor(_PUBLISHERS, enqueue, message)
+            await asyncio.wait_for(publishing, ENQUEUE_TIMEOUT_S)
         except Exception as error:
             _LOG.warning(
                 "%s for %s was not published, the reconciler will: %r", message.task_name, message.job_id, error
