@@ -10,13 +10,18 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.messages import ToolCall
+from rft.platform.lifecycle.job_lease import take
+from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.repository import LifecycleRepository
+from rft.platform.lifecycle.run_repository import RunRepository
 from rft.platform.providers import service
 from rft.platform.providers.schemas import ProviderCreate
 from rft.platform.store.secret_box import SecretBox
 from rft.platform.store.unit_of_work import unit_of_work
+from rft.platform.worker.baselines import baseline_figures
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
+from rft.rollouts.measure_model import MeasuredModel
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, FaultKind, FaultSequence, HttpAnswer
 from rft.testing.loopback import LoopbackEndpoint
@@ -235,3 +240,14 @@ async def test_a_job_that_is_cancelled_while_it_measures_keeps_nothing(
         assert await running == "cancelled"
     assert await figures(bench, job_id) is None
     assert bench.launches == []
+
+
+async def test_a_baseline_whose_commit_was_not_heard_of_is_written_again_and_is_there_once(bench: Workbench) -> None:
+    job_id = await bench.queued_job()
+    async with bench.database.connection() as connection:
+        lease = await take(connection, job_id, owner="a/1/x", ttl_s=60.0, slots=1)
+    assert isinstance(lease, Lease)
+    for model in ("acme/one", "acme/one", "acme/two"):
+        async with bench.database.transaction() as connection:
+            await RunRepository(connection, lease).add_baseline(baseline_figures(model, MeasuredModel()))
+    assert [kept["model"] for kept in await figures(bench, job_id)] == ["acme/one", "acme/two"]

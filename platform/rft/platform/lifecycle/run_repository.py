@@ -137,10 +137,12 @@ class RunRepository:
         await self._write("update jobs set final_figures = %(figures)s" + _FENCED, figures=values)
 
     async def add_baseline(self, figures: BaselineFigures) -> None:
-        """What one of its baselines earns."""
-        values = Jsonb([figures.model_dump(mode="json")])
+        """What one of its baselines earns; the first word on a model stays."""
         await self._write(
-            "update jobs set baselines = coalesce(baselines, '[]') || %(figures)s" + _FENCED, figures=values
+            "update jobs set baselines = coalesce(baselines, '[]') || case when baselines @> %(same)s then '[]'"
+            " else %(figures)s end" + _FENCED,
+            same=Jsonb([{"model": figures.model}]),
+            figures=Jsonb([figures.model_dump(mode="json")]),
         )
 
     async def forget_fruitless_launches(self) -> None:
