@@ -173,8 +173,9 @@ def _with_trls_tiles(device: torch.device) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _without_checkpointing(model: PreTrainedModel, *, is_on: bool) -> None:
-    del model, is_on
+def _without_checkpointing(model: PreTrainedModel, *, share: float) -> int:
+    del model, share
+    return 0
 
 
 def _ignore(step: int, path: Path, optimization: Optimization) -> None:

@@ -1,4 +1,4 @@
-"""Log-probabilities in chunks: those of a plain softmax, in memory that does not grow with the tokens."""
+"""Log-probabilities in tiles: those of a plain softmax, in memory that does not grow with the tokens."""
 
 import pytest
 import torch
@@ -27,15 +27,23 @@ def _drawn(tokens: int, *, has_bias: bool, seed: int) -> tuple[Tensor, Tensor, T
     temperature=st.sampled_from([1.0, 0.6]),
     softcap=st.sampled_from([None, 2.5]),
     scale=st.sampled_from([1.0, 0.25]),
+    tile=st.sampled_from([(5 * _V, 1), (40, 7), (3, 40), (1000, 1)]),
     seed=st.integers(0, 999),
 )
 def test_values_and_gradient_are_those_of_trl(
-    tokens: int, has_bias: bool, temperature: float, softcap: float | None, scale: float, seed: int
+    tokens: int,
+    has_bias: bool,
+    temperature: float,
+    softcap: float | None,
+    scale: float,
+    tile: tuple[int, int],
+    seed: int,
 ) -> None:
     hidden_N_H, weight_V_H, bias_V, targets_N, upstream_N = _drawn(tokens, has_bias=has_bias, seed=seed)
     found: list[tuple[Tensor, Tensor, Tensor]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(head_logprobs, "_CHUNK_ELEMENTS", 5 * _V)
+        patch.setattr(head_logprobs, "_TILE_ELEMENTS", tile[0])
+        patch.setattr(head_logprobs, "_TILE_TOKENS", tile[1])
         for function in (ChunkedLogProbFunction, HeadLogprobs):
             given_N_H = hidden_N_H.clone().requires_grad_()
             logprobs_N, entropies_N, *_ = function.apply(

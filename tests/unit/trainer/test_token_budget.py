@@ -36,13 +36,14 @@ def test_the_budget_is_a_power_of_two_and_on_a_cpu_does_not_grow_with_its_memory
     assert tokens_within(0, 100_000, CPU) == 64
 
 
-def test_half_the_budget_is_tried_until_single_rows_were_checkpointed() -> None:
-    assert halved(4096, [_row(100)] * 40) == 2048
-    assert halved(4096, [_row(100)] * 12) == 1024
-    assert halved(4096, [_row(100)]) == 64
-    assert halved(100, [_row(100)]) == 50
+def test_half_the_budget_is_tried_until_no_layer_of_a_single_row_is_kept() -> None:
+    assert halved(4096, [_row(100)] * 40, is_least=False) == 2048
+    assert halved(4096, [_row(100)] * 12, is_least=False) == 1024
+    assert halved(4096, [_row(100)], is_least=False) == 64
+    assert halved(100, [_row(100)], is_least=False) == 50
+    assert halved(50, [_row(100)], is_least=False) == 25
     with pytest.raises(RunFailed, match="a single rollout of 100 tokens") as failed:
-        halved(50, [_row(100)])
+        halved(50, [_row(100)], is_least=True)
     assert failed.value.code == "out_of_memory"
 
 

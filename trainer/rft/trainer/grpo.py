@@ -148,7 +148,8 @@ class PolicyTrainer(GRPOTrainer):
         total, pass_tokens = torch.zeros((), device=device), PASS_TOKENS_CUDA if device.type == "cuda" else PASS_TOKENS
         for batch in micro_batches(rows, budget, pass_tokens=pass_tokens) or [[]]:
             self._check()
-            set_checkpointing(self._base_model(model), is_on=bool(batch) and batch[0].tokens > budget)
+            share = budget / batch[0].tokens if batch else 1.0
+            kept_layers = set_checkpointing(self._base_model(model), share=share)
             try:
                 total += super().training_step(model, self._inputs(batch), num_items_in_batch)
                 if self._settings.keeps_ratios:
@@ -156,7 +157,7 @@ class PolicyTrainer(GRPOTrainer):
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-                self._budget = halved(budget, batch)
+                self._budget = halved(budget, batch, is_least=share < 1 and kept_layers == 0)
                 return None
         return total
 

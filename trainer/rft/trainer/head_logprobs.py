@@ -1,22 +1,29 @@
-"""Log-probabilities of given tokens straight from hidden states, a few tokens at a time.
+"""Log-probabilities of given tokens straight from hidden states, one tile of logits at a time.
 
-Logits of all tokens would be the largest tensor of an update by far: vocabulary x tokens. Here they exist for a chunk
-of tokens only, in the backward pass as well: beside its log-probability each token keeps how that changes with its
-hidden state, one vector, and the backward pass scales it. The chunk's logits are computed once, not again on the way
-back, which spares a third of the head's work. Takes the place of TRL's function on devices without Triton, whose tiles
-of 4,096 tokens x 32,768 entries take gigabytes there.
+Logits of all tokens would be the largest tensor of an update by far: vocabulary x tokens. Here they exist for a tile
+only, some tokens and a part of the vocabulary, in the backward pass as well: beside its log-probability each token
+keeps how that changes with its hidden state, one vector, and the backward pass scales it. A tile's logits are computed
+once, not again on the way back, which spares a third of the head's work. Takes the place of TRL's function on devices
+without Triton, whose tiles of 4,096 tokens x 32,768 entries take gigabytes there.
+
+Sums over the vocabulary are kept relative to the largest logit so far and scaled down where a larger one comes (Milakov
+and Gimelshein, "Online normalizer calculation for softmax", 2018).
+Shapes: N tokens, C of them in a tile, V entries of the vocabulary, B of them in a tile, H hidden size.
 """
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from trl.trainer import utils as trl_utils
 
-_CHUNK_ELEMENTS = 16 * 2**20
-"""Tokens x vocabulary of one chunk: 64 MiB of logits, and as much again while they are turned into probabilities."""
+_TILE_ELEMENTS = 16 * 2**20
+"""Of one tile: 64 MiB of logits, and as much again while they are turned into probabilities."""
+_TILE_TOKENS = 2048
+"""Of one tile at least: products of fewer rows take up to half as long again for each."""
 _TRL_FUNCTION = "_ChunkedLogProbFunction"
 
 
@@ -45,16 +52,18 @@ class HeadLogprobs(torch.autograd.Function):
         logprobs_N = hidden_N_H.new_empty(len(hidden_N_H), dtype=torch.float32)
         entropies_N = torch.empty_like(logprobs_N)
         slopes_N_H = torch.empty_like(hidden_N_H) if is_needed else None
-        for chunk in _chunks(len(hidden_N_H), len(weight_V_H)):
-            logits = hidden_N_H[chunk] @ weight_V_H.T
-            if bias_V is not None:
-                logits += bias_V
-            logits, rates = _scaled(logits.float(), temperature, softcap, logit_scale)
-            logprobs_N[chunk], entropies_N[chunk], slope_C_H = _of_chunk(
-                logits, rates, weight_V_H, targets_N[chunk], is_slope_wanted=is_needed
-            )
-            if slopes_N_H is not None and slope_C_H is not None:
-                slopes_N_H[chunk] = slope_C_H
+        size = max(1, min(len(hidden_N_H), max(_TILE_TOKENS, _TILE_ELEMENTS // len(weight_V_H))))
+        for chunk in _slices(len(hidden_N_H), size):
+            sums = _Sums.of_nothing(targets_N[chunk], hidden_N_H.shape[1])
+            for part in _slices(len(weight_V_H), max(1, _TILE_ELEMENTS // size)):
+                logits_C_B = hidden_N_H[chunk] @ weight_V_H[part].T
+                if bias_V is not None:
+                    logits_C_B += bias_V[part]
+                logits_C_B, slopes_C_B = _scaled(logits_C_B.float(), temperature, softcap, logit_scale)
+                sums.add(logits_C_B, slopes_C_B, weight_V_H[part] if is_needed else None, part)
+            logprobs_N[chunk], entropies_N[chunk] = sums.logprobs_C, sums.entropies_C
+            if slopes_N_H is not None:
+                slopes_N_H[chunk] = sums.slopes(weight_V_H) * (logit_scale / temperature)
         if slopes_N_H is not None:
             ctx.save_for_backward(slopes_N_H)
         ctx.mark_non_differentiable(entropies_N)
@@ -80,38 +89,77 @@ def small_chunks_without_triton(device: torch.device) -> Generator[None]:
         setattr(trl_utils, _TRL_FUNCTION, original)
 
 
-def _chunks(tokens: int, vocabulary: int) -> list[slice]:
-    size = max(1, _CHUNK_ELEMENTS // vocabulary)
-    return [slice(start, start + size) for start in range(0, tokens, size)]
+@dataclass(slots=True)
+class _Sums:
+    """What was added up of the vocabulary so far, each entry weighted by exp(its logit - the largest one)."""
+
+    targets_C: Tensor
+    largest_C: Tensor
+    weights_C: Tensor
+    """Sum of the weights."""
+    logits_C: Tensor
+    """Weighted sum of logits, relative to the largest one."""
+    heads_C_H: Tensor
+    """Weighted sum of the head's rows, times their slopes where logits are capped."""
+    target_logits_C: Tensor
+    target_slopes_C: Tensor
+
+    @classmethod
+    def of_nothing(cls, targets_C: Tensor, hidden_size: int) -> "_Sums":
+        """Before the first part of the vocabulary."""
+        zeros_C = torch.zeros_like(targets_C, dtype=torch.float32)
+        smallest_C = torch.full_like(zeros_C, torch.finfo(torch.float32).min)
+        heads_C_H = zeros_C.new_zeros((len(targets_C), hidden_size))
+        return cls(targets_C, smallest_C, zeros_C, zeros_C, heads_C_H, zeros_C, torch.ones_like(zeros_C))
+
+    def add(self, logits_C_B: Tensor, slopes_C_B: Tensor | None, weight_B_H: Tensor | None, part: slice) -> None:
+        """A part of the vocabulary; `weight_B_H`: None where no gradient is wanted. Overwrites the logits."""
+        self._find_targets(logits_C_B, slopes_C_B, part)
+        largest_C = torch.maximum(self.largest_C, logits_C_B.amax(-1))
+        growth_C = self.largest_C - largest_C
+        kept_C = growth_C.exp()
+        weights_C_B = logits_C_B.sub_(largest_C[:, None]).exp()
+        added_C = torch.einsum("cb,cb->c", weights_C_B, logits_C_B)
+        self.logits_C = kept_C * (self.logits_C + growth_C * self.weights_C) + added_C
+        self.weights_C = kept_C * self.weights_C + weights_C_B.sum(-1)
+        self.largest_C = largest_C
+        if weight_B_H is not None:
+            weights_C_B = weights_C_B if slopes_C_B is None else weights_C_B.mul_(slopes_C_B)
+            self.heads_C_H.mul_(kept_C[:, None]).add_(weights_C_B.to(weight_B_H.dtype) @ weight_B_H)
+
+    def _find_targets(self, logits_C_B: Tensor, slopes_C_B: Tensor | None, part: slice) -> None:
+        is_here_C = (self.targets_C >= part.start) & (self.targets_C < part.stop)
+        places_C_1 = torch.where(is_here_C, self.targets_C - part.start, 0)[:, None]
+        self.target_logits_C = torch.where(is_here_C, logits_C_B.gather(-1, places_C_1)[:, 0], self.target_logits_C)
+        if slopes_C_B is not None:
+            self.target_slopes_C = torch.where(is_here_C, slopes_C_B.gather(-1, places_C_1)[:, 0], self.target_slopes_C)
+
+    @property
+    def logprobs_C(self) -> Tensor:
+        """Of the targets."""
+        return self.target_logits_C - self.largest_C - self.weights_C.log()
+
+    @property
+    def entropies_C(self) -> Tensor:
+        """Of the distributions."""
+        return self.weights_C.log() - self.logits_C / self.weights_C
+
+    def slopes(self, weight_V_H: Tensor) -> Tensor:
+        """How the log-probabilities change with the hidden states (C, H), but for the logits' factor."""
+        return self.target_slopes_C[:, None] * weight_V_H[self.targets_C] - self.heads_C_H / self.weights_C[:, None]
+
+
+def _slices(length: int, size: int) -> list[slice]:
+    return [slice(start, min(length, start + size)) for start in range(0, length, size)]
 
 
 def _scaled(
-    logits_C_V: Tensor, temperature: float, softcap: float | None, logit_scale: float
-) -> tuple[Tensor, Tensor | float]:
-    """In place: the logits that are sampled from, and how fast each changes with what the head gave."""
-    factor = logit_scale / temperature
+    logits_C_B: Tensor, temperature: float, softcap: float | None, logit_scale: float
+) -> tuple[Tensor, Tensor | None]:
+    """In place: the logits that are sampled from, and their slopes where they are capped, but for the factor."""
     if softcap is None:
-        return logits_C_V if factor == 1.0 else logits_C_V.mul_(factor), factor
-    bent = logits_C_V.mul_(logit_scale / softcap).tanh_()
-    rates = (1 - bent * bent) * factor
-    return bent.mul_(softcap / temperature), rates
-
-
-def _of_chunk(
-    logits_C_V: Tensor, rates: Tensor | float, weight_V_H: Tensor, targets_C: Tensor, *, is_slope_wanted: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Log-probabilities, entropies, and the log-probabilities' slopes by hidden state (C, H). Overwrites the logits."""
-    logits_C_V.sub_(logits_C_V.amax(-1, keepdim=True))
-    chosen_C = logits_C_V.gather(-1, targets_C[:, None])[:, 0]
-    weights_C_V = logits_C_V.exp()
-    sums_C = weights_C_V.sum(-1)
-    logs_C = sums_C.log()
-    entropies_C = logs_C - torch.einsum("cv,cv->c", weights_C_V, logits_C_V) / sums_C
-    if not is_slope_wanted:
-        return chosen_C - logs_C, entropies_C, None
-    if isinstance(rates, Tensor):
-        ours_C_1, weights_C_V = rates.gather(-1, targets_C[:, None]), weights_C_V.mul_(rates)
-        expected_C_H = weights_C_V.to(weight_V_H.dtype) @ weight_V_H / sums_C[:, None]
-        return chosen_C - logs_C, entropies_C, ours_C_1 * weight_V_H[targets_C] - expected_C_H
-    expected_C_H = weights_C_V.to(weight_V_H.dtype) @ weight_V_H / sums_C[:, None]
-    return chosen_C - logs_C, entropies_C, (weight_V_H[targets_C] - expected_C_H) * rates
+        factor = logit_scale / temperature
+        return logits_C_B if factor == 1.0 else logits_C_B.mul_(factor), None
+    bent = logits_C_B.mul_(logit_scale / softcap).tanh_()
+    slopes = 1 - bent * bent
+    return bent.mul_(softcap / temperature), slopes

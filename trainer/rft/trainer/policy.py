@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from peft import LoraConfig
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rft.core.errors import RunFailed
 from rft.core.hyperparameters import LoraSpec
@@ -15,17 +16,26 @@ _EXPERT_LAYERS = {"gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}
 """Names that peft reads as those of experts or routers, even where a layer without experts has them."""
 
 
-def set_checkpointing(model: PreTrainedModel, *, is_on: bool) -> None:
-    """Whether passes keep each layer's input alone and compute the layer again on the way back.
+def set_checkpointing(model: PreTrainedModel, *, share: float) -> int:
+    """Have some layers keep their inputs alone for the way back, and compute them again there (gradient checkpointing).
 
-    A model that cannot do without its activations keeps them.
+    `share`: of all activations of a pass, what there is memory for; 1 or more: no layer is computed again. A model that
+    cannot do without its activations keeps them. How many layers keep theirs although not all can.
     """
-    if is_on == model.is_gradient_checkpointing or not model.supports_gradient_checkpointing:
-        return
-    if is_on:
+    if not model.supports_gradient_checkpointing:
+        return 0
+    if share >= 1:
+        if model.is_gradient_checkpointing:
+            model.gradient_checkpointing_disable()
+        return 0
+    if not model.is_gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    else:
-        model.gradient_checkpointing_disable()
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    # One layer's share is for computing one again. The last layers are the first whose memory is free on the way back.
+    kept = max(0, int(len(layers) * share) - 1)
+    for place, layer in enumerate(layers):
+        layer.gradient_checkpointing = place < len(layers) - kept
+    return kept
 
 
 def lora_config(model: PreTrainedModel, lora: LoraSpec) -> LoraConfig:

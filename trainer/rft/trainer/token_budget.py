@@ -29,13 +29,13 @@ def tokens_within(free_bytes: int, bytes_per_token: int, device: torch.device) -
     return 1 << (tokens.bit_length() - 1)
 
 
-def halved(tokens: int, failed: Sequence[TrainingRow]) -> int:
-    """The budget after memory ran out over the rows of one micro-batch: so that they are cut in another way.
+def halved(tokens: int, failed: Sequence[TrainingRow], *, is_least: bool) -> int:
+    """The budget after memory ran out over the rows of one micro-batch: so that they are computed in another way.
 
-    Raises RunFailed where no smaller one changes anything: one row beyond the budget was computed with checkpointing.
+    Raises RunFailed where no smaller one changes anything. `is_least`: no layer kept what it computed for the way back.
     """
     longest = max((row.tokens for row in failed), default=0)
-    if not failed or (len(failed) == 1 and longest > tokens):
+    if not failed or is_least:
         raise RunFailed(
             "out_of_memory",
             f"The machine ran out of memory in an update, over a single rollout of {longest} tokens and with gradient"
