@@ -1,7 +1,10 @@
 """Items that a model answers: any model that can be chatted with, with tools that are really called."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import openai
@@ -9,8 +12,9 @@ import pytest
 
 from rft.core.base import JsonObject
 from rft.core.messages import ToolCall
+from rft.platform.worker.run_eval import run_eval
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
-from rft.testing.faults import HttpAnswer
+from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.provider import ScriptedProvider, completion
 from tests.integration.evals.stage import CUSTOM, EXACT, PartlySilent, Stage, row
@@ -155,7 +159,75 @@ async def test_a_tool_that_is_not_there_fails_the_run_and_no_model(
     run = await stage.run(eval_id, sampled(*rows, sampling_params={"tools": [tool]}))
     assert (run.status, run.error.code) == ("failed", "tool_not_found")
     assert "check its URL" in run.error.message
-    assert run.result_counts.total < max(items, 2)
+    counts = run.result_counts
+    assert (counts.total < max(items, 2), counts.passed, counts.failed) == (True, 0, 0)
+
+
+class Vanishing(ScriptedEndpoint):
+    """A tool that is not there from some call on, until it is put back; it can hold one call until it is let go."""
+
+    def __init__(self, *, good_calls: float, held_call: int = 0) -> None:
+        super().__init__(ScriptedTools({"search": lambda arguments, item: str(item["answer"])}))
+        self.good_calls, self.held_call, self.let_go = good_calls, held_call, asyncio.Event()
+
+    async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
+        if len(self.calls) == self.held_call:
+            await self.let_go.wait()
+        return await super().answer(call) if len(self.calls) <= self.good_calls else HttpAnswer(404, b"no such page")
+
+
+async def one_at_a_time(stage: Stage) -> None:
+    """So that the tool's calls come in the order of the items."""
+    found: Any = await stage.client.get("/providers", cast_to=object)
+    await stage.client.post(f"/providers/{found['data'][0]['id']}", body={"max_concurrency": 1}, cast_to=object)
+
+
+@pytest.mark.parametrize(("items", "good_calls"), [(1, 0), (2, 0), (40, 2)])
+async def test_what_met_a_tool_that_is_not_there_is_done_again_by_a_retry(
+    stage: Stage, provider: ScriptedProvider, items: int, good_calls: int
+) -> None:
+    await one_at_a_time(stage)
+    tool = Vanishing(good_calls=good_calls)
+    async with LoopbackEndpoint(tool) as served:
+        eval_id = await stage.make()
+        wanted = {"type": "function", "function": SEARCH, "server_url": served.tool_url}
+        rows = [row("7", None) for _ in range(items)]
+        run = await stage.run(eval_id, sampled(*rows, sampling_params={"tools": [wanted]}))
+        assert (run.status, run.error.code) == ("failed", "tool_not_found")
+        counts = run.result_counts
+        assert (counts.passed, counts.failed, counts.errored > 0) == (good_calls, 0, True)
+        assert run.to_dict()["figures"]["errored_by_code"] == {"tool_not_found": counts.errored}
+        item, *_ = await collect(stage.items(eval_id, run.id, status="error"))
+        [result] = item.results
+        assert (result.score, result.passed) == (None, False)
+        assert result.name == run.per_testing_criteria_results[0].testing_criteria
+        blamed = [result.error[name] for name in ("stage", "fault", "code")]
+        assert blamed == ["tool", "endpoint", "tool_not_found"]
+        assert item.sample.error.code == "tool_not_found"
+        assert "check its URL" in item.sample.error.message
+        tool.good_calls = inf
+        await stage.retry(eval_id, run.id)
+        assert await stage.work(run.id) == "completed"
+    again = await stage.client.evals.runs.retrieve(run.id, eval_id=eval_id)
+    assert again.result_counts.to_dict() == {"total": items, "passed": items, "failed": 0, "errored": 0}
+
+
+async def test_what_an_earlier_worker_kept_of_a_tool_that_is_not_there_is_withdrawn_too(
+    stage: Stage, provider: ScriptedProvider
+) -> None:
+    await one_at_a_time(stage)
+    tool = Vanishing(good_calls=0, held_call=2)
+    earlier = replace(stage.context, is_stopping=lambda: len(tool.calls) == 2)
+    async with LoopbackEndpoint(tool) as served:
+        eval_id = await stage.make()
+        wanted = {"type": "function", "function": SEARCH, "server_url": served.tool_url}
+        source = sampled(row("7", None), row("7", None), sampling_params={"tools": [wanted]})
+        made = await stage.client.evals.runs.create(eval_id, data_source=source)
+        assert await run_eval(made.id, earlier) == "left to another worker"
+        tool.let_go.set()
+        assert await stage.work(made.id) == "failed: tool_not_found"
+    run = await stage.client.evals.runs.retrieve(made.id, eval_id=eval_id)
+    assert run.result_counts.to_dict() == {"total": 2, "passed": 0, "failed": 0, "errored": 2}
 
 
 @pytest.mark.parametrize("tool", [{"type": "function", **SEARCH}, "id"])

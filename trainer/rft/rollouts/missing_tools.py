@@ -95,10 +95,15 @@ def failed_at(rollout: R, missing: Mapping[str, Failure]) -> R | None:
     grade = rollout.outcome
     if not isinstance(grade, Grade):
         return None
-    met = (result.name for result in answered_calls(rollout) if result.suspected_failure is not None)
-    failure = next((missing[name] for name in met if name in missing), None)
+    failure = next((missing[name] for name in suspected_tools(rollout) if name in missing), None)
     # What judges used in vain stays told.
     return None if failure is None else replace(rollout, outcome=failure.model_copy(update={"usage": grade.usage}))
+
+
+def suspected_tools(rollout: WithTurns) -> tuple[str, ...]:
+    """Tools that answered a call of the rollout as if they were not there, each once."""
+    found = (result.name for result in answered_calls(rollout) if result.suspected_failure is not None)
+    return tuple(dict.fromkeys(found))
 
 
 def has_answer_of(rollout: WithTurns, tools: Collection[str]) -> bool:

@@ -49,6 +49,8 @@ class NewOutputItem(Record):
     prompt_tokens: int
     completion_tokens: int
     tool_calls: int
+    tools_not_found: tuple[str, ...] = ()
+    """Those that answered a call as if they were not there."""
     latency_s: float | None
     """Until the answer was there; None where nothing was sampled."""
 
@@ -94,6 +96,19 @@ class OutputItemRepository:
         await lock_row(self._connection, lease)
         await self._connection.execute(_INSERT, {"run_id": lease.id} | _values(item))
         await self._connection.execute("update eval_runs set idle_takes = 0 where id = %s", (lease.id,))
+
+    async def withdraw(
+        self, lease: Lease, *, tool: str, error: Mapping[str, str], results: Sequence[JsonObject]
+    ) -> None:
+        """Items that met this tool as not there have an error, and these results in place of theirs. Raises LeaseLost.
+
+        `error`: its `code` and `message`, as the sample shows them.
+        """
+        await lock_row(self._connection, lease)
+        documents = {"error": dict(error), "results": list(results)}
+        shown = {name: storable_json(json.dumps(document)) for name, document in documents.items()}
+        values = {"run_id": lease.id, "tool": tool, "code": error["code"], **shown}
+        await self._connection.execute(_WITHDRAW, values)
 
     async def finished(self, run_id: str) -> set[tuple[int, int]]:
         """Row and sample of what is kept."""
@@ -171,15 +186,23 @@ def _to_counts(
 def _values(item: NewOutputItem) -> dict[str, object]:
     written = item.model_dump(mode="json")
     documents = {name: storable_json(json.dumps(written[name])) for name in ("item", "sample", "results", "usage")}
-    return {**written, **documents, "scores": list(item.scores), "passes": list(item.passes)}
+    arrays = {name: list(written[name]) for name in ("scores", "passes", "tools_not_found")}
+    return {**written, **documents, **arrays}
 
 
 _INSERT: LiteralString = (
     "insert into eval_output_items (id, run_id, row_index, sample_index, status, item, sample, results, scores, passes,"
-    " failure_code, usage, prompt_tokens, completion_tokens, tool_calls, latency_s)"
+    " failure_code, usage, prompt_tokens, completion_tokens, tool_calls, tools_not_found, latency_s)"
     " values (%(id)s, %(run_id)s, %(row_index)s, %(sample_index)s, %(status)s, %(item)s::jsonb, %(sample)s::jsonb,"
     " %(results)s::jsonb, %(scores)s, %(passes)s, %(failure_code)s, %(usage)s::jsonb, %(prompt_tokens)s,"
-    " %(completion_tokens)s, %(tool_calls)s, %(latency_s)s) on conflict do nothing"
+    " %(completion_tokens)s, %(tool_calls)s, %(tools_not_found)s, %(latency_s)s) on conflict do nothing"
+)
+_WITHDRAW: LiteralString = (
+    "update eval_output_items set status = 'error', failure_code = %(code)s, results = %(results)s::jsonb,"
+    " sample = sample || jsonb_build_object('error', %(error)s::jsonb),"
+    " scores = array_fill(null::double precision, array[cardinality(scores)]),"
+    " passes = array_fill(null::boolean, array[cardinality(passes)])"
+    " where run_id = %(run_id)s and %(tool)s = any(tools_not_found) and status <> 'error'"
 )
 _PAGE: LiteralString = (
     "select "

@@ -39,6 +39,8 @@ class Answer:
     model: str = ""
     usage: ModelUsage = field(default_factory=ModelUsage)
     tool_calls: int = 0
+    tools_not_found: tuple[str, ...] = ()
+    """Those that answered a call as if they were not there."""
     latency_s: float | None = None
 
 
@@ -84,6 +86,7 @@ class ItemGrading:
             prompt_tokens=answer.usage.prompt_tokens,
             completion_tokens=answer.usage.completion_tokens,
             tool_calls=answer.tool_calls,
+            tools_not_found=answer.tools_not_found,
             latency_s=answer.latency_s,
         )
 

@@ -38,7 +38,7 @@ from rft.platform.worker.eval_samples import Answer, shown_message, unanswered
 from rft.platform.worker.referred_messages import referred_messages
 from rft.rollouts.chat_policy import UNUSABLE_MODEL, ChatPolicy, ChatSampling
 from rft.rollouts.message_rollout import MessageRollout, MessageSetup, run_message_rollout
-from rft.rollouts.missing_tools import RecentRollouts
+from rft.rollouts.missing_tools import RecentRollouts, suspected_tools
 from rft.rollouts.provider_policy import open_provider_client
 from rft.tool_gateway.callbacks import RolloutCallbacks
 from rft.tool_gateway.gateway import HttpToolGateway
@@ -50,6 +50,11 @@ class UnusableModel(RftError):
 
 class MissingTool(RftError):
     """A tool is not there: no verdict on what came of its answers says anything of the model."""
+
+    def __init__(self, missing: Mapping[str, Failure]) -> None:
+        """`missing`: one tool or more, by name."""
+        super().__init__(next(iter(missing.values())).message)
+        self.missing = missing
 
 
 class UnservedTools:
@@ -162,6 +167,7 @@ class Sampling:
                 calls=len(rollout.turns),
             ),
             tool_calls=rollout.tool_calls,
+            tools_not_found=suspected_tools(rollout),
             latency_s=rollout.duration_s,
         )
 
@@ -171,8 +177,8 @@ class Sampling:
 
 
 def _refuse_missing(missing: Mapping[str, Failure]) -> None:
-    for failure in missing.values():
-        raise MissingTool(failure.message)
+    if missing:
+        raise MissingTool(missing)
 
 
 def _without_results(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -3,10 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rft.core.failure import Failure
 from rft.core.schema_fit import SchemaFit
 from rft.core.spec import RunSecrets
 from rft.egress.endpoint_client import EndpointClient
@@ -17,6 +21,7 @@ from rft.platform.evals.reconciling import figures_of, next_runs
 from rft.platform.evals.repository import EvalRepository, EvalRow
 from rft.platform.evals.run_repository import RunEnd, RunRepository, RunRow
 from rft.platform.evals.schemas import item_schema_of
+from rft.platform.evals.verdicts import Criterion, NoVerdict, verdicts
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, LeaseLost, RequestedAction
 from rft.platform.lifecycle.owner import new_owner
@@ -159,8 +164,12 @@ class _Execution:
                 return
             async with open_sampling(context, self.run, client) as sampling:
                 grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
-                await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
-                sampling.check_tools()
+                try:
+                    await self._grade_all(grading, rest, min(most, sampling.max_concurrency))
+                    sampling.check_tools()
+                except MissingTool as error:
+                    await self._withdraw(error.missing, criteria.criteria)
+                    raise
         finally:
             await criteria.aclose()
 
@@ -193,6 +202,23 @@ class _Execution:
     async def _keep(self, done: NewOutputItem) -> None:
         """Raises LeaseLost."""
         await self.beat.write(lambda connection: OutputItemRepository(connection).add(self.lease, done))
+
+    async def _withdraw(self, missing: Mapping[str, Failure], criteria: Sequence[Criterion]) -> None:
+        """Verdicts on what these tools answered are none: the items are done again by a retry. Raises LeaseLost."""
+
+        async def work(connection: AsyncConnection[TupleRow]) -> None:
+            for tool, failure in missing.items():
+                reason = NoVerdict(
+                    "tool_not_found", failure.message, fault=str(failure.fault), stage=str(failure.stage)
+                )
+                await OutputItemRepository(connection).withdraw(
+                    self.lease,
+                    tool=tool,
+                    error={"code": reason.code, "message": reason.message},
+                    results=verdicts(criteria, [reason] * len(criteria)).results,
+                )
+
+        await self.beat.write(work)
 
     async def _until_stopped(self) -> RunEnd | _Left:
         """Until the work is to stop; says what becomes of it then."""
