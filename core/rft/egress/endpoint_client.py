@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from random import Random
@@ -70,7 +71,7 @@ class EndpointClient:
         self.jitter = jitter or Random().random
         self.sleep, self.now = sleep, now
         self.idempotency_scope = idempotency_scope
-        """Keeps the idempotency keys of a second look at old rollouts apart from those of the first."""
+        """Keeps the idempotency keys of several gradings of one rollout apart."""
 
     @classmethod
     def open(
@@ -96,6 +97,12 @@ class EndpointClient:
             failed_calls=failed_calls,
             idempotency_scope=idempotency_scope,
         )
+
+    def scoped(self, scope: str) -> "EndpointClient":
+        """The same connections and limits, with idempotency keys of this scope. Close the one that it was made of."""
+        scoped = copy(self)
+        scoped.idempotency_scope = scope
+        return scoped
 
     async def __aenter__(self) -> "EndpointClient":
         await self.http.__aenter__()

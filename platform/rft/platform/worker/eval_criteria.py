@@ -48,14 +48,16 @@ class OpenCriteria:
         """`secrets`: what the platform adds to each grader's own. Raises SecretsUnreadable."""
         criteria: list[Criterion] = []
         graders: list[OpenGrader] = []
-        for document in cast("list[JsonObject]", json.loads(box.unseal_text(eval_.sealed))):
+        documents = cast("list[JsonObject]", json.loads(box.unseal_text(eval_.sealed)))
+        for place, document in enumerate(documents, start=1):
             grader: Grader = CRITERION_GRADER.validate_python({k: v for k, v in document.items() if k != "id"})
             own = secrets_of_grader(grader)
             headers = {"grader_headers": own.grader_headers, "part_headers": own.part_headers}
             spec = to_grader_spec(grader, settings)
             opened = open_any_grader(
                 spec,
-                client=client,
+                # Otherwise a server that honours keys would answer each criterion with what it said to the first.
+                client=client.scoped(f"criterion-{place}") if len(documents) > 1 else client,
                 secrets=secrets.model_copy(update=headers),
                 judge=to_judge(settings),
                 job_id=run_id,
