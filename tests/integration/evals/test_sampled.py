@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -41,13 +42,19 @@ def says(body: JsonObject) -> Any:
     return "8" if messages[-1]["content"].startswith("7") else messages[-1]["content"].split()[0]
 
 
-@pytest.fixture
-async def provider(stage: Stage) -> AsyncIterator[ScriptedProvider]:
+@asynccontextmanager
+async def lab(stage: Stage, scripted: ScriptedProvider) -> AsyncGenerator[ScriptedProvider]:
     """Registered as `lab`."""
-    scripted = ScriptedProvider(says, api_key=KEY)
     async with LoopbackEndpoint(scripted) as served:
         body = {"name": "lab", "base_url": f"{served.base_url}/v1", "api_key": KEY, "price_per_million": PRICE}
         await stage.client.post("/providers", body=body, cast_to=object)
+        yield scripted
+
+
+@pytest.fixture
+async def provider(stage: Stage) -> AsyncIterator[ScriptedProvider]:
+    """The lab, which says what `says` does."""
+    async with lab(stage, ScriptedProvider(says, api_key=KEY)) as scripted:
         yield scripted
 
 
@@ -122,6 +129,23 @@ async def test_tokens_that_a_server_does_not_tell_are_told_as_missing(stage: Sta
     assert run.result_counts.passed == 1
     figures: Any = run.to_dict()["figures"]
     assert (figures["completion_tokens"], figures["turns_without_usage"], figures["cost"]) == (0, 1, None)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_tokens_of_an_answer_that_a_filter_cut_are_in_the_figures(stage: Stage, is_told: bool) -> None:
+    cut: Any = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": "Fo"}}
+    whole = completion({"model": "small"}, cut)
+    told = whole if is_told else {name: value for name, value in whole.items() if name != "usage"}
+    eval_id = await stage.make()
+    async with lab(stage, ScriptedProvider(lambda body: HttpAnswer(200, json.dumps(told).encode()), api_key=KEY)):
+        run = await stage.run(eval_id, sampled(row("7", None)))
+    assert run.result_counts.errored == 1
+    figures: Any = run.to_dict()["figures"]
+    tokens = (figures["prompt_tokens"], figures["completion_tokens"], figures["turns_without_usage"])
+    assert tokens == ((100, 20, 0) if is_told else (0, 0, 1))
+    assert figures["cost"] == (pytest.approx((60 * 1.0 + 40 * 0.5 + 20 * 2.0) / 1e6) if is_told else None)
+    [spent] = run.per_model_usage
+    assert (spent.invocation_count, spent.total_tokens) == (1, 120 if is_told else 0)
 
 
 async def test_tools_with_an_address_are_really_called(

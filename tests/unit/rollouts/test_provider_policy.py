@@ -26,23 +26,26 @@ from rft.testing.samplers_gateways import FunctionGrader, FunctionTools
 from tests.unit.rollouts.providers import KEY, QUESTION, SEARCH, asked, policy_of, said_to, sent, turn_of
 
 
-async def test_a_whole_conversation_with_tools_is_graded(row: DatasetRow) -> None:
+def message_setup(policy: ProviderPolicy, budgets: Budgets | None = None) -> MessageSetup:
     async def look_up(call: ToolCall, trace_id: str) -> str:
         return f"found {call.arguments}"
 
     async def one(trace: FinishedTrace, trace_id: str) -> float:
         return 1.0
 
+    return MessageSetup(
+        policy=policy,
+        tools=FunctionTools(look_up),
+        grader=FunctionGrader(one),
+        grader_name="grader",
+        budgets=budgets or Budgets(),
+        model_name="acme/small",
+    )
+
+
+async def test_a_whole_conversation_with_tools_is_graded(row: DatasetRow) -> None:
     async with policy_of([SEARCH * 2, "Four."]) as (policy, provider):
-        setup = MessageSetup(
-            policy=policy,
-            tools=FunctionTools(look_up),
-            grader=FunctionGrader(one),
-            grader_name="grader",
-            budgets=Budgets(),
-            model_name="acme/small",
-        )
-        rollout = await run_message_rollout(row, setup)
+        rollout = await run_message_rollout(row, message_setup(policy))
     assert isinstance(rollout.outcome, Grade)
     assert (rollout.stop_reason, rollout.messages[-1].content) == (StopReason.COMPLETED, "Four.")
     assert rollout.usage == ChatUsage(prompt_tokens=200, cached_tokens=80, completion_tokens=40, reasoning_tokens=10)
@@ -221,6 +224,45 @@ async def test_what_is_no_turn_once_is_answered_at_the_next_attempt() -> None:
     said = await said_to(lambda body: answers.pop(0))
     assert isinstance(said, ChatTurn)
     assert (said.content, said.attempts) == ("Four.", 2)
+
+
+TOKENS = {"prompt_tokens": 3000, "completion_tokens": 800}
+TOOK = ChatUsage(prompt_tokens=3000, completion_tokens=800)
+CUT, UNKNOWN = [choice(message("Fo"), "content_filter")], [choice(message(), "error")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "took", "untold"),
+    [
+        ([changed(choices=CUT, usage=TOKENS)], TOOK, 0),
+        ([changed(choices=CUT, usage=None)], ChatUsage(), 1),
+        ([changed(choices=UNKNOWN, usage=TOKENS)] * 3, TOOK + TOOK + TOOK, 0),
+        ([changed(choices=UNKNOWN, usage=TOKENS), changed(choices=UNKNOWN, usage=None), "Four."], TOOK, 1),
+        ([NO_TURNS["html"], NO_TURNS["an error with status 200"], "Four."], ChatUsage(), 0),
+        ([body_of({"error": "upstream down", "usage": cast("JsonObject", TOKENS)}), "Four."], TOOK, 0),
+    ],
+)
+async def test_what_answers_without_a_turn_took_is_in_the_rollouts_figures(
+    row: DatasetRow, answers: list[Any], took: ChatUsage, untold: int
+) -> None:
+    left = list(answers)
+    async with policy_of(lambda body: left.pop(0)) as (policy, _):
+        rollout = await run_message_rollout(row, message_setup(policy))
+    in_turns = ChatUsage(prompt_tokens=100, cached_tokens=40, completion_tokens=20, reasoning_tokens=5)
+    assert rollout.usage == (took + in_turns if rollout.turns else took)
+    assert (rollout.turns_without_usage, rollout.answers_without_turn) == (untold, len(answers) - len(rollout.turns))
+
+
+async def test_what_an_answer_without_a_turn_took_is_told_though_the_deadline_ends_the_rollout(row: DatasetRow) -> None:
+    async with policy_of(lambda body: changed(choices=UNKNOWN, usage=TOKENS)) as (policy, provider):
+
+        def latency_s(_in_flight: int) -> float:
+            return 60.0 if len(provider.calls) > 1 else 0.0
+
+        provider.latency_s = latency_s
+        rollout = await run_message_rollout(row, message_setup(policy, Budgets(deadline_s=1.0)))
+    assert isinstance(rollout.outcome, Failure)
+    assert (rollout.outcome.code, rollout.usage) == (FailureCode.DEADLINE_EXCEEDED, TOOK)
 
 
 @pytest.mark.parametrize("usage", [None, {}, "many", {"completion_tokens": "7"}])

@@ -1,6 +1,6 @@
 """What a rollout of messages asks of a model that is reached as a chat: a served one of ours, or a provider's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -49,6 +49,8 @@ class ChatRequest:
     """Of the rollout that it belongs to."""
     turn: int = 0
     """Its number in the rollout, from 0."""
+    on_no_turn: Callable[["ChatUsage | None"], None] | None = None
+    """Told of each answer that holds no turn, with the tokens that it took: None where the server does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

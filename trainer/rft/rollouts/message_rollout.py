@@ -53,8 +53,11 @@ class MessageRollout:
     outcome: Grade | Failure | None
     """None where there was no grader, and nothing failed."""
     usage: ChatUsage
+    """Of its turns, and of answers that held none: they were paid for, too."""
     turns_without_usage: int
-    """Their tokens are in no figure: the server did not tell them."""
+    """Turns, and answers that held none, whose tokens are in no figure: the server did not tell them."""
+    answers_without_turn: int
+    """The model was asked again after them, or failed."""
     models: tuple[str, ...]
     """Which models say that they answered, each once."""
     duration_s: float
@@ -100,6 +103,7 @@ class MessageConversation(StagedRollout[MessageSetup]):
     """The messages as the policy gets them: with its own ids of its calls."""
     usage: ChatUsage = field(default_factory=ChatUsage)
     turns_without_usage: int = 0
+    answers_without_turn: int = 0
     models: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
@@ -137,6 +141,7 @@ class MessageConversation(StagedRollout[MessageSetup]):
             sampling=self._sampling(number),
             trace_id=self.trace_id,
             turn=number,
+            on_no_turn=self._count_no_turn,
         )
         with self.held_by(Stage.SAMPLER):
             said = await self.setup.policy.complete(request)
@@ -159,12 +164,19 @@ class MessageConversation(StagedRollout[MessageSetup]):
         return self.setup.budgets.max_tokens - sum(turn.completion_tokens for turn in self.turns)
 
     def _count(self, said: ChatTurn) -> None:
-        if said.usage is None:
-            self.turns_without_usage += 1
-        else:
-            self.usage += said.usage
+        self._count_tokens(said.usage)
         if said.model:
             self.models[said.model] = None
+
+    def _count_no_turn(self, usage: ChatUsage | None) -> None:
+        self.answers_without_turn += 1
+        self._count_tokens(usage)
+
+    def _count_tokens(self, usage: ChatUsage | None) -> None:
+        if usage is None:
+            self.turns_without_usage += 1
+        else:
+            self.usage += usage
 
     def _record(self, said: ChatTurn, *, sampling_s: float) -> None:
         calls = to_wire(said.tool_calls, trace_id=self.trace_id, turn=len(self.turns))
@@ -237,6 +249,7 @@ class MessageConversation(StagedRollout[MessageSetup]):
             outcome=outcome,
             usage=self.usage,
             turns_without_usage=self.turns_without_usage,
+            answers_without_turn=self.answers_without_turn,
             models=tuple(self.models),
             duration_s=duration_s,
             sampling_s=self.spent_s[Stage.SAMPLER],

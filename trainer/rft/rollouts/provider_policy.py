@@ -95,7 +95,7 @@ class ProviderPolicy:
         return await self._ask(whole, f"turn_{request.turn}.whole")
 
     async def _ask(self, request: ChatRequest, call_id: str) -> ChatTurn | Failure:
-        reader = _Reader(self._client, request.turn, self._endpoint.secrets)
+        reader = _Reader(self._client, request, self._endpoint.secrets)
         body = to_wire(
             request,
             model=self._model,
@@ -142,7 +142,7 @@ class _Reader:
     """Reads the replies to one request, attempt after attempt."""
 
     client: EndpointClient
-    turn: int
+    request: ChatRequest
     secrets: tuple[str, ...]
     is_filtered: bool = False
     refusal: Refusal | None = None
@@ -155,10 +155,12 @@ class _Reader:
     def read(self, reply: Reply) -> ChatTurn | AttemptFailure:
         if reply.status >= HTTPStatus.BAD_REQUEST:
             return self._read_refusal(reply)
-        said = read_turn(reply.body, turn=self.turn)
+        said = read_turn(reply.body, turn=self.request.turn)
         self.is_filtered = isinstance(said, NoTurn) and said.is_filtered
         if not isinstance(said, NoTurn):
             return replace(said, content=redact(said.content, self.secrets))
+        if self.request.on_no_turn is not None:
+            self.request.on_no_turn(said.usage)
         # What a filter cut comes out the same again.
         code = FailureCode.REJECTED if said.is_filtered else FailureCode.INVALID_REPLY
         return AttemptFailure(code, said.message, status=reply.status)

@@ -38,6 +38,8 @@ class NoTurn:
     """Why an answer holds no turn, as the end of a sentence that begins with the provider."""
 
     message: str
+    usage: ChatUsage | None
+    """What it took all the same; None where the server does not tell."""
     is_filtered: bool = False
 
 
@@ -105,23 +107,23 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
     completion = parse_completion(body)
     if completion is None:
         return _no_completion(body)
+    usage = _usage(completion)
     choice = first_choice(completion)
     raw_message = choice.get("message")
     if not isinstance(raw_message, dict):
-        return NoTurn("answered a completion without a choice that has a message")
+        return NoTurn("answered a completion without a choice that has a message", usage)
     reason = choice.get("finish_reason")
     if reason == "content_filter":
-        return NoTurn("cut the turn by its content filter", is_filtered=True)
+        return NoTurn("cut the turn by its content filter", usage, is_filtered=True)
     finish = _finish_of(reason)
     if finish is None:
-        return NoTurn(f"ended the turn for a reason that is not known: {str(reason)[:40]!r}")
+        return NoTurn(f"ended the turn for a reason that is not known: {str(reason)[:40]!r}", usage)
     calls = _calls(raw_message.get("tool_calls"), turn)
     if reason in _CALLING and not calls:
-        return NoTurn("says that the model calls tools, and tells no call")
-    usage = _usage(completion)
+        return NoTurn("says that the model calls tools, and tells no call", usage)
     said = _Said.of(raw_message)
     if not (said.content or said.reasoning or calls) and usage is not None and usage.completion_tokens == 0:
-        return NoTurn("answered a turn without a single token")
+        return NoTurn("answered a turn without a single token", usage)
     model = completion.get("model")
     return ChatTurn(
         content=said.content,
@@ -134,12 +136,13 @@ def read_turn(body: bytes, *, turn: int) -> ChatTurn | NoTurn:
 
 
 def _no_completion(body: bytes) -> NoTurn:
-    parsed = parse_object(body)
-    error = None if parsed is None else parsed.get("error")
+    """No model answered, as far as anybody can tell: where no tokens are told there were none."""
+    parsed = parse_object(body) or {}
+    usage, error = _usage(parsed) or ChatUsage(), parsed.get("error")
     if error:
         message = as_object(error).get("message", error)
-        return NoTurn(f"answered 200 with an error: {encodable(str(message))[:200]}")
-    return NoTurn("answered something that is no chat completion")
+        return NoTurn(f"answered 200 with an error: {encodable(str(message))[:200]}", usage)
+    return NoTurn("answered something that is no chat completion", usage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class Sampling:
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
-                calls=len(rollout.turns),
+                calls=len(rollout.turns) + rollout.answers_without_turn,
             ),
             tool_calls=rollout.tool_calls,
             tools_not_found=suspected_tools(rollout),

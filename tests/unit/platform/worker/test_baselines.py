@@ -27,6 +27,7 @@ def rollout(row: int, outcome: Grade | Failure | float) -> MessageRollout:
         outcome=outcome if isinstance(outcome, Grade | Failure) else Grade(reward=outcome, grader="g"),
         usage=ChatUsage(prompt_tokens=1_000_000, cached_tokens=400_000, completion_tokens=250_000, reasoning_tokens=9),
         turns_without_usage=0,
+        answers_without_turn=0,
         models=("m",),
         duration_s=1.0,
         sampling_s=1.0,
