@@ -2,15 +2,18 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
+from rft.core.errors import SamplerError
 from rft.engines.base import Engine
 from rft.engines.paged_engine import PagedEngine
 from rft.engines.slot_engine import SlotEngine
@@ -110,3 +113,81 @@ async def test_what_was_given_up_is_not_answered_when_the_engine_closes(tokenize
     gc.collect()
     await asyncio.sleep(0)
     assert unheard == []
+
+
+def truncated(adapter_dir: Path) -> None:
+    weights = adapter_dir / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def of_a_larger_model(adapter_dir: Path) -> None:
+    change_tensors(adapter_dir, lambda name, tensor: (name, torch.cat([tensor, tensor])))
+
+
+def of_other_layers(adapter_dir: Path) -> None:
+    change_tensors(adapter_dir, lambda name, tensor: (name.replace("layers.1.", "layers.9."), tensor))
+
+
+def without_second_matrices(adapter_dir: Path) -> None:
+    change_tensors(adapter_dir, lambda name, tensor: (name.replace("lora_B", "lora_C"), tensor))
+
+
+def change_tensors(adapter_dir: Path, change: Callable[[str, torch.Tensor], tuple[str, torch.Tensor]]) -> None:
+    weights = adapter_dir / "adapter_model.safetensors"
+    save_file(dict(change(name, tensor) for name, tensor in load_file(weights).items()), weights)
+
+
+@pytest.mark.parametrize("damage", [truncated, of_a_larger_model, of_other_layers, without_second_matrices])
+@pytest.mark.parametrize("make_engine", [SlotEngine, partial(SlotEngine, has_versions=True), PagedEngine])
+async def test_an_adapter_that_does_not_fit_is_refused_in_words_and_the_last_one_is_sampled_from_as_before(
+    make_engine: Callable[..., Engine],
+    damage: Callable[[Path], None],
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
+) -> None:
+    for version in (1, 2, 3):
+        adapter(tmp_path / f"v{version}", lambda: tiny_model(tokenizer), seed=version)
+    damage(tmp_path / "v2")
+    engine, prompt = make_engine(tiny_model(tokenizer), max_context_tokens=CONTEXT_TOKENS), random_prompt(1, 8)
+    try:
+        await engine.publish(1, tmp_path / "v1")
+        before = await engine.sample(ask(prompt))
+        with pytest.raises(SamplerError, match="the adapter"):
+            async with asyncio.timeout(20):
+                await engine.publish(2, tmp_path / "v2")
+        assert engine.policy_version == 1
+        assert await engine.sample(ask(prompt)) == before
+        await engine.publish(3, tmp_path / "v3")
+        assert (await engine.sample(ask(prompt))).logprobs != before.logprobs
+    finally:
+        await engine.close()
+
+
+@pytest.mark.parametrize("has_versions", [False, True])
+async def test_whatever_breaks_while_an_adapter_is_loaded_is_told_and_the_engine_goes_on(
+    has_versions: bool, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    adapter(tmp_path / "v1", lambda: tiny_model(tokenizer), seed=1)
+    (tmp_path / "v1/adapter_config.json").write_text("[]")
+    engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=CONTEXT_TOKENS, has_versions=has_versions)
+    with pytest.raises(SamplerError, match="the engine failed: AttributeError"):
+        async with asyncio.timeout(20):
+            await engine.publish(1, tmp_path / "v1")
+    assert len((await engine.sample(ask([30, 31], max_tokens=2, stop=()))).token_ids) == 2
+    await engine.close()
+
+
+async def test_an_adapter_that_nobody_waits_for_any_more_does_not_stop_the_engine(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    adapter(tmp_path / "v1", lambda: tiny_model(tokenizer), seed=1)
+    engine = SlotEngine(tiny_model(tokenizer), max_context_tokens=CONTEXT_TOKENS)
+    for _ in range(20):  # Sometimes the engine has begun with it.
+        publishing = asyncio.create_task(engine.publish(1, tmp_path / "v1"))
+        await asyncio.sleep(0)
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+    async with asyncio.timeout(20):
+        await engine.publish(2, tmp_path / "v1")
+        assert len((await engine.sample(ask([30, 31], max_tokens=2, stop=()))).token_ids) == 2
+    await engine.close()

@@ -135,3 +135,16 @@ def test_an_adapter_that_cannot_be_loaded_is_an_error_for_those_who_want_it_alon
         assert well is None
 
     run_in_virtual_time(scene())
+
+
+def test_an_adapter_that_cannot_be_loaded_leaves_the_one_being_served_to_its_users() -> None:
+    async def scene() -> list[Path | None]:
+        policies, weights = served()
+        await use(policies, weights, A, 1)
+        with pytest.raises(SamplerError):
+            await use(policies, weights, Path("broken"), 1)
+        await use(policies, weights, A, 1)
+        await use(policies, weights, B, 1)
+        return weights.published
+
+    assert run_in_virtual_time(scene()) == [A, B]

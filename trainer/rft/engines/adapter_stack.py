@@ -38,8 +38,8 @@ class AdapterStack:
     """Of each token of the pass in work."""
 
     def add(self, version: int, adapter_dir: Path | None) -> None:
-        """One more version; None: the base model's own weights. Raises SamplerError for adapters of other kinds."""
-        matrices = {} if adapter_dir is None else read_adapter(adapter_dir)
+        """One more version; None: the base model's own weights. Raises as `read_adapter`."""
+        matrices = {} if adapter_dir is None else read_adapter(adapter_dir, self.model)
         for path in matrices:
             if not isinstance(self.model.get_submodule(path), nn.Linear):
                 raise SamplerError(f"the adapter changes {path}, which is no linear layer")

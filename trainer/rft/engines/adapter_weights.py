@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -24,20 +25,23 @@ class LoraMatrices:
     scale: float
 
 
-def read_adapter(adapter_dir: Path) -> dict[str, LoraMatrices]:
-    """A PEFT adapter's matrices by the layer's path. Raises SamplerError for adapters of other kinds."""
+def read_adapter(adapter_dir: Path, model: nn.Module) -> dict[str, LoraMatrices]:
+    """A PEFT adapter's matrices by the layer's path. Raises SamplerError for adapters of other kinds or models."""
     try:
         scale = _scale(adapter_dir)
         tensors = load_file(adapter_dir / "adapter_model.safetensors")
-    except (OSError, ValueError, KeyError) as error:
+        matrices = {
+            name.removeprefix(_PREFIX).removesuffix(_A): LoraMatrices(a, tensors[name.replace(_A, _B)], scale)
+            for name, a in tensors.items()
+            if name.endswith(_A)
+        }
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise SamplerError(f"the adapter in {adapter_dir.name} cannot be read: {error}") from error
-    firsts = [name for name in tensors if name.endswith(_A)]
-    if len(firsts) * 2 != len(tensors):
+    if len(matrices) * 2 != len(tensors):
         raise SamplerError(f"the adapter in {adapter_dir.name} holds more than LoRA matrices")
-    return {
-        name.removeprefix(_PREFIX).removesuffix(_A): LoraMatrices(tensors[name], tensors[name.replace(_A, _B)], scale)
-        for name in firsts
-    }
+    for path, lora in matrices.items():
+        _check_fit(model, path, lora)
+    return matrices
 
 
 class MergedAdapter:
@@ -51,24 +55,31 @@ class MergedAdapter:
     def restore(self) -> None:
         """Weights become those of the base model again."""
         for name, weight in self._pristine.items():
-            self._weight(name).copy_(weight)
+            _weight(self._model, name).copy_(weight)
 
     @torch.no_grad()
     def merge(self, adapter_dir: Path) -> None:
-        """Weights become base + scale x B A of this PEFT adapter. Raises SamplerError for adapters of other kinds."""
-        matrices = read_adapter(adapter_dir)
+        """Weights become base + scale x B A of this PEFT adapter, or stay as they are: raises as `read_adapter`."""
+        matrices = read_adapter(adapter_dir, self._model)
         self.restore()
         for path, lora in matrices.items():
-            weight = self._weight(path)
+            weight = _weight(self._model, path)
             if path not in self._pristine:
                 self._pristine[path] = weight.clone()
             weight.add_((lora.b_O_R.float() @ lora.a_R_I.float()).to(weight.dtype), alpha=lora.scale)
 
-    def _weight(self, path: str) -> Tensor:
-        weight = self._model.get_submodule(path).weight
-        if not isinstance(weight, Tensor):
-            raise SamplerError(f"the adapter changes {path}, which has no weight")
-        return weight
+
+def _weight(model: nn.Module, path: str) -> Tensor:
+    try:
+        return model.get_parameter(f"{path}.weight")
+    except AttributeError as error:
+        raise SamplerError(f"the adapter changes {path}, which has no weight") from error
+
+
+def _check_fit(model: nn.Module, path: str, lora: LoraMatrices) -> None:
+    shape, rank = _weight(model, path).shape, len(lora.a_R_I)
+    if (*lora.b_O_R.shape, *lora.a_R_I.shape) != (shape[0], rank, rank, *shape[1:]):
+        raise SamplerError(f"the adapter changes {path} in another size than it has")
 
 
 def _scale(adapter_dir: Path) -> float:

@@ -166,10 +166,15 @@ class SlotEngine:
                     self._publish(item)
 
     def _publish(self, new: NewWeights) -> None:
+        if not new.done.set_running_or_notify_cancel():
+            return  # Given up before it began. From here on it cannot be.
         try:
             self._weights.publish(new.version, new.adapter_dir, is_idle=self._scheduler.is_idle)
         except SamplerError as error:
             new.done.set_exception(error)
+            return
+        except Exception as error:  # Whatever one adapter breaks, the engine goes on.
+            new.done.set_exception(SamplerError(f"the engine failed: {error!r}"))
             return
         if not self._weights.are_several:
             self._scheduler.forget()

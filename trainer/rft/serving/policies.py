@@ -1,6 +1,7 @@
 """Several adapters over an engine that samples from one at a time."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ class ServedPolicies:
         self._current: Path | None = None
         """None: the base model, with which every engine begins."""
         self._version = 0
+        """Of the current one."""
+        self._versions = itertools.count(1)
+        """One that could not be loaded is not given out again: the engine may have heard of it."""
         self._in_use = 0
         self._waiting: list[_Waiting] = []
         """In the order in which they came."""
@@ -95,9 +99,9 @@ class ServedPolicies:
     async def _change(self, adapter: Path | None) -> None:
         problem: RftError | None = None
         try:
-            self._version += 1
-            await self._publish(adapter)
-            self._current = adapter
+            version = next(self._versions)
+            await self._publish(version, adapter)
+            self._current, self._version = adapter, version
         except RftError as error:
             problem = error
         finally:
@@ -111,10 +115,10 @@ class ServedPolicies:
                     waiting.admitted.set_exception(SamplerError(str(problem)))
         self._admit()
 
-    async def _publish(self, adapter: Path | None) -> None:
+    async def _publish(self, version: int, adapter: Path | None) -> None:
         if adapter is not None:
-            await self._engine.publish(self._version, adapter)
+            await self._engine.publish(version, adapter)
         elif isinstance(self._engine, BaseModelEngine):
-            await self._engine.publish_base(self._version)
+            await self._engine.publish_base(version)
         else:
             raise SamplerError("the engine cannot go back from an adapter to the base model")
