@@ -33,6 +33,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Virtual seconds since the loop was made."""
         return self._jumping.now_s
 
+    def be_busy(self, seconds: float) -> None:
+        """As if the step under way took so long."""
+        self._jumping.now_s += seconds
+
 
 def run_in_virtual_time(main: "Coroutine[Any, Any, T]") -> T:
     """Run a coroutine on a fresh `VirtualTimeLoop`. Raises RuntimeError when everything waits for ever."""

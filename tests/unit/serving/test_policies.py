@@ -8,7 +8,7 @@ import pytest
 from rft.core.errors import SamplerError
 from rft.serving.policies import ServedPolicies
 from rft.serving.refusals import RequestRefused
-from rft.testing.samplers_time import run_in_virtual_time
+from rft.testing.samplers_time import VirtualTimeLoop, run_in_virtual_time
 
 A, B = Path("a"), Path("b")
 
@@ -49,8 +49,10 @@ async def use(policies: ServedPolicies, weights: Weights, adapter: Path | None, 
     async with policies.sampling_from(adapter) as version:
         assert (weights.current, weights.policy_version) == (adapter, version)
         weights.using += 1
-        await asyncio.sleep(seconds)
-        weights.using -= 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            weights.using -= 1
 
 
 def served(queue_s: float = 1000.0) -> tuple[ServedPolicies, Weights]:
@@ -124,6 +126,44 @@ def test_a_client_that_leaves_while_it_waits_holds_nobody_up() -> None:
         return at_s
 
     assert run_in_virtual_time(scene()) == 3
+
+
+def test_who_is_let_in_as_its_patience_ends_keeps_no_place_for_ever() -> None:
+    async def scene() -> None:
+        policies, weights = served(queue_s=5)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        long = asyncio.create_task(use(policies, weights, None, 12))
+        await asyncio.sleep(2)
+        in_front = asyncio.create_task(use(policies, weights, A, 1))
+        late = asyncio.create_task(use(policies, weights, None, 1))
+        await asyncio.sleep(1)
+        in_front.cancel()  # In its next step it lets in who waits behind it,
+        loop.be_busy(5)  # whose patience has ended in the same pass of the loop.
+        await asyncio.gather(in_front, late, return_exceptions=True)
+        await long
+        await use(policies, weights, B, 1)
+
+    run_in_virtual_time(scene())
+
+
+def test_who_is_let_in_and_leaves_at_once_gives_its_place_to_the_next() -> None:
+    async def scene() -> float:
+        policies, weights = served()
+        last = asyncio.create_task(use(policies, weights, None, 10))
+        await asyncio.sleep(1)
+        in_front = asyncio.create_task(use(policies, weights, A, 1))
+        let_in = asyncio.create_task(use(policies, weights, None, 1))
+        other = asyncio.create_task(use(policies, weights, B, 1))
+        await asyncio.sleep(1)
+        in_front.cancel()
+        last.cancel()
+        await asyncio.sleep(0)  # Both have gone, and one was let in.
+        let_in.cancel()
+        await other
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(scene()) == 2 + 1 + 1
 
 
 def test_an_adapter_that_cannot_be_loaded_is_an_error_for_those_who_want_it_alone() -> None:

@@ -47,8 +47,7 @@ class ServedPolicies:
         try:
             yield self._version
         finally:
-            self._in_use -= 1
-            self._admit()
+            self._leave()
 
     async def aclose(self) -> None:
         """Give up a change that is on its way."""
@@ -61,22 +60,27 @@ class ServedPolicies:
         self._waiting.append(waiting)
         self._admit()
         try:
-            async with asyncio.timeout(self._queue_s):
-                await waiting.admitted
-        except TimeoutError:
-            raise unavailable(
-                "Another checkpoint of the same base model is answering; try again.",
-                code="other_checkpoint_in_use",
-                retry_after_s=_RETRY_AFTER_S,
-            ) from None
+            # Not `asyncio.timeout`: who is let in as its patience ends would have a place, and be sent away.
+            await asyncio.wait([waiting.admitted], timeout=self._queue_s)
         except asyncio.CancelledError:
-            if waiting.admitted.done() and not waiting.admitted.cancelled() and waiting.admitted.exception() is None:
-                self._in_use -= 1  # It was let in and never came.
+            if waiting.admitted.done() and waiting.admitted.exception() is None:
+                self._leave()  # It was let in and never came.
             raise
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
                 self._admit()
+        if not waiting.admitted.done():
+            raise unavailable(
+                "Another checkpoint of the same base model is answering; try again.",
+                code="other_checkpoint_in_use",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        waiting.admitted.result()
+
+    def _leave(self) -> None:
+        self._in_use -= 1
+        self._admit()
 
     def _admit(self) -> None:
         """Let in the first and all who want the same, unless others still sample from another adapter."""
@@ -92,9 +96,8 @@ class ServedPolicies:
         """While nobody waits for another adapter in front of them; all of them right after a change."""
         for waiting in [waiting for waiting in self._waiting if waiting.adapter == adapter]:
             self._waiting.remove(waiting)
-            if not waiting.admitted.done():
-                self._in_use += 1
-                waiting.admitted.set_result(None)
+            self._in_use += 1
+            waiting.admitted.set_result(None)
 
     async def _change(self, adapter: Path | None) -> None:
         problem: RftError | None = None
@@ -111,8 +114,7 @@ class ServedPolicies:
         else:
             for waiting in [waiting for waiting in self._waiting if waiting.adapter == adapter]:
                 self._waiting.remove(waiting)
-                if not waiting.admitted.done():
-                    waiting.admitted.set_exception(SamplerError(str(problem)))
+                waiting.admitted.set_exception(SamplerError(str(problem)))
         self._admit()
 
     async def _publish(self, version: int, adapter: Path | None) -> None:
