@@ -1,22 +1,30 @@
 """A model of the platform as a baseline of a job: the worker serves it to its own rollouts, and stops it then."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
 
 from rft.core.base import JsonObject
+from rft.core.messages import Message, Role
+from rft.platform.serving.asking import ask
+from rft.platform.serving.connections import SpareConnections
 from rft.platform.store.database import Database
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.serving_wire.endpoint_file import read_endpoint
+from rft.serving_wire.records import CompletionRequest, ServingEndpoint, Text
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
 from tests.integration.worker.scripted_trainer import Plan
 from tests.integration.worker.workbench import TOOL, Workbench, jsonl
-from tests.shared.scripted_engine import ANSWER, SEARCHES
+from tests.shared.held_grader import HeldGrader
+from tests.shared.scripted_engine import ANSWER, ENDLESS, SEARCHES
 from tests.shared.served_models import ROOT
+from tests.shared.waiting import until
 
 ENGINE = "tests.shared.scripted_engine:scripted_engine"
 
@@ -67,4 +75,53 @@ async def test_a_base_model_calls_the_jobs_tools_and_is_graded_by_its_grader(
     assert measured["completion_tokens"] > 0
     called = [json.loads(call.body)["arguments"] for call in endpoint.calls if call.path == "/tool"]
     assert sorted(called) == sorted(f'{{"query":   "{query}"}}' for query in ("one", "two", "three") for _ in range(3))
-    assert not any(read_endpoint(folder) for folder in bench.settings.serving_dir.iterdir()), "it has stopped"
+    assert listening(bench) == [], "it has stopped"
+
+
+async def test_whom_the_process_of_a_baseline_still_answers_is_not_cut_off_before_training(
+    bench: Workbench, base_model: Path
+) -> None:
+    endpoint = HeldGrader(ScriptedTools({"search": _search}), ScriptedGrader(_score))
+    async with LoopbackEndpoint(endpoint) as customer:
+        job_id = await bench.new_job(
+            valid=jsonl({"messages": [{"role": "user", "content": "How much?"}]}),
+            base_model_path=str(base_model),
+            more={"grader": {"type": "endpoint", "name": "judge", "url": customer.grader_url}, "baselines": ["tiny"]},
+        )
+        assert await validate_job(job_id, bench.context()) == "queued"
+        endpoint.hold()
+        running = asyncio.create_task(run_job(job_id, bench.context()))
+        await endpoint.is_asked.wait()
+        is_answered = asyncio.Event()
+        (process,) = listening(bench)
+        other = asyncio.create_task(ask_for_ever(process, is_answered))
+        await is_answered.wait()
+        endpoint.let_go()
+
+        async def is_measured() -> bool:
+            return bool((await bench.job(job_id))["baselines"])
+
+        await until(is_measured, "the baseline waits for nobody else's answer")
+        assert not other.done(), other
+        assert bench.launches == [], "training has the machine for itself"
+        other.cancel()
+        assert await asyncio.wait_for(running, 60) == "over"
+    assert listening(bench) == []
+
+
+def listening(bench: Workbench) -> list[ServingEndpoint]:
+    folders = bench.settings.serving_dir.iterdir()
+    return [endpoint for endpoint in map(read_endpoint, folders) if endpoint is not None]
+
+
+async def ask_for_ever(endpoint: ServingEndpoint, is_answered: asyncio.Event) -> None:
+    """As a user of the API is answered by the worker's process. Raises ProcessLost."""
+    request = CompletionRequest(
+        token="", model="tiny", messages=(Message(role=Role.USER, content=ENDLESS),), seed=1, is_streamed=True
+    )
+    connections = SpareConnections()
+    with closing(connections):
+        async with aclosing(ask(endpoint, request, connections)) as told:
+            async for event in told:
+                if isinstance(event, Text):
+                    is_answered.set()

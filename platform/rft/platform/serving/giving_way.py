@@ -26,7 +26,7 @@ async def give_way_to_trainer(settings: Settings, base_model: Path, free: int | 
     if left is None or left >= needed_bytes(base_model) + settings.serving_reserve_bytes:
         return 0
     endpoints = await asyncio.to_thread(lambda: list(_endpoints(settings)))
-    await asyncio.gather(*(_ask(endpoint) for endpoint in endpoints))
+    await asyncio.gather(*(ask_to_give_way(endpoint) for endpoint in endpoints))
     if endpoints:
         _LOG.info("memory is short for a trainer of %s: %s serving processes end", base_model, len(endpoints))
     return len(endpoints)
@@ -40,7 +40,8 @@ def _endpoints(settings: Settings) -> Iterator[ServingEndpoint]:
             yield endpoint
 
 
-async def _ask(endpoint: ServingEndpoint) -> None:
+async def ask_to_give_way(endpoint: ServingEndpoint) -> None:
+    """It ends as soon as it answers nobody."""
     # One that went away meanwhile has given way, too.
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):

@@ -5,7 +5,7 @@ import hashlib
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from rft.platform.jobs.run_spec import to_vllm_spec
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.owner import host_of, new_owner
 from rft.platform.serving.connections import SpareConnections
+from rft.platform.serving.giving_way import ask_to_give_way
 from rft.platform.serving.memory import free_bytes, needed_bytes
 from rft.platform.serving.process import ServingProcess, start_process
 from rft.platform.serving.repository import ServingRepository
@@ -28,6 +29,8 @@ _POLL_S = 0.05
 _COMMAND = (sys.executable, "-m", "rft.serving")
 _LARGEST_RANK = 64
 _SOON_S, _LATER_S = 5.0, 30.0
+_LAST_ANSWERS_S = 120.0
+"""How long those who are being answered are waited for."""
 
 
 @dataclass(slots=True)
@@ -62,8 +65,21 @@ class ServingProcesses:
             process.answering -= 1
             process.used_at = time.monotonic()
 
+    async def give_way(self, is_urgent: Callable[[], bool]) -> None:
+        """Ask all that listen to end once they answer nobody, and wait for that: up to a bound, or until it is urgent.
+
+        Others of this host may be in the middle of an answer of theirs.
+        """
+        give_up_at = time.monotonic() + _LAST_ANSWERS_S
+        listening = {folder: endpoint for folder in self._own if (endpoint := read_endpoint(folder)) is not None}
+        await asyncio.gather(*(ask_to_give_way(endpoint) for endpoint in listening.values()))
+        while any(not self._own[folder].has_ended for folder in listening):
+            if is_urgent() or time.monotonic() > give_up_at:
+                return
+            await asyncio.sleep(_POLL_S)
+
     async def aclose(self) -> None:
-        """Stop all."""
+        """Stop all, whomever they answer."""
         self.connections.close()
         await asyncio.gather(*(process.stop() for process in self._own.values()), return_exceptions=True)
 

@@ -35,8 +35,9 @@ from rft.platform.store.storable import storable_json
 from rft.platform.store.unit_of_work import reading
 from rft.platform.worker.context import WorkerContext
 from rft.platform.worker.final_figures import NO_ESTIMATE
+from rft.platform.worker.own_serving import own_serving
 from rft.platform.worker.stop_tasks import stop_tasks
-from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun, interruption
+from rft.platform.worker.trainer_run import POLL_S, PROGRESS_S, Ending, TrainerRun
 from rft.rollouts.chat_policy import ChatPolicy, ChatSampling, ChatUsage
 from rft.rollouts.connections import open_connections
 from rft.rollouts.group import with_job_tools
@@ -62,7 +63,7 @@ class Baselines:
     """How many it is to have; None while that is not known."""
 
     async def measure(self) -> Ending | None:
-        """None once all are measured, or given up. Raises LeaseLost, Cancelled."""
+        """None once all are measured, or given up, and nothing interrupts. Raises LeaseLost, Cancelled."""
         names = await self._missing()
         if not names:
             return None
@@ -72,15 +73,16 @@ class Baselines:
                 await self._keep(baseline_figures(name, MeasuredModel(), error=f"its turn did not come {_WITHIN}"))
                 continue
             started_s, self.ended, self.wanted = time.monotonic(), [], None
-            work = asyncio.create_task(self._measure(name))
-            try:
-                ending = await self._until_done(work, name, give_up_at)
-            finally:
-                await stop_tasks(work)
-            if ending is not None:
-                return ending
-            await self._keep(_outcome(work, name, self.ended, time.monotonic() - started_s))
-        return None
+            async with own_serving(self.context, lambda: self.run.interruption() is not None) as processes:
+                work = asyncio.create_task(self._measure(name, processes))
+                try:
+                    ending = await self._until_done(work, name, give_up_at)
+                finally:
+                    await stop_tasks(work)
+                if ending is not None:
+                    return ending
+                await self._keep(_outcome(work, name, self.ended, time.monotonic() - started_s))
+        return self.run.interruption()
 
     async def _missing(self) -> list[str]:
         async with self.context.database.connection() as connection:
@@ -96,10 +98,8 @@ class Baselines:
         """None when it is done or out of time."""
         begun, told_at, told = time.time(), -PROGRESS_S, None
         while not work.done() and time.monotonic() < give_up_at:
-            if (ending := interruption(self.run.beat, self.context.is_stopping)) is not None:
+            if (ending := self.run.interruption()) is not None:
                 return ending
-            if self.run.is_outdated:
-                return Ending.OUTDATED
             now = BaselineProgress(model=name, rollouts=self.wanted, ended=len(self.ended))
             if now != told and time.monotonic() >= told_at + PROGRESS_S:
                 told_at, told = time.monotonic(), now
@@ -108,7 +108,7 @@ class Baselines:
             await asyncio.wait({work}, timeout=POLL_S)
         return None
 
-    async def _measure(self, name: str) -> BaselineFigures:
+    async def _measure(self, name: str, processes: ServingProcesses) -> BaselineFigures:
         """Raises ApiError, and whatever breaks on our side."""
         context, settings, started_s = self.context, self.context.settings, time.monotonic()
         async with reading(context.database) as uow:
@@ -116,7 +116,6 @@ class Baselines:
         spec = _spec_of(self.run)
         rows = await asyncio.to_thread(_rows, self.run.folder)
         self.wanted = len(rows) * spec.hyperparameters.eval_samples
-        processes = ServingProcesses(settings, context.database)
         connections = await open_connections(spec, self.run.secrets)
         try:
             async with open_provider_client(settings.egress, retry=spec.retry) as client:
@@ -142,7 +141,6 @@ class Baselines:
                 )
         finally:
             await connections.aclose()
-            await processes.aclose()
         price = model.price if isinstance(model, ProviderModel) else None
         return baseline_figures(name, measured, price=price, duration_s=time.monotonic() - started_s)
 

@@ -196,7 +196,9 @@ def _finish_reason(trace: FinishedTrace) -> str:
 
 
 @asynccontextmanager
-async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointClient) -> AsyncGenerator[Sampling]:
+async def open_sampling(
+    context: WorkerContext, run: RunRow, client: EndpointClient, processes: ServingProcesses
+) -> AsyncGenerator[Sampling]:
     """Connections to the model and to the tools that it calls. `client`: for tools. Raises UnusableModel."""
     source = DATA_SOURCE.validate_python(cast("dict[str, object]", run.data_source))
     assert isinstance(source, SampledSource), "only these have a model"
@@ -207,7 +209,7 @@ async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointCli
     called = tuple(to_tool_server(server, context.settings) for server in servers)
     headers = {server.name: server.headers or {} for server in servers}
     async with AsyncExitStack() as stack:
-        policy, price = await _open_policy(context, run, stack)
+        policy, price = await _open_policy(context, run, processes, stack)
         host = RolloutCallbacks(client, called, headers=headers, job_id=run.id)
         stack.push_async_callback(host.aclose)
         setup = MessageSetup(
@@ -224,7 +226,7 @@ async def open_sampling(context: WorkerContext, run: RunRow, client: EndpointCli
 
 
 async def _open_policy(
-    context: WorkerContext, run: RunRow, stack: AsyncExitStack
+    context: WorkerContext, run: RunRow, processes: ServingProcesses, stack: AsyncExitStack
 ) -> tuple[ChatPolicy, PricePerMillion | None]:
     settings = context.settings
     try:
@@ -232,8 +234,6 @@ async def _open_policy(
             model = await find_chat_model(uow, settings, context.secret_box, run.model)
     except ApiError as error:
         raise UnusableModel(error.message) from error
-    processes = ServingProcesses(settings, context.database)
-    stack.push_async_callback(processes.aclose)
     client = await stack.enter_async_context(open_provider_client(settings.egress, retry=retry_budget(settings)))
     policy = policy_for(run.model, model, settings=settings, processes=processes, client=client, owner=run.id)
     return policy, model.price if isinstance(model, ProviderModel) else None

@@ -27,6 +27,7 @@ from rft.platform.lifecycle.lease import Lease, LeaseLost, RequestedAction
 from rft.platform.lifecycle.owner import new_owner
 from rft.platform.lifecycle.records import JobError
 from rft.platform.queue.publishing import enqueue_all
+from rft.platform.serving.processes import ServingProcesses
 from rft.platform.settings import Settings
 from rft.platform.signing.run_secrets import whole_run_secrets
 from rft.platform.store.secret_box import SecretsUnreadable
@@ -35,6 +36,7 @@ from rft.platform.worker.eval_criteria import OpenCriteria
 from rft.platform.worker.eval_items import EvalItem, EvalItems, UnusableItems
 from rft.platform.worker.eval_samples import ItemGrading, given_answer
 from rft.platform.worker.eval_sampling import MissingTool, UnusableModel, open_sampling, retry_budget
+from rft.platform.worker.own_serving import own_serving
 from rft.platform.worker.stop_tasks import stop_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -63,8 +65,11 @@ async def run_eval(run_id: str, context: WorkerContext) -> str:
         return "not to be run now"
     run, lease = taken
     every_s = min(_LOOK_S, settings.heartbeat_s)
-    async with Heartbeat(context.database, lease, settings.lease_ttl_s, every_s, asked_at, on_lost=_nothing) as beat:
-        ended = await _Execution(context, run, lease, beat).execute()
+    async with (
+        own_serving(context, is_urgent=context.is_stopping) as processes,
+        Heartbeat(context.database, lease, settings.lease_ttl_s, every_s, asked_at, on_lost=_nothing) as beat,
+    ):
+        ended = await _Execution(context, run, lease, beat, processes).execute()
         beat.is_over = True
         try:
             return await _close(context, run, lease, ended)
@@ -101,6 +106,7 @@ class _Execution:
     run: RunRow
     lease: Lease
     beat: Heartbeat
+    processes: ServingProcesses
 
     async def execute(self) -> RunEnd | _Left:
         """Until it is done, is to stop, or cannot go on."""
@@ -162,7 +168,7 @@ class _Execution:
             if not self.run.model:
                 await self._grade_all(ItemGrading(self.run.id, fit, criteria, given_answer), rest, most)
                 return
-            async with open_sampling(context, self.run, client) as sampling:
+            async with open_sampling(context, self.run, client, self.processes) as sampling:
                 grading = ItemGrading(self.run.id, fit, criteria, sampling.answer)
                 try:
                     await self._grade_all(grading, rest, min(most, sampling.max_concurrency))

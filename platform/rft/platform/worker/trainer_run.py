@@ -229,7 +229,7 @@ class TrainerRun:
                 return Ending.OVER
             if has_exited:
                 return Ending.DISK_FULL if child.returncode == EXIT_DISK_FULL else Ending.DIED
-            if (ending := self._interruption()) is not None:
+            if (ending := self.interruption()) is not None:
                 await child.stop(self.settings.trainer_grace_s)
                 return Ending.OVER if (await self.drain()).ended_for_good else ending
             if self._is_too_long(silence_s := time.monotonic() - heard_at):
@@ -256,7 +256,8 @@ class TrainerRun:
         """Whether the job's endpoints were changed since its run was prepared."""
         return self.beat.endpoints_version > self.endpoints_version
 
-    def _interruption(self) -> Ending | None:
+    def interruption(self) -> Ending | None:
+        """Why to stop now, changed endpoints among it. Raises LeaseLost."""
         ending = interruption(self.beat, self.is_stopping)
         return Ending.OUTDATED if ending is None and self.is_outdated else ending
 
