@@ -16,14 +16,13 @@ export interface PlacedJob {
   curves: JobCurvesObject;
 }
 
-/** Where each of its steps lies; never to the left of the one before it. */
+/** Where each of its steps lies; always to the right of the one before it. */
 export function places({ startedAt, curves }: PlacedJob, axis: Axis): number[] {
   const { data } = curves.curves;
   if (axis === "step") return data.map((step) => step.step);
-  if (axis === "rollouts") return data.map((_, at) => curves.rollouts_spent?.[at] ?? 0);
+  if (axis === "rollouts") return apart(data.map((_, at) => curves.rollouts_spent?.[at] ?? 0));
   const start = startedAt ?? data[0]?.created_at ?? 0;
-  let latest = 0;
-  return data.map((step) => (latest = Math.max(latest, step.created_at - start)));
+  return apart(data.map((step) => Math.max(0, step.created_at - start)));
 }
 
 /** What is counted along an axis that reaches so far, and what one of it is of what `places` tells. */
@@ -33,18 +32,19 @@ export function unitOf(axis: Axis, furthest: number): [string, number] {
   return furthest < 36_000 ? ["minutes", 60] : ["hours", 3600];
 }
 
-/** A job's chart over another axis than its steps, each of which keeps a place of its own. */
+/** A job's chart over another axis than its steps. */
 export function overAxis(chart: Chart, job: PlacedJob, axis: Axis): Chart {
   if (axis === "step") return chart;
   const found = places(job, axis);
   const [unit, size] = unitOf(axis, found.at(-1) ?? 0);
-  const steps = apart(found).map((place) => place / size);
+  const steps = found.map((place) => place / size);
   const placeOf = (step: number) => steps[indexOf(chart.steps, step) ?? 0] ?? 0;
   const markers = chart.markers?.map((marker) => ({ ...marker, place: placeOf(marker.step) })) ?? [];
   return { ...chart, steps, markers, axis: { unit, steps: chart.steps } };
 }
 
-/** Steps that ended in one second are told apart by a thousandth: arrow keys go from place to place. */
+/** Steps that ended in one second are told apart by a thousandth: each has values of its own, and arrow keys go from
+ * place to place. */
 function apart(found: readonly number[]): number[] {
   let last = -Infinity;
   return found.map((place) => (last = Math.max(place, last + 0.001)));

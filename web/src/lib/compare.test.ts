@@ -42,7 +42,21 @@ test("time runs from each job's own start, in a unit that fits, and never back",
   });
   const long = compared("long", null, [at(0, 0.1, 500), at(1, 0.2, 500 + 7200), at(2, 0.3, 500 + 7100)], []);
   const { chart, unit } = comparison([long], "valid", "time");
-  expect([unit, chart.steps]).toEqual(["minutes", [0, 120]]);
+  expect([unit, chart.steps]).toEqual(["minutes", [0, 120, expect.closeTo(120, 3)]]);
+  expect(chart.steps[2]).toBeGreaterThan(120);
+});
+
+test("of steps that ended in one second each keeps its value and its interval", () => {
+  const evaluated = step(4, stats(), stats({ reward_mean: 0.7, reward_low: 0.6, reward_high: 0.8 }), 130);
+  const trained = step(5, stats({ reward_mean: 0.4 }), null, 130);
+  const job = compared("stale", 100, [at(0, 0.1, 110), evaluated, trained], [12, 40, 68]);
+  const { chart } = comparison([job], "valid", "time", { isSmooth: false, hasIntervals: true });
+  expect(chart.steps).toEqual([10, 30, 30.001]);
+  const [of] = chart.series;
+  expect(of?.values).toEqual([0.1, 0.7, null]);
+  expect(of?.interval).toEqual({ low: [null, 0.6, null], high: [null, 0.8, null] });
+  expect(valueAt(of!, chart.steps, null)).toBe(0.7);
+  expect(comparison([job], "train", "time").chart.series[0]?.values).toEqual([null, 0.5, 0.4]);
 });
 
 test("under the cursor is the last value before it, without a cursor the last of all", () => {
