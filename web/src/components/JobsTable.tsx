@@ -58,7 +58,7 @@ interface Props {
 /** One job of the list; drawn anew only where it changed, as there may be hundreds. */
 export const JobRow = memo(function JobRow({ job, curves, now, isChosen, onChoose }: Props) {
   const done = progress(job);
-  const sums = figures(curves);
+  const sums = figures(job, curves);
   const name = job.user_provided_suffix ?? job.id;
   const sparkline = {
     train: curves.data.map((step) => step.record.train?.reward_mean ?? null),

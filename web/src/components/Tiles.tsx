@@ -4,8 +4,9 @@ import { compact, count, delta, percent, reward } from "../lib/format";
 import { type JobCurves, difference, figures, relativeChange } from "../lib/summary";
 
 /** The handful of numbers that say whether it works: best against baseline. */
-export function Tiles({ curves, final }: { curves: JobCurves; final: Job["final_figures"] }) {
-  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(curves);
+export function Tiles({ job, curves }: { job: Job; curves: JobCurves }) {
+  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(job, curves);
+  const final = job.final_figures;
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
     <dl className="tiles">

@@ -1,6 +1,6 @@
 /** The checkpoints table: what is kept, best first, against the baseline. */
 import type { Checkpoint, Step } from "../api/types";
-import { difference } from "./summary";
+import { difference, evidence } from "./summary";
 
 export interface CheckpointRow {
   id: string;
@@ -15,11 +15,16 @@ export interface CheckpointRow {
   gain: number | null;
   toolCalls: number | null;
   tokens: number | null;
+  /** What the platform takes for the job's model. */
   isBest: boolean;
 }
 
 /** Rewards come from the steps where they are known, else from the checkpoint's own metrics. */
-export function checkpointRows(checkpoints: readonly Checkpoint[], steps: readonly Step[]): CheckpointRow[] {
+export function checkpointRows(
+  checkpoints: readonly Checkpoint[],
+  steps: readonly Step[],
+  bestStep: number | null,
+): CheckpointRow[] {
   const records = new Map(steps.map((step) => [step.step, step.record]));
   const baseline = records.get(0)?.valid?.reward_mean ?? null;
   const rows = checkpoints.map((checkpoint): CheckpointRow => {
@@ -39,14 +44,15 @@ export function checkpointRows(checkpoints: readonly Checkpoint[], steps: readon
       gain: checkpoint.step_number === 0 ? null : difference(valid, baseline),
       toolCalls: stats?.tool_calls_mean ?? null,
       tokens: stats?.completion_tokens_mean ?? null,
-      isBest: false,
+      isBest: checkpoint.step_number === bestStep,
     };
   });
-  const ranked = rows.toSorted((a, b) => rank(b) - rank(a) || b.step - a.step);
-  return ranked.map((row, i) => ({ ...row, isBest: i === 0 && rank(row) > Number.NEGATIVE_INFINITY }));
+  const rank = ({ step, isBest, valid }: CheckpointRow) =>
+    isBest ? 2 : valid === null ? 0 : evidence(records.get(step)?.valid);
+  return rows.toSorted((a, b) => rank(b) - rank(a) || rewardOf(b) - rewardOf(a) || b.step - a.step);
 }
 
-function rank(row: CheckpointRow): number {
+function rewardOf(row: CheckpointRow): number {
   return row.valid ?? Number.NEGATIVE_INFINITY;
 }
 

@@ -14,7 +14,7 @@ export interface Validation {
 }
 
 /** The final figures of a job that has them, else its first and last validation. */
-export function validation(job: Pick<Job, "final_figures">, curves: JobCurves): Validation {
+export function validation(job: Pick<Job, "final_figures" | "best_step">, curves: JobCurves): Validation {
   const final = job.final_figures;
   if (final?.reward) {
     const { mean, low, high } = final.reward;
@@ -22,7 +22,7 @@ export function validation(job: Pick<Job, "final_figures">, curves: JobCurves): 
     const gain = final.gain?.difference ?? difference(mean, from);
     return { from, to: mean, interval: [low, high], gain, isFinal: true };
   }
-  const { baseline, bestStep, latestValid } = figures(curves);
+  const { baseline, bestStep, latestValid } = figures(job, curves);
   const from = baseline?.reward_mean ?? null;
   if (bestStep === null) return { from, to: null, interval: null, gain: null, isFinal: false };
   const last = curves.data.findLast((step) => step.record.valid?.reward_mean != null)?.record.valid;

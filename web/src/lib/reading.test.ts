@@ -1,9 +1,8 @@
-/** Filters, keys, orders, outcomes, checkpoints, palette and sparkline: the small readers. */
+/** Filters, keys, orders, outcomes, palette and sparkline: the small readers. */
 import { describe, expect, test } from "vitest";
-import type { Checkpoint, Failure, Grade } from "../api/types";
-import { job, stats, step, summary } from "../testing/records";
+import type { Failure, Grade } from "../api/types";
+import { job, summary } from "../testing/records";
 import { arrive } from "./arrival";
-import { checkpointRows } from "./checkpoint_rows";
 import { formatFilter, parseFilter } from "./filters";
 import { readOrder, settings } from "./job_order";
 import { barShare, blame, endWords, inOrder, isFailure, scoresOf } from "./outcome";
@@ -151,29 +150,6 @@ describe("outcome", () => {
   });
 
   test("bars end at the edges", () => expect([barShare(-3), barShare(0.5), barShare(7)]).toEqual([0, 0.5, 1]));
-});
-
-test("checkpoints: best first, against the baseline", () => {
-  const checkpoint = (number: number, metrics = {}): Checkpoint => ({
-    id: `c${number}`,
-    object: "fine_tuning.job.checkpoint",
-    created_at: 0,
-    fine_tuning_job_id: "j",
-    fine_tuned_model_checkpoint: `m${number}`,
-    step_number: number,
-    metrics,
-  });
-  const steps = [step(0, null, stats({ reward_mean: 0.25 })), step(4, stats(), stats({ reward_mean: 0.75 }))];
-  const rows = checkpointRows(
-    [checkpoint(0), checkpoint(4), checkpoint(8, { full_valid_mean_reward: 0.5 }), checkpoint(9)],
-    steps,
-  );
-  expect(rows.map((row) => [row.step, row.valid, row.gain, row.isBest])).toEqual([
-    [4, 0.75, 0.5, true],
-    [8, 0.5, 0.25, false],
-    [0, 0.25, null, false],
-    [9, null, null, false],
-  ]);
 });
 
 test("the same tool has the same colour, whoever else is there", () => {

@@ -17,19 +17,36 @@ test("time runs from the start, or from creation, to the end", () => {
 test("best is the highest evaluation after step 0, later wins ties", () => {
   const at = (number: number, reward: number | null) =>
     step(number, number ? stats() : null, stats({ reward_mean: reward, excluded: 1 }));
-  const sums = figures(curves([at(0, 0.9), at(4, 0.5), at(8, 0.7), at(12, 0.7), at(16, null)]));
+  const sums = figures(job(), curves([at(0, 0.9), at(4, 0.5), at(8, 0.7), at(12, 0.7), at(16, null)]));
   expect(sums.bestStep).toBe(12);
   expect(sums.baseline?.reward_mean).toBe(0.9);
   expect(sums.latestValid).toBe(0.7);
   expect(sums.rollouts).toBe(8 * 9);
   expect(sums.excluded).toBe(5);
-  expect(figures(NO_CURVES)).toMatchObject({
+  expect(figures(job(), NO_CURVES)).toMatchObject({
     baseline: null,
     best: null,
     bestStep: null,
     latestValid: null,
     rollouts: 0,
   });
+});
+
+test("best is the platform's choice, once there is more than the baseline", () => {
+  const at = (number: number, reward: number, excluded = 0) =>
+    step(number, null, stats({ reward_mean: reward, rollouts: 8, excluded }));
+  const all = curves([at(0, 0.4), at(4, 0.5), at(8, 0.3, 4), at(12, 0.95, 5)]);
+  const told = (chosen: number | null, known = all) => {
+    const { bestStep, best } = figures(job({ best_step: chosen }), known);
+    return [bestStep, best?.reward_mean ?? null];
+  };
+  expect(told(4)).toEqual([4, 0.5]);
+  expect(told(0)).toEqual([0, 0.4]);
+  expect(told(0, curves([at(0, 0.4)]))).toEqual([null, null]);
+  // Not known, or of a step that the curves do not know yet: what lost more than half of its rollouts ranks last.
+  expect(told(null)).toEqual([4, 0.5]);
+  expect(told(16)).toEqual([4, 0.5]);
+  expect(told(null, curves([at(0, 0.4), at(8, 0.3, 5), at(12, 0.2, 5)]))).toEqual([8, 0.3]);
 });
 
 test("differences need both sides", () => {

@@ -39,7 +39,7 @@ export function refined(curves: JobCurves, detail: JobCurves | undefined): JobCu
 export interface Figures {
   /** Validation of step 0. */
   baseline: RolloutStats | null;
-  /** Validation of the best evaluated step after step 0; the later one wins ties. */
+  /** Validation of the platform's best step; null while step 0 alone is evaluated. */
   best: RolloutStats | null;
   bestStep: number | null;
   /** Validation reward of the last evaluation. */
@@ -50,10 +50,9 @@ export interface Figures {
 }
 
 /** Steps that the curves of a long job leave out are in the sums, and none of them is the best. */
-export function figures(curves: JobCurves): Figures {
+export function figures(job: Pick<Job, "best_step">, curves: JobCurves): Figures {
   const steps = curves.data;
-  const evaluated = steps.filter((step) => step.step > 0 && step.record.valid?.reward_mean != null);
-  const best = evaluated.reduce<Step | null>((top, step) => (rewardOf(step) >= rewardOf(top) ? step : top), null);
+  const best = bestOf(steps, job.best_step);
   return {
     baseline: steps.find((step) => step.step === 0)?.record.valid ?? null,
     best: best?.record.valid ?? null,
@@ -75,6 +74,21 @@ export function relativeChange(a: number | null | undefined, b: number | null | 
   return a === null || a === undefined || !b ? null : a / b - 1;
 }
 
-function rewardOf(step: Step | null): number {
-  return step?.record.valid?.reward_mean ?? Number.NEGATIVE_INFINITY;
+/** 1 for an evaluation that counts against others; 0 where it lost more than half of its rollouts. */
+export function evidence(valid: RolloutStats | null | undefined): number {
+  return valid && valid.excluded * 2 > valid.rollouts ? 0 : 1;
+}
+
+/** The platform's choice; until it is known, the evaluation after step 0 that ranks highest, of equal ones the last. */
+function bestOf(steps: readonly Step[], chosen: number | null): Step | null {
+  const evaluated = steps.filter((step) => step.record.valid?.reward_mean != null);
+  const ranked = evaluated
+    .filter((step) => step.step > 0)
+    .toSorted((a, b) => evidence(a.record.valid) - evidence(b.record.valid) || rewardOf(a) - rewardOf(b));
+  const highest = ranked.at(-1) ?? null;
+  return highest && (evaluated.find((step) => step.step === chosen) ?? highest);
+}
+
+function rewardOf(step: Step): number {
+  return step.record.valid?.reward_mean ?? Number.NEGATIVE_INFINITY;
 }

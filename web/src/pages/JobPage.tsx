@@ -65,7 +65,11 @@ export function JobPage({ jobId }: { jobId: string }) {
   const onZoom = useCallback((next: Zoom | null) => setZoom((old) => (isSame(old, next) ? old : next)), []);
   const detail = useDetail(jobId, zoom, known.data.length < known.steps);
   const shown = useMemo(() => refined(known, detail.data), [known, detail.data]);
-  const rows = useMemo(() => checkpointRows(checkpoints.data?.data ?? [], known.data), [checkpoints.data, known]);
+  const bestStep = job.data?.best_step ?? null;
+  const rows = useMemo(
+    () => checkpointRows(checkpoints.data?.data ?? [], known.data, bestStep),
+    [checkpoints.data, known, bestStep],
+  );
   const log = useMemo(
     () => mergeEvents(liveEvents.data, events.data?.pages.map((page) => page.data) ?? []),
     [liveEvents.data, events.data],
@@ -112,7 +116,7 @@ export function JobPage({ jobId }: { jobId: string }) {
           <HoldBanner job={job.data} now={now} />
           <Alarms alarms={alarms.filter((alarm) => alarm.key !== "held" && alarm.key !== "failed")} />
           {endpoints.data && <Refusals endpoints={endpoints.data.data} />}
-          <Tiles curves={known} final={job.data.final_figures} />
+          <Tiles job={job.data} curves={known} />
           <Curves
             job={job.data}
             curves={shown}

@@ -51,7 +51,7 @@ export function ComparedFigures({ compared, now, onRemove }: Props) {
 
 function Row({ job, name, color, curves, now, onRemove }: Compared & Omit<Props, "compared">) {
   const told = validation(job, curves.curves);
-  const sums = figures(curves.curves);
+  const sums = figures(job, curves.curves);
   const gain = job.final_figures?.gain;
   return (
     <tr>
