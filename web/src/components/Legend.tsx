@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { placeText } from "../lib/axes";
 import { NONE } from "../lib/format";
 import { markersTold } from "../lib/markers";
-import { type Chart, indexOf, latest, latestUntil, type Series, type Values } from "../lib/series";
+import { type Chart, indexOf, type Series, type Told, toldAt } from "../lib/series";
 
 interface Props {
   title: string;
@@ -40,16 +40,7 @@ export function Legend({ title, unit, chart, step, format, children }: Props) {
           <li key={one.key}>
             <Swatch series={one} />
             <span className="muted">{one.label}</span>
-            <output>
-              {valueAt(one.kind, one.values, index, format)}
-              {one.interval && (
-                <span className="muted">
-                  {" "}
-                  [{valueAt(one.kind, one.interval.low, index, format)},{" "}
-                  {valueAt(one.kind, one.interval.high, index, format)}]
-                </span>
-              )}
-            </output>
+            <Figure told={toldAt(one, index)} format={format} />
           </li>
         ))}
       </ul>
@@ -63,12 +54,11 @@ function Swatch({ series }: { series: Series }) {
   return <span className={`swatch ${shape}`} style={{ background: color, ["--swatch" as string]: color }} />;
 }
 
-function valueAt(
-  kind: Series["kind"],
-  measured: Values,
-  index: number | null,
-  format: (value: number) => string,
-): string {
-  const value = index === null ? latest(measured) : kind === "held" ? latestUntil(measured, index) : measured[index];
-  return value === null || value === undefined ? NONE : format(value);
+function Figure({ told: { value, interval }, format }: { told: Told } & Pick<Props, "format">) {
+  return (
+    <output>
+      {value === null ? NONE : format(value)}
+      {interval && <span className="muted"> [{interval.map(format).join(", ")}]</span>}
+    </output>
+  );
 }

@@ -1,7 +1,19 @@
 import { expect, test } from "vitest";
 import { baseline, stats, step, tool } from "../testing/records";
 import { excludedChart, graderChart, rewardChart, timeChart, tokensChart, toolChart, toolsSeen } from "./charts";
-import { fittedRange, held, indexOf, isThinned, latest, latestUntil, rewardRange, stacked, stepAt } from "./series";
+import {
+  fittedRange,
+  held,
+  indexOf,
+  isThinned,
+  latest,
+  line,
+  rewardRange,
+  type Series,
+  stacked,
+  stepAt,
+  toldAt,
+} from "./series";
 
 const STEPS = [
   step(0, null, stats({ reward_mean: 0.25 })),
@@ -95,9 +107,22 @@ test("held repeats the last measurement, but invents none before the first", () 
   expect(held([null, 0.2, null, 0.4, null])).toEqual([null, 0.2, 0.2, 0.4, 0.4]);
 });
 
-test("the latest until a place is what is held there", () => {
+test("what is told of a held series is what is held there, of a line what was measured", () => {
   const values = [null, 0.2, null, 0, null];
-  expect(values.map((_, at) => latestUntil(values, at))).toEqual(held(values));
+  const told = (kind: Series["kind"]) =>
+    values.map((_, at) => toldAt({ ...line("v", "V", "--c", values), kind }, at).value);
+  expect(told("held")).toEqual(held(values));
+  expect(told("line")).toEqual(values);
+});
+
+test("an interval is told of the value that it was measured with, and of no other", () => {
+  const valid = (mean: number, low: number | null, high: number | null) =>
+    stats({ reward_mean: mean, reward_low: low, reward_high: high });
+  const steps = [step(10, null, valid(3.5, 2.9, 4.1)), step(11, stats(), null), step(20, null, valid(5, null, null))];
+  const drawn = rewardChart(steps).series.find((one) => one.key === "valid")!;
+  for (const at of [0, 1]) expect(toldAt(drawn, at)).toEqual({ value: 3.5, interval: [2.9, 4.1] });
+  for (const at of [2, null]) expect(toldAt(drawn, at)).toEqual({ value: 5, interval: null });
+  expect(toldAt({ ...drawn, kind: "line" }, 1)).toEqual({ value: null, interval: null });
 });
 
 test("areas lie on each other, lines and gaps stay", () => {

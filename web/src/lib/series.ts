@@ -66,10 +66,19 @@ export function latest(values: Values): number | null {
   return values.findLast((value) => value !== null) ?? null;
 }
 
-/** The last value there is at an index or before it. */
-export function latestUntil(values: Values, index: number): number | null {
-  for (let at = index; at >= 0; at--) if (values[at] != null) return values[at] ?? null;
-  return null;
+export interface Told {
+  value: number | null;
+  /** Of this value. */
+  interval: [number, number] | null;
+}
+
+/** What a series is at an index; with null the latest there is. */
+export function toldAt({ kind, values, interval }: Series, index: number | null): Told {
+  const until = index ?? values.length - 1;
+  const isExact = index !== null && kind !== "held";
+  const at = isExact ? index : values.findLastIndex((value, i) => i <= until && value !== null);
+  const [low, high] = [interval?.low[at] ?? null, interval?.high[at] ?? null];
+  return { value: values[at] ?? null, interval: low === null || high === null ? null : [low, high] };
 }
 
 /** The step at an index of what is drawn; null where there is none. */
