@@ -76,6 +76,8 @@ from rft.platform.worker.reconciler import reconcile_forever
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 8 << 20
+_SIGN_IN_BYTES = 4 << 10
+"""Anybody may send one, and each is read on the event loop."""
 _FORM_BYTES = 1 << 20
 """What a form adds to its file."""
 _UPLOADS = re.compile(r"/v1/uploads/[^/]+/parts")
@@ -185,6 +187,8 @@ def _endpoints() -> APIRouter:
 def _limit_bytes(method: str, path: str) -> int:
     if path.startswith(_INTERNAL):
         return _INTERNAL_BYTES
+    if path == SESSION_PATH:
+        return _SIGN_IN_BYTES
     if method != "POST":
         return _MAX_BODY_BYTES
     if path == "/v1/files":

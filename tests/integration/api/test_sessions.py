@@ -48,6 +48,15 @@ async def link_token(api: Api) -> str:
     return fragment
 
 
+async def test_a_sign_in_of_more_than_a_few_kilobytes_is_refused_unread(api: Api) -> None:
+    async with browser(api.url) as page:
+        longest = await page.post(SESSION, json={"credential": "\N{GRINNING FACE}" * 200})
+        many = {"credential": api.key, **dict.fromkeys(map(str, range(1000)), 1)}
+        refused = await page.post(SESSION, json=many)
+    assert longest.json()["error"]["code"] == "invalid_api_key"
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large")
+
+
 @pytest.fixture
 async def database(migrated_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:

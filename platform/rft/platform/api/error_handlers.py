@@ -20,6 +20,8 @@ from rft.platform.store.database import NoFreeConnection
 _LOG = logging.getLogger(__name__)
 RETRY_AFTER = "retry-after"
 _RETRY_AFTER_S = 2
+_MOST_PROBLEMS = 50
+"""How many of a body's problems are looked at: it may have one for each of its bytes."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -123,7 +125,8 @@ def to_bad_request(errors: Sequence[ErrorDetails], body: JsonValue) -> BadReques
     if first["type"] == "missing":
         subject = f"parameter: '{param}'" if param else "request body"
         return BadRequest(f"Missing required {subject}.", param=param, code="missing_required_parameter")
-    reasons = dict.fromkeys(_reason(error) for error in errors if _param(error["loc"], body) == param)
+    looked_at = errors[:_MOST_PROBLEMS]
+    reasons = dict.fromkeys(_reason(error) for error in looked_at if _param(error["loc"], body) == param)
     subject = f"'{param}'" if param else "request body"
     return BadRequest(f"Invalid {subject}: {'; or '.join(reasons)}.", param=param, code=_code(first["type"]))
 

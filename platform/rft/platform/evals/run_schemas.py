@@ -35,7 +35,7 @@ class FileContent(OpenBody):
     """Items inline."""
 
     type: Literal["file_content"]
-    content: Annotated[list[ContentRow], Field(min_length=1)]
+    content: Annotated[list[ContentRow], Field(min_length=1, fail_fast=True)]
 
 
 class FileId(OpenBody):

@@ -20,7 +20,7 @@ from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.tagged import tagged
 from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
 from rft.platform.orders.judge_fields import Input, JudgeModel, SamplingWanted, Template
-from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together
+from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together, refuse_too_many
 from rft.platform.orders.tool_fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[
@@ -216,6 +216,7 @@ class MultiGrader(AnyGrader):
         Field(min_length=1, max_length=MAX_PARTS),
         BeforeValidator(refuse_long_together),
         BeforeValidator(by_name),
+        BeforeValidator(refuse_too_many),
     ]
     """By variable name; a list of named graders is accepted, too."""
     calculate_output: Annotated[str, must_be("a text")]

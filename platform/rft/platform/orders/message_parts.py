@@ -27,6 +27,14 @@ def by_name(graders: Any) -> Any:
     return named
 
 
+def refuse_too_many(graders: Any) -> Any:
+    """Before each is looked at, and each that is none has an error of its own."""
+    if isinstance(graders, dict | list) and len(graders) > MAX_PARTS:
+        message = "must be {most} graders at most, not {count}"
+        raise PydanticCustomError("too_long", message, {"most": MAX_PARTS, "count": len(graders)})
+    return graders
+
+
 def refuse_long_together(graders: Any) -> Any:
     """Their sources are read one after the other: together they may be as long as one."""
     if not isinstance(graders, dict):

@@ -46,7 +46,7 @@ class ResponseBody(TextBody):
     """Ours: the same seed gives the same answer."""
     reasoning: ReasoningBody | None = None
     text: TextConfigBody | None = None
-    include: list[str] | None = None
+    include: Annotated[list[str], Field(fail_fast=True)] | None = None
     store: bool | None = None
     stream: bool | None = None
     truncation: Annotated[Truncation | None, must_be("'disabled'")] = None
