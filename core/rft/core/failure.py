@@ -61,7 +61,7 @@ class FailureCode(StrEnum):
     OVERSIZE_REPLY = "oversize_reply"
     """A grader's reply beyond the size cap (a tool's is shown to the model as 413)."""
     OVERSIZE_REQUEST = "oversize_request"
-    """Our call would exceed the size cap: the dataset row or the trace is too large. Never sent."""
+    """The dataset row or the trace is too large: for a call of ours (never sent), for templates, for a comparison."""
     BLOCKED_ADDRESS = "blocked_address"
     """The address guard refuses this endpoint; never retried."""
     DEADLINE_EXCEEDED = "deadline_exceeded"

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -24,6 +24,8 @@ _STEP = re.compile(
     r"""\.\s*([^.\[\]{}()|"'\s]+(?:[ \t]+[^.\[\]{}()|"'\s]+)*)|\[\s*(-?\d{1,9})\s*\]|\["([^"]*)"\]|\['([^']*)'\]"""
 )
 _SHOWN_CHARS = 60
+MAX_RENDERED_CHARS = 4 << 20
+"""What the templates of one grader may become together: more than any model reads, and soon put together."""
 
 
 class TemplateError(ValueError):
@@ -54,39 +56,59 @@ class Unresolved:
 
 
 @dataclass(frozen=True, slots=True)
+class TooLong:
+    """More than `MAX_RENDERED_CHARS`: a template that repeats itself, or a row or tool outputs that fill megabytes."""
+
+    is_models_doing: Literal[False] = False
+    """No answer is as long as that."""
+
+
+Unrenderable: TypeAlias = Unresolved | TooLong
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """A parsed template."""
 
     parts: tuple[str | Variable, ...]
 
-    def render(self, *, sample: JsonObject, item: JsonObject) -> str | Unresolved:
+    def render(
+        self, *, sample: JsonObject, item: JsonObject, max_chars: int = MAX_RENDERED_CHARS
+    ) -> str | Unrenderable:
         """The text with every value in its place; what is no text is shown as JSON."""
         texts: list[str] = []
-        missing: list[Unresolved] = []
+        problems: list[Unrenderable] = []
         for part in self.parts:
             text = part if isinstance(part, str) else _text_of(part, sample=sample, item=item)
             if isinstance(text, Unresolved):
-                missing.append(text)
+                problems.append(text)
+            elif (max_chars := max_chars - len(text)) < 0:
+                problems.append(TooLong())
+                break
             else:
                 texts.append(text)
-        return _worst(missing) if missing else "".join(texts)
+        return _worst(problems) if problems else "".join(texts)
 
 
-def render_all(templates: Sequence[Template], *, sample: JsonObject, item: JsonObject) -> tuple[str, ...] | Unresolved:
-    """Every template's text. Of several variables that name nothing, one that is the author's doing is told first."""
+def render_all(
+    templates: Sequence[Template], *, sample: JsonObject, item: JsonObject
+) -> tuple[str, ...] | Unrenderable:
+    """Every template's text. Of several problems, one that is the author's doing is told first."""
     texts: list[str] = []
-    missing: list[Unresolved] = []
+    problems: list[Unrenderable] = []
+    left = MAX_RENDERED_CHARS
     for template in templates:
-        rendered = template.render(sample=sample, item=item)
-        if isinstance(rendered, Unresolved):
-            missing.append(rendered)
-        else:
+        rendered = template.render(sample=sample, item=item, max_chars=left)
+        if isinstance(rendered, str):
             texts.append(rendered)
-    return _worst(missing) if missing else tuple(texts)
+            left -= len(rendered)
+        else:
+            problems.append(rendered)
+    return _worst(problems) if problems else tuple(texts)
 
 
-def _worst(missing: Sequence[Unresolved]) -> Unresolved:
-    return min(missing, key=lambda unresolved: unresolved.is_models_doing)
+def _worst(problems: Sequence[Unrenderable]) -> Unrenderable:
+    return min(problems, key=lambda problem: problem.is_models_doing)
 
 
 def _text_of(variable: Variable, *, sample: JsonObject, item: JsonObject) -> str | Unresolved:

@@ -173,6 +173,17 @@ async def test_a_row_that_lacks_what_a_template_names_is_a_failure(court: Court)
     assert failed.code is FailureCode.INVALID_VARIABLE
 
 
+async def test_messages_that_become_megabytes_together_are_a_failure_without_asking(court: Court) -> None:
+    message = JudgeMessage(role="user", content="{{ sample.output_text }}")
+    judge = ScriptedJudge(verdict(1))
+
+    failed = await grade(court, judge, SPEC.model_copy(update={"input": (message,) * 50}), "x" * 100_000)
+
+    assert isinstance(failed, Failure)
+    assert (failed.code, judge.calls) == (FailureCode.OVERSIZE_REQUEST, [])
+    assert "more than 4,194,304 characters" in failed.message
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False), st.text(), st.text())
 def test_a_verdict_is_found_whatever_is_written_around_it(number: float, before: str, after: str) -> None:
     wrapped = before.replace("{", "(") + verdict(number) + after.replace("{", "(")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rft.core.failure import SCORE_OUT_OF_BOUNDS, Failure, FailureCode, Stage
 from rft.core.grade import SAMPLE_PARSE_ERROR, Grade, score_problem
-from rft.grader_gateway.templates import Unresolved
+from rft.grader_gateway.templates import MAX_RENDERED_CHARS, TooLong, Unrenderable
 
 _log = logging.getLogger(__name__)
 
@@ -100,10 +100,13 @@ def no_score(
     )
 
 
-def unresolved(name: str, variable: Unresolved) -> NoScore | Failure:
-    """What a variable that names nothing means: the model's doing costs the score, the author's is a failure."""
-    source = variable.variable.source
-    if variable.is_models_doing:
+def unrendered(name: str, problem: Unrenderable) -> NoScore | Failure:
+    """What a template without a text means: the model's doing costs the score, the author's is a failure."""
+    if isinstance(problem, TooLong):
+        message = f"has templates that become more than {MAX_RENDERED_CHARS:,} characters with this row and rollout"
+        return no_score(name, FailureCode.OVERSIZE_REQUEST, message)
+    source = problem.variable.source
+    if problem.is_models_doing:
         return NoScore(SAMPLE_PARSE_ERROR, f"names {source!r}, which the answer does not have")
     message = f"has a template with {source!r}, which is not there"
     return no_score(name, FailureCode.INVALID_VARIABLE, message, detail="invalid_variable_error")

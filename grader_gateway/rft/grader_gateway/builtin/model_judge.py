@@ -8,10 +8,10 @@ from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import JudgeMessage, SamplingParams
-from rft.grader_gateway.builtin.guarded import broke, not_judged, unresolved
+from rft.grader_gateway.builtin.guarded import broke, not_judged, unrendered
 from rft.grader_gateway.contract import to_item, to_sample
 from rft.grader_gateway.judge import Judge, Question, Unreadable, with_instruction
-from rft.grader_gateway.templates import Template, Unresolved, parse
+from rft.grader_gateway.templates import Template, Unrenderable, parse, render_all
 
 _CALL_ID = "grade"
 
@@ -53,8 +53,8 @@ class ModelJudge:
 
     async def _grade(self, trace: FinishedTrace, item: JsonObject, trace_id: str) -> Grade | Failure:
         rendered = _render(self._messages, to_sample(trace), to_item(item))
-        if isinstance(rendered, Unresolved):
-            problem = unresolved(self._name, rendered)
+        if isinstance(rendered, Unrenderable):
+            problem = unrendered(self._name, rendered)
             if isinstance(problem, Failure):
                 return problem
             return not_judged(self._name, self._form.worst, problem).model_copy(update={"attempts": 0})
@@ -83,12 +83,11 @@ class ModelJudge:
 
 def _render(
     messages: Sequence[tuple[JudgeMessage, Template]], sample: JsonObject, item: JsonObject
-) -> list[JudgeMessage] | Unresolved:
+) -> list[JudgeMessage] | Unrenderable:
     """The messages with every value in its place; a variable that the row lacks counts before one of the answer."""
-    texts = [template.render(sample=sample, item=item) for _, template in messages]
-    lacking = [text for text in texts if isinstance(text, Unresolved)]
-    if lacking:
-        return min(lacking, key=lambda variable: variable.is_models_doing)
+    texts = render_all([template for _, template in messages], sample=sample, item=item)
+    if isinstance(texts, Unrenderable):
+        return texts
     return [message.model_copy(update={"content": text}) for (message, _), text in zip(messages, texts, strict=True)]
 
 

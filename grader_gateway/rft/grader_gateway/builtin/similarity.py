@@ -11,6 +11,10 @@ from typing import cast
 from rft.core.graders import SimilarityMetric
 
 _WORD = re.compile(r"[^\W_]+")
+_MOST_PAIRS_OF_CHARS = 10**10
+_MOST_PAIRS_OF_WORDS = 10**9
+"""What takes a quarter of a second: the time grows with the product of both lengths, and no thread but the one that
+compares runs meanwhile."""
 _BLEU_WEIGHTS = (0.25, 0.25, 0.25, 0.25)
 
 UNSUPPORTED_METRICS: dict[SimilarityMetric, str] = {
@@ -19,8 +23,12 @@ UNSUPPORTED_METRICS: dict[SimilarityMetric, str] = {
 """Metrics of the contract that are refused, with the reason."""
 
 
+class TextsTooLong(ValueError):
+    """Why two texts are not compared, as the end of a sentence that begins with the grader."""
+
+
 def similarity(metric: SimilarityMetric, text: str, reference: str) -> float:
-    """Raises ValueError for a metric that is not supported."""
+    """Raises ValueError for a metric that is not supported, TextsTooLong."""
     match metric:
         case "fuzzy_match":
             score = _fuzzy(text, reference)
@@ -54,6 +62,7 @@ def _tokens(text: str) -> list[str]:
 def _fuzzy(text: str, reference: str) -> float:
     from rapidfuzz import fuzz
 
+    _refuse_long(text, reference, most_pairs=_MOST_PAIRS_OF_CHARS, unit="characters")
     return fuzz.ratio(text, reference) / 100
 
 
@@ -101,7 +110,16 @@ def _rouge_n(n: int, text: Sequence[str], reference: Sequence[str]) -> float:
 def _rouge_l(text: Sequence[str], reference: Sequence[str]) -> float:
     from rapidfuzz.distance import LCSseq
 
+    _refuse_long(text, reference, most_pairs=_MOST_PAIRS_OF_WORDS, unit="words")
     return _f1(LCSseq.similarity(text, reference), len(text), len(reference))
+
+
+def _refuse_long(text: Sequence[str], reference: Sequence[str], *, most_pairs: int, unit: str) -> None:
+    if len(text) * len(reference) > most_pairs:
+        raise TextsTooLong(
+            f"cannot compare {len(text):,} {unit} with {len(reference):,}: with its metric the one number times the"
+            f" other may be {most_pairs:,} at most"
+        )
 
 
 def _ngrams(n: int, words: Sequence[str]) -> Counter[tuple[str, ...]]:

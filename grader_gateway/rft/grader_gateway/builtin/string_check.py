@@ -7,9 +7,9 @@ from rft.core.failure import Failure
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import StringCheckGrader
-from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, unresolved
+from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, unrendered
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.templates import Unresolved, parse, render_all
+from rft.grader_gateway.templates import Unrenderable, parse, render_all
 
 Operation = Literal["eq", "ne", "like", "ilike"]
 
@@ -41,8 +41,8 @@ class StringCheck:
 
         async def compare() -> Score | NoScore | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
-            if isinstance(rendered, Unresolved):
-                return unresolved(self._spec.name, rendered)
+            if isinstance(rendered, Unrenderable):
+                return unrendered(self._spec.name, rendered)
             text, reference = rendered
             return Score(float(holds(self._spec.operation, text, reference)))
 

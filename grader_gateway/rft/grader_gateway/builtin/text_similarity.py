@@ -3,14 +3,14 @@
 import asyncio
 
 from rft.core.base import JsonObject
-from rft.core.failure import Failure
+from rft.core.failure import Failure, FailureCode
 from rft.core.finished_trace import FinishedTrace
 from rft.core.grade import Grade
 from rft.core.graders import TextSimilarityGrader
-from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, unresolved
-from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
+from rft.grader_gateway.builtin.guarded import NoScore, Score, graded, no_score, unrendered
+from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, TextsTooLong, similarity
 from rft.grader_gateway.contract import to_item, to_sample
-from rft.grader_gateway.templates import Unresolved, parse, render_all
+from rft.grader_gateway.templates import Unrenderable, parse, render_all
 
 
 class TextSimilarity:
@@ -27,9 +27,12 @@ class TextSimilarity:
 
         async def compare() -> Score | NoScore | Failure:
             rendered = render_all(self._templates, sample=to_sample(trace), item=to_item(item))
-            if isinstance(rendered, Unresolved):
-                return unresolved(self._spec.name, rendered)
+            if isinstance(rendered, Unrenderable):
+                return unrendered(self._spec.name, rendered)
             # Off the event loop: long texts, and the first import, take their time.
-            return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
+            try:
+                return Score(await asyncio.to_thread(similarity, self._spec.evaluation_metric, *rendered))
+            except TextsTooLong as error:
+                return no_score(self._spec.name, FailureCode.OVERSIZE_REQUEST, str(error))
 
         return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.invalid_grade)

@@ -16,7 +16,7 @@ from rft.core.ids import seed_63
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
 from rft.core.spec import Budgets, RetryBudget, ToolServer
 from rft.egress.endpoint_client import EndpointClient
-from rft.grader_gateway.templates import Template, Unresolved, parse, render_all
+from rft.grader_gateway.templates import MAX_RENDERED_CHARS, Template, TooLong, Unresolved, parse, render_all
 from rft.platform.api.errors import ApiError
 from rft.platform.evals.output_item_repository import ModelUsage
 from rft.platform.evals.run_objects import shown_sample
@@ -84,6 +84,9 @@ class ItemMessages:
         if isinstance(self.source, ItemReference):
             return referred_messages(item, self.source.item_reference)
         texts = render_all(self.templates, sample={}, item=item)
+        if isinstance(texts, TooLong):
+            message = f"The input messages become more than {MAX_RENDERED_CHARS:,} characters with this item."
+            return NoVerdict("invalid_input_messages", message)
         if isinstance(texts, Unresolved):
             message = f"The input messages name {texts.variable.source!r}, which the item does not have."
             return NoVerdict("invalid_template_variable", message)

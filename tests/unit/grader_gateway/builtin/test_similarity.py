@@ -1,5 +1,6 @@
 """Text similarity: in [0, 1], and what the reference implementations say."""
 
+import re
 from typing import get_args
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from rft.core.failure import Failure
+from rft.core.failure import Failure, FailureCode, Fault
 from rft.core.grade import Grade
 from rft.core.graders import SimilarityMetric, TextSimilarityGrader
 from rft.grader_gateway.builtin.similarity import UNSUPPORTED_METRICS, similarity
@@ -93,3 +94,26 @@ async def test_a_row_without_the_reference_has_no_grade() -> None:
 def test_a_metric_that_needs_embeddings_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="embedding"):
         grader("cosine")
+
+
+@pytest.mark.parametrize(
+    ("metric", "word", "says"),
+    [
+        ("fuzzy_match", "a", "cannot compare 100,001 characters with 100,000:"),
+        ("rouge_l", "a ", "cannot compare 31,623 words with 31,623:"),
+    ],
+)
+async def test_texts_whose_comparison_would_stop_everything_else_are_no_zero_but_a_failure(
+    metric: SimilarityMetric, word: str, says: str
+) -> None:
+    text, reference = (word * int(number.replace(",", "")) for number in re.findall(r"[\d,]+\d", says))
+    failure = await grader(metric).grade(finished(text), item={"answer": reference}, trace_id="t")
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.fault) == (FailureCode.OVERSIZE_REQUEST, Fault.ENDPOINT)
+    assert says in failure.message
+
+
+@pytest.mark.parametrize("metric", METRICS)
+async def test_a_long_answer_is_compared_with_a_reference_of_usual_length(metric: SimilarityMetric) -> None:
+    grade = await grader(metric).grade(finished("so long " * 50_000), item={"answer": LONG * 20}, trace_id="t")
+    assert isinstance(grade, Grade)

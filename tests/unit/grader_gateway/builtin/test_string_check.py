@@ -70,3 +70,12 @@ def test_the_operations_agree_with_each_other(text: str, reference: str) -> None
     assert not holds("eq", text, reference) or holds("like", text, reference)
     assert not holds("like", text, reference) or holds("ilike", text, reference)
     assert holds("like", text + reference + text, reference)
+
+
+async def test_a_template_that_becomes_megabytes_is_no_zero_but_the_orders_failure() -> None:
+    failure = await check("eq", text="{{ item.answer }}" * 100).grade(
+        finished(), item={"answer": "4" * 100_000}, trace_id="t"
+    )
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.fault, failure.endpoint) == (FailureCode.OVERSIZE_REQUEST, Fault.ENDPOINT, "exact")
+    assert "more than 4,194,304 characters" in failure.message

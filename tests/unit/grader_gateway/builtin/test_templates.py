@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from typing import cast
 
 import pytest
@@ -12,8 +13,10 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.grader_gateway.contract import to_sample
 from rft.grader_gateway.templates import (
+    MAX_RENDERED_CHARS,
     SAMPLE_NAMES,
     TemplateError,
+    TooLong,
     Unresolved,
     Variable,
     parse,
@@ -203,3 +206,31 @@ def test_whatever_stands_in_the_braces_is_a_variable_or_a_problem(inside: str) -
 @given(st.text(alphabet="{} item.sample[0]'\"", max_size=60))
 def test_values_are_not_templates(value: str) -> None:
     assert parse("{{item.x}}").render(sample={}, item={"x": value}) == value
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(["{{item.x}}" * 1000], id="one that repeats itself"),
+        pytest.param(["{{item.x}}"] * 100, id="many together"),
+        pytest.param(["{{item.list}}" * 100], id="what is no text"),
+        pytest.param(["{{sample.output_json.nix}}{{item.x}}" * 1000], id="beside what the answer lacks"),
+    ],
+)
+def test_what_becomes_megabytes_is_given_up_on_the_way_and_is_the_authors_doing(texts: list[str]) -> None:
+    texts_of_item: list[JsonValue] = ["x" * 1000] * 100
+    item: JsonObject = {"x": "x" * 100_000, "list": texts_of_item}
+    tracemalloc.start()
+    try:
+        found = render_all([parse(text) for text in texts], sample=to_sample(finished("no json")), item=item)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(found, TooLong)
+    assert not found.is_models_doing
+    assert peak < 3 * MAX_RENDERED_CHARS
+
+
+def test_as_much_as_the_limit_is_a_text() -> None:
+    half = "x" * (MAX_RENDERED_CHARS // 2)
+    assert parse("{{item.x}}" * 2).render(sample={}, item={"x": half}) == half * 2
