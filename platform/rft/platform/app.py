@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from rft.platform.api import error_handlers
+from rft.platform.api.admission import AdmissionMonitor
 from rft.platform.api.authentication import PREFIX, AuthenticationMiddleware
 from rft.platform.api.azure_paths import AzurePathMiddleware
 from rft.platform.api.body_limit import BodyLimitMiddleware
@@ -221,6 +222,7 @@ def _lifespan(config: Settings, enqueuer: Enqueuer | None, *, has_reconciler: bo
                 enqueuer=enqueuer,
                 refuse_unknown_model=lambda uow, name: find_chat_model(uow, config, secret_box, name),
             )
+            app.state.admissions = AdmissionMonitor(database)
             app.state.serving = ServingProcesses(config, database)
             chores = _start_chores(database, own_connection, config, enqueuer) if has_reconciler else []
             yield

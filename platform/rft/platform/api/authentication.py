@@ -120,6 +120,11 @@ def unknown_key() -> Unauthorized:
     return Unauthorized("Incorrect API key provided.", code="invalid_api_key")
 
 
+def session_ended() -> Unauthorized:
+    """The refusal of a browser whose session is over."""
+    return Unauthorized("This session has ended; sign in again.", code="session_ended")
+
+
 def _is_guarded(scope: Scope) -> bool:
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return path == PREFIX or path.startswith(f"{PREFIX}/")
@@ -137,7 +142,7 @@ async def _find_session(database: Database, token: str) -> Credential:
     async with database.connection() as connection:
         session = await find_session(connection, token)
     if session is None:
-        raise Unauthorized("This session has ended; sign in again.", code="session_ended")
+        raise session_ended()
     return Credential(session.api_key_id, session.sha256)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
-from rft.platform.api.authentication import credential
+from rft.platform.api.admission import AdmissionMonitor
+from rft.platform.api.authentication import Credential, credential
 from rft.platform.api.dependencies import Services
 from rft.platform.serving.processes import ServingProcesses
 from rft.platform.serving.served_model import ServedModel, find_base, find_served
@@ -15,6 +16,8 @@ from rft.platform.serving.service import count
 from rft.platform.serving.told import ToldSoFar
 from rft.platform.store.unit_of_work import reading
 from rft.serving_wire.records import Event
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,18 @@ class Asker:
     services: Services
     processes: ServingProcesses
     """Those that the app keeps."""
-    key_id: str
+    admissions: AdmissionMonitor
+    credential: Credential
+
+    def admitted(self, events: AsyncGenerator[T]) -> AsyncGenerator[T]:
+        """The same; raises Unauthorized once the caller's key or session is over."""
+        return self.admissions.while_admitted(self.credential, events)
 
 
 async def get_asker(request: Request) -> Asker:
     """All in one: each dependency of its own costs every request time. Raises Unauthorized."""
     state = request.app.state
-    return Asker(state.services, state.serving, credential(request.scope["state"]).api_key_id)
+    return Asker(state.services, state.serving, state.admissions, credential(request.scope["state"]))
 
 
 Asking = Annotated[Asker, Depends(get_asker)]
@@ -53,7 +61,9 @@ async def counted(events: AsyncGenerator[Event], asker: Asker, told: ToldSoFar) 
                 yield event
     finally:
         if told.prompt is not None:
-            asker.services.background.start(count(asker.services, asker.key_id, told), name="counting tokens")
+            asker.services.background.start(
+                count(asker.services, asker.credential.api_key_id, told), name="counting tokens"
+            )
 
 
 async def drain(events: AsyncGenerator[Event]) -> None:

@@ -43,7 +43,7 @@ async def create_chat_completion(request: Request, asker: Asking, body: ChatComp
         has_token_ids=bool(body.return_token_ids),
         has_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
-    told = counted(events(asker.processes, model, wanted), asker, reply)
+    told = asker.admitted(counted(events(asker.processes, model, wanted), asker, reply))
     if not body.stream:
         await while_connected(request, drain(told))
         return reply.completion()

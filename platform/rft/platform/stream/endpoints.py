@@ -47,12 +47,9 @@ async def get_feed(request: Request, database: AppDatabase, settings: AppSetting
     return state.job_feed
 
 
-async def get_admissions(request: Request, database: AppDatabase) -> AdmissionMonitor:
-    """This process's monitor, made for the first watcher."""
-    state = request.app.state
-    if not hasattr(state, "admissions"):
-        state.admissions = AdmissionMonitor(database)
-    return state.admissions
+async def get_admissions(request: Request) -> AdmissionMonitor:
+    """This process's monitor."""
+    return request.app.state.admissions
 
 
 async def existing_job_id(database: AppDatabase, fine_tuning_job_id: str) -> str:

@@ -31,13 +31,13 @@ async def play(request: Request, asker: Asking, fine_tuning_job_id: str, body: P
     Nothing is graded. With `stream`, as server-sent events: text, turn, call, result, failure, end.
     """
     order = await to_playground_order(asker.services, fine_tuning_job_id, body)
-    playing = Playing(order, asker)
+    told = asker.admitted(Playing(order, asker).events())
     if not body.stream:
         try:
-            return await while_connected(request, played(playing))
+            return await while_connected(request, played(told))
         except RunFailed as error:
             raise _unusable(error) from error
-    return EventStream(_stream(playing.events()))  # pyright: ignore[reportReturnType]
+    return EventStream(_stream(told))  # pyright: ignore[reportReturnType]
 
 
 async def _stream(told: AsyncGenerator[PlaygroundEvent]) -> AsyncGenerator[bytes]:

@@ -139,9 +139,8 @@ class Playing:
         self._told.put_nowait(EndEvent(conversation=conversation))
 
 
-async def played(playing: Playing) -> PlaygroundObject:
+async def played(told: AsyncGenerator[PlaygroundEvent]) -> PlaygroundObject:
     """The whole conversation."""
-    told = playing.events()
     async with aclosing(told):
         async for event in told:
             if isinstance(event, EndEvent):

@@ -48,7 +48,7 @@ async def create_response(request: Request, asker: Asking, body: ResponseBody) -
         order=order,
         seal=seal.seal,
     )
-    told = counted(_for_input(events(asker.processes, model, order.request)), asker, reply)
+    told = asker.admitted(counted(_for_input(events(asker.processes, model, order.request)), asker, reply))
     if not body.stream:
         await while_connected(request, drain(told))
         return reply.response(reply.end_status, reply.items(), at=int(time.time()))
