@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from random import Random
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from rft.core.messages import ToolSchema
 from rft.core.response_format import ResponseFormat
 from rft.grader_gateway.answer_format import AnswerFormat
 from rft.rollouts.rehearsal_arguments import Material, answer_for, answer_of, arguments_for
-from rft.rollouts.rehearsal_patterns import UnsupportedPattern, text_matching
+from rft.rollouts.rehearsal_patterns import Steps, UnsupportedPattern, text_matching
 from rft.tool_gateway.arguments import ArgumentChecker
 
 QUESTION = "What was the net revenue of Acme Corp in 2019?"
@@ -126,6 +127,40 @@ def test_a_schema_that_holds_itself_is_left_at_some_depth() -> None:
     Draft202012Validator(tree).validate(arguments)
 
 
+def nested_arrays(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema, "minItems": 200}
+    return of(a=schema)
+
+
+def parts_of_parts(levels: int, make: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Each part is made of the next one, several times over."""
+    parts = {f"part{level}": make({"$ref": f"#/$defs/part{level + 1}"}) for level in range(levels)}
+    return {"$defs": {**parts, f"part{levels}": {"type": "integer"}}, **of(a={"$ref": "#/$defs/part0"})}
+
+
+HOSTILE = {
+    "a pattern that backtracks": of(a={"type": "string", "pattern": "^(a+)+$"}),
+    "nested repetitions of text": of(a={"type": "string", "pattern": f"^{'(' * 40}a{'*)' * 40}$"}),
+    "nested repetitions of next to nothing": of(a={"type": "string", "pattern": "^x((((a?){0,900}){900}){900})$"}),
+    "nested arrays": nested_arrays(4),
+    "objects of objects": parts_of_parts(10, lambda part: of(**{f"p{number}": part for number in range(8)})),
+    "all of all of": parts_of_parts(5, lambda part: {"allOf": [part] * 30}),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_schema_keeps_the_script_busy_for_long(name: str) -> None:
+    item = {"messages": [{"role": "user", "content": "a" * 40 + "-"}]}
+    parsed = parse_row(json.dumps(item), line_number=1, index=0)
+    assert isinstance(parsed, DatasetRow)
+    tool = ToolSchema(name="tool", parameters=HOSTILE[name])
+    arguments = arguments_for(tool, Material.of(parsed), Random(0), ArgumentChecker())
+    assert arguments is None or ArgumentChecker().problem(tool, arguments) is None
+
+
 def bounded(kind: str, low: float, span: float) -> Any:
     names = ("minLength", "maxLength") if kind == "string" else ("minimum", "maximum")
     return {"type": kind, names[0]: low, names[1]: low + span}
@@ -183,7 +218,7 @@ def test_any_schema_of_the_usual_parts_gets_arguments_that_fit(schema: Any, seed
     seed=st.integers(0, 1000),
 )
 def test_texts_made_for_a_pattern_match_it(pattern: str, seed: int) -> None:
-    assert re.fullmatch(pattern, text_matching(f"^{pattern}$", Random(seed)))
+    assert re.fullmatch(pattern, text_matching(f"^{pattern}$", Random(seed), Steps(10_000)))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +226,7 @@ def test_texts_made_for_a_pattern_match_it(pattern: str, seed: int) -> None:
 )
 def test_patterns_that_no_text_is_made_for_are_told(pattern: str) -> None:
     with pytest.raises(UnsupportedPattern):
-        text_matching(pattern, Random(0))
+        text_matching(pattern, Random(0), Steps(10_000))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, floor, inf, isfinite
 from random import Random
 from typing import Any
@@ -15,12 +16,16 @@ from referencing.jsonschema import DRAFT202012
 from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Role, ToolSchema
+from rft.core.schema_fit import SchemaFit
 from rft.core.schema_references import UnusableSchema, look_up
 from rft.grader_gateway.answer_format import AnswerFormat
-from rft.rollouts.rehearsal_patterns import UnsupportedPattern, text_matching
+from rft.rollouts.rehearsal_patterns import Steps, TooMuch, UnsupportedPattern, text_matching
 from rft.tool_gateway.arguments import ArgumentChecker, InvalidToolSchema
 
 _TRIES = 8
+_MAX_STEPS = 100_000
+"""Of all tries of one text, about a second's: parts that refer to parts and nested arrays multiply."""
+_STEPS_TO_MATCH = 10
 _DEEPEST = 12
 _MAX_WORDS, _MAX_PHRASE_WORDS = 400, 4
 _MAX_ITEMS, _MAX_TEXT_CHARS = 1_000, 100_000
@@ -100,14 +105,16 @@ def answer_of(row: DatasetRow, material: Material, rng: Random) -> str:
 
 
 def _text_for(schema: JsonObject, material: Material, rng: Random, is_fit: Callable[[str], bool]) -> str | None:
+    steps = Steps(_MAX_STEPS)
     resolver = Registry[Any]().resolver_with_root(DRAFT202012.create_resource(schema))
     for try_number in range(_TRIES):
-        draw = _Draw(
-            rng, material, lambda reference: look_up(reference, resolver).contents, is_lean=try_number >= _TRIES // 2
-        )
+        is_lean = try_number >= _TRIES // 2
+        draw = _Draw(rng, material, lambda reference: look_up(reference, resolver).contents, steps, is_lean)
         try:
             text = json.dumps(draw.value(schema), ensure_ascii=False)
-        except (_Impossible, OverflowError, UnusableSchema, UnsupportedPattern, re.error):
+        except TooMuch:
+            return None
+        except (_Impossible, OverflowError, UnusableSchema, UnsupportedPattern, InvalidToolSchema):
             continue
         if is_fit(text):
             return text
@@ -120,17 +127,19 @@ class _Impossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One draw of a whole document. Every method raises _Impossible, or what references and patterns raise."""
+    """One draw of a whole document. Every method raises _Impossible, TooMuch, or what references and patterns raise."""
 
     rng: Random
     material: Material
     referred: Callable[[str], Any]
     """The schema that a reference leads to."""
+    steps: Steps
     is_lean: bool
     """Leave out whatever is not required."""
 
     def value(self, schema: JsonValue, name: str = "", depth: int = 0) -> JsonValue:
         """A value that should fit."""
+        self.steps.take()
         if schema is False:
             raise _Impossible
         whole = self._whole(schema, depth) if isinstance(schema, dict) else {}
@@ -158,6 +167,7 @@ class _Draw:
         """References followed, one branch chosen, all parts of `allOf` together."""
         if depth > _DEEPEST:
             raise _Impossible
+        self.steps.take()
         whole = {key: value for key, value in schema.items() if key not in ("$ref", "anyOf", "oneOf", "allOf")}
         parts = [self.referred(reference)] if isinstance(reference := schema.get("$ref"), str) else []
         parts += _list(schema.get("allOf"))
@@ -230,15 +240,24 @@ class _Draw:
         value = self.material.field(name)
         own = [value] if isinstance(value, str) else []
         if isinstance(pattern := schema.get("pattern"), str):
-            texts = (text for text in (*own, *self.material.words) if least <= len(text) <= most)
-            fitting = [text for text in texts if re.search(pattern, text)]
-            return self.rng.choice(fitting) if fitting else text_matching(pattern, self.rng)
+            texts = [text for text in (*own, *self.material.words) if least <= len(text) <= most]
+            self.steps.take(_STEPS_TO_MATCH * len(texts))
+            fit = _fit_of(pattern)
+            fitting = [text for text in texts if fit.misfit(text) is None]
+            return self.rng.choice(fitting) if fitting else text_matching(pattern, self.rng, self.steps)
         if (known := _FORMATS.get(str(schema.get("format")))) is not None:
             return known.format(self.rng.randint(1, 28))
         text = own[0] if own and self.rng.random() < 0.7 else self.material.phrase(self.rng)
         while len(text) < max(least, 1):
+            self.steps.take()
             text = f"{text} {self.material.phrase(self.rng)}"
         return text if len(text) <= most else text[: int(most)].rstrip().ljust(least, "x")
+
+
+@lru_cache(maxsize=64)
+def _fit_of(pattern: str) -> SchemaFit:
+    """Not Python's `re`: patterns and texts are a customer's. Raises InvalidToolSchema."""
+    return SchemaFit.compiled({"pattern": pattern})
 
 
 def _values(value: JsonValue, name: str) -> Iterator[tuple[str, str | float | bool]]:
