@@ -42,7 +42,8 @@ class ControlToken:
     @property
     def pattern(self) -> str:
         """What it takes in."""
-        return r"\s*" * self.is_greedy_left + re.escape(self.literal) + r"\s*" * self.is_greedy_right
+        # A run of white space is tried from its beginning alone: from each of its places, it would cost its square.
+        return r"(?:(?<!\s)\s+)?" * self.is_greedy_left + re.escape(self.literal) + r"\s*" * self.is_greedy_right
 
 
 class ControlTokens:

@@ -7,6 +7,7 @@ from rft.chat.dummies import Dummies
 from rft.chat.errors import ChatTemplateError
 from rft.chat.syntax import TurnSyntax
 from rft.chat.template_messages import result_message, template_message, template_tool
+from rft.chat.token_places import TokenPlaces
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
 from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema, unreadable_call_output
@@ -93,10 +94,12 @@ class TemplateChatFormat:
             raw_text=text,
             tool_calls=calls,
             reasoning=turn.reasoning,
-            reasoning_tokens=sum(
-                self._tokens_to(token_ids, end) - self._tokens_to(token_ids, start) for start, end in spans
-            ),
+            reasoning_tokens=self._tokens_in(spans, token_ids),
         )
+
+    def _tokens_in(self, spans: Sequence[tuple[int, int]], token_ids: Sequence[int]) -> int:
+        places = TokenPlaces(token_ids if spans else (), self.tokenizer.decode)
+        return sum(places.tokens_to(end) - places.tokens_to(start) for start, end in spans)
 
     def thought_limit(self, context_ids: Sequence[int], max_reasoning_tokens: int) -> int | None:
         """How many tokens of a turn behind `context_ids` may be sampled before its thought is too long.
@@ -121,16 +124,6 @@ class TemplateChatFormat:
     def _tail(self, token_ids: Sequence[int]) -> str:
         """The end of a context, white space apart."""
         return self.tokenizer.decode(token_ids[-_TAIL_TOKENS:]).rstrip()
-
-    def _tokens_to(self, token_ids: Sequence[int], place: int) -> int:
-        """The fewest leading tokens whose text reaches to a place in the text of all."""
-        wanted = self.tokenizer.decode(token_ids)[:place]
-        low, high = 0, len(token_ids)
-        while low < high:
-            middle = (low + high) // 2
-            is_there = self.tokenizer.decode(token_ids[:middle]).startswith(wanted)
-            low, high = (low, middle) if is_there else (middle + 1, high)
-        return low
 
     def count_tokens(self, text: str) -> int:
         """Length in policy tokens of a text that is shown to the model."""

@@ -21,8 +21,7 @@ class ThoughtMarks:
     def spans(self, text: str, *, is_opened: bool = False) -> list[tuple[int, int]]:
         """Where thoughts stand in a turn, without their marks. `is_opened`: by the prompt."""
         if self.has_several:
-            starts = [found.end() for found in re.finditer(re.escape(self.opening), text)]
-            return [(start, self._end(text, start)) for start in starts]
+            return self._several(text)
         blank = len(text) - len(text.lstrip())
         if text.startswith(self.opening, blank):
             start = blank + len(self.opening)
@@ -35,8 +34,18 @@ class ThoughtMarks:
         spans = self.spans(text, is_opened=is_opened)
         return bool(spans) and spans[-1][1] == len(text) and not text.endswith(self.closings)
 
+    def _several(self, text: str) -> list[tuple[int, int]]:
+        spans: list[tuple[int, int]] = []
+        end = 0
+        while (opened := text.find(self.opening, end)) >= 0:
+            start = opened + len(self.opening)
+            end = self._end(text, start)
+            spans.append((start, end))
+        return spans
+
     def _end(self, text: str, start: int) -> int:
-        return min((place for closing in self.closings if (place := text.find(closing, start)) >= 0), default=len(text))
+        closed = re.compile("|".join(map(re.escape, self.closings))).search(text, start)
+        return len(text) if closed is None else closed.start()
 
 
 THINK_TAGS = ThoughtMarks(THINK_OPEN, (THINK_CLOSE,), f"{THINK_CLOSE}\n\n")

@@ -8,7 +8,9 @@ from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn, checked_call, un
 from rft.core.messages import ToolSchema
 
 _PYTHON_TAG, _END_OF_MESSAGE = "<|python_tag|>", "<|eom_id|>"
-_FENCE = re.compile(r"\A```(?:json|tool_code|tool_call)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FENCE = "```"
+"""Texts that do not end with it are not held against the pattern, which would try every line break in vain."""
+_FENCED = re.compile(rf"\A{_FENCE}(?:json|tool_code|tool_call)?\s*\n(.*){_FENCE}\Z", re.DOTALL)
 _BEGUN = re.compile(r'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:parameters|arguments)"\s*:')
 _NAME_AND = {"parameters", "arguments"}
 
@@ -34,7 +36,7 @@ class BareJsonSyntax(PlainIds):
         body = text.strip()
         is_tagged = body.startswith(_PYTHON_TAG)
         body = body.removeprefix(_PYTHON_TAG).removesuffix(_END_OF_MESSAGE).strip()
-        fenced = _FENCE.match(body)
+        fenced = _FENCED.match(body) if body.endswith(_FENCE) else None
         body = fenced[1].strip() if fenced is not None else body
         try:
             return WrittenTurn("", _read_calls(body))

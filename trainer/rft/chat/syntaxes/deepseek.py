@@ -10,7 +10,9 @@ from rft.core.messages import ToolSchema
 
 _CALLS, _CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 _CALL, _SEPARATOR, _CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
-_FENCED = re.compile(r"\A\s*([^\n]*)\n```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FENCE = "```"
+"""Texts that do not end with it are not held against the pattern, which would try every line break in vain."""
+_FENCED = re.compile(rf"\A([^\n]*)\n{_FENCE}(?:json)?\s*\n(.*){_FENCE}\Z", re.DOTALL)
 
 
 class DeepSeekSyntax(PlainIds):
@@ -42,7 +44,8 @@ class DeepSeekSyntax(PlainIds):
 def _read_block(block: str) -> WrittenCall:
     body, _, rest = block.partition(_CALL_END)
     head, _, tail = body.partition(_SEPARATOR)
-    fenced = _FENCED.match(tail)
+    stripped = tail.strip()
+    fenced = _FENCED.match(stripped) if stripped.endswith(_FENCE) else None
     name, arguments = (fenced[1], fenced[2]) if fenced is not None else (head, tail)
     try:
         found = read_json(arguments, 0)

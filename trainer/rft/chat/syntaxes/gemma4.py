@@ -67,7 +67,8 @@ def _read_value(text: str, start: int, *, depth: int) -> tuple[str, int]:
     """The JSON text of the value at `start`, numbers as they were written, and its end. Raises ValueError."""
     if depth > 64:
         raise ValueError("nested too deeply")
-    start += len(text[start:]) - len(text[start:].lstrip())
+    while text[start : start + 1].isspace():
+        start += 1
     if text.startswith(_QUOTE, start):
         string, end = _read_string(text, start)
         return json.dumps(encodable(string), ensure_ascii=False), end

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from rft.chat.argument_types import ArgumentTypes, object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
-from rft.chat.syntaxes.blocks import read_blocks
+from rft.chat.syntaxes.blocks import Argument, ArgumentReader, Places, read_blocks
 from rft.chat.syntaxes.hermes import raw_block
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _NAME = re.compile(r"\s*([^\s<>]+)\s*")
-_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+_KEY, _VALUE = "<arg_key>", re.compile(r"</arg_key>\s*<arg_value>")
+_PAIR_END = re.compile(r"</arg_value>\s*")
 
 
 class GlmSyntax(PlainIds):
@@ -30,19 +30,30 @@ class GlmSyntax(PlainIds):
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not a name and pairs of tags cannot be read."""
-        return read_blocks(text, tools, opening=_OPEN, read_block=_read_block)
+        return read_blocks(text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read)
 
 
-def _read_block(text: str, start: int, tools: Sequence[ToolSchema]) -> tuple[WrittenCall, int]:
-    name = _NAME.match(text, start)
-    if name is None or not name[1].isprintable():
-        return raw_block(text, start, _OPEN, _CLOSE)
-    types, arguments, position = ArgumentTypes(tools, name[1]), dict[str, str](), name.end()
-    while (pair := _PAIR.match(text, position)) is not None:
-        arguments[pair[1].strip()] = types.to_json(pair[1].strip(), pair[2])
-        position = pair.end()
-    if position == len(text):
-        return WrittenCall(name[1], object_text(arguments)), position
-    if text.startswith(_CLOSE, position):
-        return WrittenCall(name[1], object_text(arguments)), position + len(_CLOSE)
-    return raw_block(text, start, _OPEN, _CLOSE)
+class _Blocks:
+    def __init__(self, text: str, tools: Sequence[ToolSchema]) -> None:
+        self._text, self._tools = text, tools
+        self._values, self._ends = Places(_VALUE, text), Places(_PAIR_END, text)
+        self._arguments = ArgumentReader(text, argument=self._pair, block_end=self._block_end)
+
+    def read(self, start: int) -> tuple[WrittenCall, int]:
+        name = _NAME.match(self._text, start)
+        call = None
+        if name is not None and name[1].isprintable():
+            call = self._arguments.read(name.end(), self._tools, name[1])
+        return raw_block(self._text, start, _OPEN, _CLOSE) if call is None else call
+
+    def _pair(self, position: int) -> Argument | None:
+        begin = position + len(_KEY)
+        if not self._text.startswith(_KEY, position) or (value := self._values.next(begin)) is None:
+            return None
+        end = self._ends.next(value[1])
+        return None if end is None else Argument(slice(begin, value[0]), slice(value[1], end[0]), end[1])
+
+    def _block_end(self, position: int) -> int | None:
+        if position == len(self._text):
+            return position
+        return position + len(_CLOSE) if self._text.startswith(_CLOSE, position) else None

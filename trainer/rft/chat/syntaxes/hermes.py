@@ -52,11 +52,11 @@ def _read_block(text: str, start: int) -> tuple[WrittenCall, int]:
 
 def raw_block(text: str, start: int, open_tag: str, close_tag: str) -> tuple[WrittenCall, int]:
     """A block that cannot be read: it ends at its closing tag, or where the next one opens before that."""
-    closed, reopened = text.find(close_tag, start), text.find(open_tag, start)
-    if reopened >= 0 and not 0 <= closed < reopened:
-        return unreadable(text[start:reopened]), reopened
+    reopened = text.find(open_tag, start)
+    end = len(text) if reopened < 0 else reopened
+    closed = text.find(close_tag, start, end)
     if closed < 0:
-        return unreadable(text[start:]), len(text)
+        return unreadable(text[start:end]), end
     return unreadable(text[start:closed]), closed + len(close_tag)
 
 

@@ -18,6 +18,7 @@ _JSON_NAMES = {"true": "true", "false": "false", "null": "null"}
 _HEAD = re.compile(r"\s*([^\s(),\[\]'\"=]+)\(\s*")
 _KEY = re.compile(r"([^\s=(),]+)\s*=\s*")
 _STRING_END = re.compile(r"['\"](?=\s*(?:,\s*[^\s=(),]+\s*=|\)\s*(?:,|\]|\Z)))")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 _BETWEEN_ARGUMENTS, _BETWEEN_CALLS = re.compile(r"\s*(,\s*|\))"), re.compile(r"\s*(,|\]\s*\Z)")
 
 
@@ -90,7 +91,8 @@ def _read_value(text: str, start: int) -> tuple[str, int]:
     if text[start : start + 1] in ("'", '"'):
         return _read_string(text, start)
     end = _end_of_literal(text, start)
-    return _json_of(_parsed(text[start:end]), text[start:end].strip()), end
+    literal = text[start:end].strip()
+    return _json_of(_parsed(literal), _Source(literal)), end
 
 
 def _read_string(text: str, start: int) -> tuple[str, int]:
@@ -135,17 +137,32 @@ def _parsed(written: str) -> ast.expr:
         return ast.parse(written.strip(), mode="eval").body
 
 
-def _json_of(node: ast.expr, source: str) -> str:
+class _Source:
+    """What nodes were read from. `ast.get_source_segment` would take the whole apart for each of them."""
+
+    def __init__(self, text: str) -> None:
+        self._bytes = text.encode()
+        self._lines = [0, *(found.end() for found in _LINE_END.finditer(self._bytes))]
+
+    def of(self, node: ast.expr) -> str:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._lines[node.lineno - 1] + node.col_offset
+        return self._bytes[start : self._lines[node.end_lineno - 1] + node.end_col_offset].decode()
+
+
+def _json_of(node: ast.expr, source: _Source) -> str:
     """The JSON text of a literal. Raises ValueError."""
     match node:
         case ast.Constant(value=str() as text):
             return json.dumps(encodable(text), ensure_ascii=False)
         case ast.Constant(value=bool() | None as constant):
             return json.dumps(constant)
-        case ast.Constant(value=int() | float()):
-            return _number(ast.get_source_segment(source, node) or "")
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())):
-            return _number(ast.get_source_segment(source, node) or "")
+        case (
+            ast.Constant(value=int() | float())
+            | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()))
+        ):
+            return _number(source.of(node))
         case ast.Name(id=name) if name in _JSON_NAMES:
             return _JSON_NAMES[name]
         case ast.List(elts=items) | ast.Tuple(elts=items):

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from rft.chat.argument_types import ArgumentTypes, object_text
 from rft.chat.syntax import PlainIds, WrittenCall, WrittenTurn
-from rft.chat.syntaxes.blocks import read_blocks
+from rft.chat.syntaxes.blocks import Argument, ArgumentReader, Places, read_blocks
 from rft.chat.syntaxes.hermes import raw_block
 from rft.chat.thinking import THINK_CLOSE, THINK_OPEN, THINK_TAGS
 from rft.core.messages import ToolSchema
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _FUNCTION = re.compile(r"\s*<function=([^\n>\x00]+)>\s*")
-_PARAMETER = re.compile(r"<parameter=([^\n>]+)>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+_PARAMETER, _PARAMETER_END = re.compile(r"<parameter=([^\n>]+)>"), re.compile(r"</parameter>\s*")
 _END = re.compile(r"</function>\s*(?:</tool_call>|\Z)")
 
 
@@ -28,19 +27,37 @@ class XmlParametersSyntax(PlainIds):
 
     def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
         """A block that is not one function with parameters cannot be read."""
-        return read_blocks(text, tools, opening=_OPEN, read_block=_read_block)
+        return read_blocks(text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read)
 
 
-def _read_block(text: str, start: int, tools: Sequence[ToolSchema]) -> tuple[WrittenCall, int]:
-    function = _FUNCTION.match(text, start)
-    if function is None or not function[1].strip():
-        return raw_block(text, start, _OPEN, _CLOSE)
-    name = function[1].strip()
-    types, arguments, position = ArgumentTypes(tools, name), dict[str, str](), function.end()
-    while (parameter := _PARAMETER.match(text, position)) is not None:
-        arguments[parameter[1].strip()] = types.to_json(parameter[1].strip(), parameter[2])
-        position = parameter.end()
-    end = _END.match(text, position)
-    if end is None or not name.isprintable():
-        return raw_block(text, start, _OPEN, _CLOSE)
-    return WrittenCall(name, object_text(arguments)), end.end()
+class _Blocks:
+    def __init__(self, text: str, tools: Sequence[ToolSchema]) -> None:
+        self._text, self._tools = text, tools
+        self._ends = Places(_PARAMETER_END, text)
+        self._arguments = ArgumentReader(
+            text, argument=self._parameter, block_end=self._block_end, trimmed=_without_line_breaks
+        )
+
+    def read(self, start: int) -> tuple[WrittenCall, int]:
+        function = _FUNCTION.match(self._text, start)
+        name = "" if function is None else function[1].strip()
+        call = None
+        if function is not None and name and name.isprintable():
+            call = self._arguments.read(function.end(), self._tools, name)
+        return raw_block(self._text, start, _OPEN, _CLOSE) if call is None else call
+
+    def _parameter(self, position: int) -> Argument | None:
+        opened = _PARAMETER.match(self._text, position)
+        end = None if opened is None else self._ends.next(opened.end())
+        if opened is None or end is None:
+            return None
+        return Argument(slice(*opened.span(1)), slice(opened.end(), end[0]), end[1])
+
+    def _block_end(self, position: int) -> int | None:
+        end = _END.match(self._text, position)
+        return None if end is None else end.end()
+
+
+def _without_line_breaks(value: str) -> str:
+    """Without the one that stands behind the opening tag and the one before the closing tag."""
+    return value.removeprefix("\n").removesuffix("\n")
