@@ -1,6 +1,7 @@
 """How ranks end: with the run, with each other, and never without a word."""
 
 import signal
+import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +81,17 @@ def test_a_stop_is_heard_while_ranks_are_waited_for(processes: RankProcesses) ->
 
     with pytest.raises(RunAborted):
         OtherRanks(processes, torch_threads=1, check=check)
+
+
+def test_ranks_of_a_host_meet_where_no_other_user_of_it_comes(processes: RankProcesses) -> None:
+    ranks = OtherRanks(processes, torch_threads=1)
+    everyone = [psutil.Process(), *own_children()]
+    assert not [rank for rank in everyone if "MASTER_PORT" in rank.environ()]
+    heard_at = {at.laddr.ip for rank in everyone for at in rank.net_connections("tcp") if at.status == "LISTEN"}
+    assert heard_at <= {"127.0.0.1", "::1"}, "gloo's"
+    assert stat.S_IMODE(processes.store.parent.stat().st_mode) == 0o700
+    ranks.close()
+    assert not processes.store.parent.exists()
 
 
 def test_ranks_heed_no_signal_of_the_process_group_and_end_with_rank_0(processes: RankProcesses) -> None:

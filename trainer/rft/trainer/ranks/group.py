@@ -12,15 +12,15 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.distributed import Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import FileStore, Store  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.rendezvous import rendezvous
 
-from rft.trainer.ranks.processes import RankProcesses
 from rft.trainer.ranks.world import World
 
 T = TypeVar("T")
@@ -113,12 +113,11 @@ def launched_store(world: World) -> Store:
     return store
 
 
-def own_store(processes: RankProcesses) -> Store:
-    """Rank 0's own, on loopback alone."""
-    return TCPStore(
-        "127.0.0.1", processes.port, is_master=True, timeout=_MEETING, wait_for_workers=False,
-        master_listen_fd=processes.listener.detach(),
-    )  # fmt: skip
+def own_store(path: Path, world: World) -> Store:
+    """Of ranks that rank 0 started on its host: a file that is theirs alone."""
+    store = FileStore(str(path), world.size)
+    store.set_timeout(_MEETING)
+    return store
 
 
 def arrive(store: Store, rank: int) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage]
 
 from rft.core.errors import RunPaused
 from rft.engines.base_model import load_base_model
@@ -18,7 +19,7 @@ from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.heap import return_large_blocks
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_weights, trained
 from rft.trainer.ranks.gpus import require_gpu
-from rft.trainer.ranks.group import RankGroup, arrive, launched_store
+from rft.trainer.ranks.group import RankGroup, arrive, launched_store, own_store
 from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Ready, Request, SetUp, Share
 from rft.trainer.ranks.world import World
 from rft.trainer.token_budget import is_out_of_memory
@@ -27,12 +28,15 @@ log = logging.getLogger(__name__)
 _FOLDER = "rft-rank-"
 
 
-def compute_until_end(world: World) -> None:
-    """Ends this process when rank 0 says so or is gone; with status 1, and the reason logged, where it is our fault."""
+def compute_until_end(world: World, store: Path | None) -> None:
+    """Ends this process when rank 0 says so or is gone; with status 1, and the reason logged, where it is our fault.
+
+    `store`: where rank 0 said that ranks meet; None: where `torchrun` did.
+    """
     return_large_blocks()
     status = 1
     try:
-        _compute(world)
+        _compute(world, launched_store(world) if store is None else own_store(store, world))
         status = 0
     except RuntimeError as error:
         # Connections break with these; whatever fails in a step is an answer.
@@ -45,8 +49,7 @@ def compute_until_end(world: World) -> None:
         os._exit(status)  # Without waiting for threads of connections that nobody answers any more.
 
 
-def _compute(world: World) -> None:
-    store = launched_store(world)
+def _compute(world: World, store: Store) -> None:
     arrive(store, world.rank)
     group = RankGroup(world, store)
     sweep(_FOLDER)  # This process may be killed at any time.

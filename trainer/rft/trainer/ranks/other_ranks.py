@@ -48,7 +48,7 @@ class OtherRanks:
         """Whether all of them wait for what is handed out next; whether they are about to end."""
         if isinstance(started, RankProcesses):
             os.environ.update(loopback_for_gloo())
-            store = own_store(started)
+            store = own_store(started.store, started.world)
         else:
             started.are_met = True
             store = launched_store(started.world)

@@ -9,14 +9,16 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from rft.core.devices import Devices
 from rft.core.errors import RftError
+from rft.scratch.folder import ScratchFolder, sweep
 from rft.trainer.ranks.world import World, use_own_gpu
 
 EXIT_RANK_LOST = 76
 """How a trainer ends that has lost a rank. (EX_PROTOCOL: the other side broke off.)"""
-_LOOPBACK = "127.0.0.1"
+_FOLDER = "rft-ranks-"
 _END_S = 10.0
 _LOOK_S, _POLL_S = 0.5, 0.01
 
@@ -38,15 +40,16 @@ class RankProcesses:
     """Ranks 1 to size - 1 of a world that is all on this host."""
 
     def __init__(self, world: World, devices: Devices) -> None:
-        """Start them. They wait for what `listener` is to serve."""
+        """Start them. They wait for us in `store`."""
         self.world = world
-        self.listener = socket.create_server((_LOOPBACK, 0), backlog=world.size)
-        """Where ranks find each other."""
-        self.port = int(self.listener.getsockname()[1])
+        sweep(_FOLDER)  # This process may be killed at any time.
+        self._folder = ScratchFolder(_FOLDER)
+        self.store = self._folder.path / "store"
+        """A file where ranks find each other: nobody but our user reaches it, as anybody would a port of this host."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         try:
             for rank in range(1, world.size):
-                self._children[rank] = _start(World(rank, world.size, rank, world.size), devices, self.port)
+                self._children[rank] = _start(World(rank, world.size, rank, world.size), devices, self.store)
         except BaseException:
             self.close()
             raise
@@ -76,26 +79,24 @@ class RankProcesses:
             child.wait(_END_S)
             assert child.stdin is not None
             child.stdin.close()
-        self.listener.close()
+        self._folder.remove()
 
 
-def _start(world: World, devices: Devices, port: int) -> "subprocess.Popen[bytes]":
+def _start(world: World, devices: Devices, store: Path) -> "subprocess.Popen[bytes]":
     """It inherits where its words go, and our process group; its input ends when we do."""
-    environment = {**os.environ, **_launch(world, port)}
+    environment = {**os.environ, **_launch(world)}
     use_own_gpu(environment, world, devices)
-    command = [sys.executable, "-m", "rft.trainer.ranks.process"]
+    command = [sys.executable, "-m", "rft.trainer.ranks.process", str(store)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
 
 
-def _launch(world: World, port: int) -> Mapping[str, str]:
-    """What `torchrun` would say."""
+def _launch(world: World) -> Mapping[str, str]:
+    """What `torchrun` would say, but for where to meet."""
     return {
         "RANK": str(world.rank),
         "WORLD_SIZE": str(world.size),
         "LOCAL_RANK": str(world.local_rank),
         "LOCAL_WORLD_SIZE": str(world.local_size),
-        "MASTER_ADDR": _LOOPBACK,
-        "MASTER_PORT": str(port),
         **loopback_for_gloo(),
     }
 
