@@ -1,5 +1,6 @@
 """What is told of a turn before it is complete is a beginning of its content, however its tokens are cut."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,3 +63,9 @@ def test_a_stop_sequence_in_two_tokens_stops() -> None:
     assert not text.is_stopped
     text = told("One END two", [5], stop=("END",))
     assert (text.told.strip(), text.is_stopped) == ("One", True)
+
+
+@pytest.mark.timeout(20)
+def test_a_long_answer_is_told_without_being_searched_anew_for_every_token() -> None:
+    text = TurnText(MARKERS, ("END",), is_thinking=False)
+    assert "".join(text.add("word ") for _ in range(40_000)) == ("word " * 40_000).rstrip()

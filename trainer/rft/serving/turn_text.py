@@ -38,12 +38,15 @@ class TurnText:
         """`is_thinking`: the prompt has opened a thought."""
         self._markers = tuple(marker for marker in (*markers, THINK_OPEN, THINK_CLOSE) if marker)
         self._stop = tuple(stop)
+        self._longest = max(map(len, (*self._markers, *self._stop)))
         self._is_thinking = is_thinking
         self._text = ""
         """What was decoded so far."""
         self._start = 0
         """Where the text begins that may be told: behind a thought."""
         self._told = ""
+        self._is_marked = False
+        """A marker was found: nothing behind it is told before the end."""
         self.is_stopped = False
         """A stop sequence stands in the text; it and what follows are left out."""
 
@@ -61,7 +64,7 @@ class TurnText:
     def add(self, text: str) -> str:
         """More of the turn; returns what can be told on account of it."""
         self._text += text
-        if not self._is_past_thought():
+        if self._is_marked or not self._is_past_thought():
             return ""
         visible = self._text[self._start :].lstrip()
         if visible.startswith(_MAY_BE_A_CALL):
@@ -89,15 +92,21 @@ class TurnText:
         return True
 
     def _safe(self, visible: str) -> str:
-        found = [position for marker in self._markers if (position := visible.find(marker)) >= 0]
+        new = self._new()
+        found = [position for marker in self._markers if (position := visible.find(marker, new)) >= 0]
         if found:
+            self._is_marked = True
             visible = visible[: min(found)]
         else:
             visible = visible[: len(visible) - _open_end(visible, (*self._markers, *self._stop))]
         return visible.rstrip()
 
+    def _new(self) -> int:
+        """Before it no literal begins that is not in what was told as a whole, and that has none."""
+        return max(0, len(self._told) - self._longest)
+
     def _tell(self, content: str) -> str:
-        found = [position for stop in self._stop if (position := content.find(stop)) >= 0]
+        found = [position for stop in self._stop if (position := content.find(stop, self._new())) >= 0]
         if found:
             content, self.is_stopped = content[: min(found)], True
         more = content[len(self._told) :]
