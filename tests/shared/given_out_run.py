@@ -19,7 +19,7 @@ from rft.core.attempt import Attempt
 from rft.core.chat_spec import JobChat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.egress_settings import EgressSettings
-from rft.core.events import Notice, RolloutBegan
+from rft.core.events import Notice, RolloutBegan, StillWaiting
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.ids import public_id
@@ -202,13 +202,17 @@ async def trainer_side(
     async def note(one: RolloutBegan) -> None:
         began.append(one)
 
+    def tell(event: Notice | StillWaiting) -> None:
+        if isinstance(event, Notice):
+            notices.append(event)
+
     connections = await open_connections(spec, secrets, ConnectionOptions(attempts.append))
     setup = rollout_setup(spec, connections, engine, chat.chat_format, on_begun=note)
     given_out = None
     try:
         await engine.publish(1, adapter)
         if spec.rollout_workers is not None:
-            given_out = GivenOut(spec, secrets, tell=notices.append, on_attempt=attempts.append)
+            given_out = GivenOut(spec, secrets, tell=tell, on_attempt=attempts.append)
             run_chat = RunChat(chat.chat_format, saved_chat(chat))
             await given_out.open(run_chat, max_context_tokens=CONTEXT_TOKENS, connections=connections)
             setup = replace(setup, executor=given_out.executor)
