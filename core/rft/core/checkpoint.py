@@ -15,6 +15,11 @@ class Checkpoint(Record):
     graded_share: float = 1.0
     """Share of the validation rollouts that were graded."""
 
+    @property
+    def is_evidence(self) -> bool:
+        """Whether its evaluation counts: enough of it was graded."""
+        return self.graded_share >= MIN_GRADED_SHARE
+
 
 MIN_GRADED_SHARE = 0.5
 """An evaluation that lost more rollouts than this leaves is no evidence against one that did not."""
@@ -29,5 +34,4 @@ def best(checkpoints: "list[Checkpoint]", keep: int = 3) -> "list[Checkpoint]":
 
 def _rank(checkpoint: Checkpoint) -> tuple[bool, float, int]:
     reward = checkpoint.valid_reward if checkpoint.valid_reward is not None else checkpoint.train_reward
-    is_evidence = checkpoint.graded_share >= MIN_GRADED_SHARE
-    return (is_evidence, float("-inf") if reward is None else reward, checkpoint.step)
+    return (checkpoint.is_evidence, float("-inf") if reward is None else reward, checkpoint.step)

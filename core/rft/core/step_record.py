@@ -53,7 +53,7 @@ class RolloutStats(Record):
     resampled_rollouts: int = 0
     """Rollouts of further rows, in place of groups of equal rewards; among the others, and among the replaced ones."""
     reward_mean: float | None
-    """None when nothing was graded."""
+    """Over rollouts; None when nothing was graded."""
     reward_std: float | None
     reward_mean_if_failures_were_zero: float | None
     grader_scores_mean: dict[str, float]
@@ -87,6 +87,14 @@ class RolloutStats(Record):
     reasoning_tokens_total: int = 0
     reward_estimate: RewardEstimate | None = None
     """The mean reward by row, with its 95 % interval; None without an estimate, and in records of earlier releases."""
+
+    @property
+    def reward(self) -> float | None:
+        """What is told of this split, and decides: the mean over rows, or over rollouts where rows have no estimate.
+
+        Of a row that lost rollouts the graded ones count for all: else who loses hard rows' rollouts would gain.
+        """
+        return self.reward_mean if self.reward_estimate is None else self.reward_estimate.mean
 
 
 class Timing(Record):

@@ -1,9 +1,12 @@
 """How a run ends: sooner, where its evaluations say so; and its best checkpoint is measured once more."""
 
+import json
 import signal
 import threading
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from rft.core.events import Notice, PolicyMeasured, RolloutDone, RunEnded, StepDone
 from rft.core.rollout import Split
@@ -39,8 +42,8 @@ def of_tests(events: Sequence[object]) -> list[RolloutDone]:
 
 def rising(customer: Customer) -> None:
     """Every answer is a little better than the one before it, so that the last checkpoint is the best."""
-    count = iter(range(1, 1_000_000))
-    customer.score = lambda text: next(count) / 1000
+    numbers = count(1)
+    customer.score = lambda text: next(numbers) / 1000
 
 
 def test_a_test_file_is_measured_before_the_first_step_and_after_the_last(
@@ -137,3 +140,28 @@ def test_an_evaluation_ends_the_run_and_a_resumed_one_stays_ended(
     again = told(run_dir)[len(done) :]
     assert [event for event in again if isinstance(event, StepDone | Notice)] == []
     assert [one.step for one in measured(again)] == [2]
+
+
+def test_an_evaluation_that_lost_most_of_its_rollouts_ends_nothing(
+    customer: Customer, base_model: Path, tmp_path: Path
+) -> None:
+    rising(customer)
+    run_dir, answer, graded = tmp_path / "run", customer.reply, count(1)
+
+    def reply(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Of the second evaluation one rollout has a grade, which reaches the target."""
+        if path == "/grade" and "Question 10" in json.dumps(body) and (number := next(graded)) in (4, 5, 6):
+            return {"score": 1.0 if number == 4 else "none"}
+        return answer(path, body)
+
+    customer.reply = reply
+    rule, retry = EarlyStop(target_reward=0.9), RetryBudget(max_retries=0)
+    write_run(run_dir, base_model, customer.url, steps=4, early_stop=rule, retry=retry)
+    ended = run(run_dir, RunSecrets())
+    assert ended.outcome == "succeeded", ended.error_message
+    done = told(run_dir)
+    [lost] = [event.valid for event in done if isinstance(event, StepDone) and event.step == 2]
+    assert lost is not None
+    assert (lost.graded, lost.reward) == (1, 1.0)
+    assert [event.step for event in done if isinstance(event, StepDone)] == [0, 1, 2, 3, 4]
+    assert [event for event in done if isinstance(event, Notice) and event.code == "early_stop"] == []

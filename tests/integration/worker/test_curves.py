@@ -51,8 +51,8 @@ def drawn(step: StepDone) -> StepCurves:
     record: dict[str, Any] = step.model_dump(mode="json")
     for split in ("train", "valid"):
         if record[split] is not None:
-            interval = record[split]["reward_estimate"] or {"low": None, "high": None}
-            figures = record[split] | {f"reward_{end}": interval[end] for end in ("low", "high")}
+            estimate = record[split]["reward_estimate"] or {"mean": record[split]["reward_mean"]}
+            figures = record[split] | {f"reward_{name}": estimate.get(name) for name in ("mean", "low", "high")}
             record[split] = {name: figures[name] for name in SplitCurves.model_fields}
             record[split]["tools"] = [
                 {"name": tool["name"], "calls_per_rollout_mean": tool["calls_per_rollout_mean"]}
@@ -83,8 +83,8 @@ async def test_a_long_job_is_downsampled_but_for_what_matters(
 ) -> None:
     job_id = ingest.lease.id
     special = {
-        301: {"reward_mean": 9.5},
-        777: {"reward_mean": -3.0},
+        301: {"reward_mean": 9.5, "reward_estimate": None},
+        777: {"reward_mean": -3.0, "reward_estimate": None},
         778: {"tool_calls_mean": 40.0},
         1203: {"completion_tokens_mean": 0.5},
         1404: {"excluded": 4},
@@ -128,13 +128,15 @@ async def test_voided_and_repeated_steps_leave_no_trace(
     bench: Workbench, ingest: Ingest, http: httpx.AsyncClient
 ) -> None:
     job_id = ingest.lease.id
-    await fill(bench, job_id, [a_step(number, reward_mean=5.0) for number in range(2 * BUCKET + 9)])
+    await fill(
+        bench, job_id, [a_step(number, reward_mean=5.0, reward_estimate=None) for number in range(2 * BUCKET + 9)]
+    )
     await bench.do("delete from steps where job_id = %s and step > %s", job_id, BUCKET + 7)
     again = [a_step(number) for number in range(BUCKET + 8, 3 * BUCKET)]
     await fill(bench, job_id, again)
-    rewritten = a_step(20, reward_mean=0.25)
+    rewritten = a_step(20, reward_mean=0.25, reward_estimate=None)
     await fill(bench, job_id, [rewritten])
-    steps = [a_step(number, reward_mean=5.0) for number in range(BUCKET + 8)] + again
+    steps = [a_step(number, reward_mean=5.0, reward_estimate=None) for number in range(BUCKET + 8)] + again
     steps[20] = rewritten
     found = await curves(http, job_id, points=60)
     assert (found.steps, found.rollouts, found.excluded) == sums(steps)

@@ -98,6 +98,19 @@ def test_rollouts_that_a_hold_made_good_are_not_held_against_a_step() -> None:
     assert as_ranked(1, None, rollout_stats([lost], failed * 6)).graded_share == 0.5
 
 
+def test_a_step_is_ranked_by_the_reward_of_its_rows_and_not_of_the_rollouts_that_are_left() -> None:
+    trace = trace_of([1], ("sampled", [2]))
+    easy, hard = [group_of([trace] * 4, [1.0] * 4)] * 15, [group_of([trace] * 4, [0.0, None, None, None])] * 5
+    ranked = as_ranked(1, None, rollout_stats([*easy, *hard]))
+    assert (ranked.valid_reward, ranked.is_evidence) == (0.75, True)
+
+
+def test_rewards_without_an_interval_are_ranked_by_their_mean() -> None:
+    alone = rollout_stats([group_of([trace_of([1], ("sampled", [2]))] * 2, [3.0, 5.0])])
+    assert alone.reward_estimate is None
+    assert as_ranked(1, alone, None).train_reward == 4.0
+
+
 def test_a_checkpoint_of_an_older_version_says_watch(tmp_path: Path) -> None:
     written = record(Checkpoints(tmp_path), 2, 0.5)
     older = json.loads(written.model_dump_json())

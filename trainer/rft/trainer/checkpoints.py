@@ -39,8 +39,8 @@ def as_ranked(step: int, train: RolloutStats | None, valid: RolloutStats | None)
     return Checkpoint(
         step=step,
         path=layout.checkpoint_dir(step),
-        train_reward=train.reward_mean if train else None,
-        valid_reward=valid.reward_mean if valid else None,
+        train_reward=train.reward if train else None,
+        valid_reward=valid.reward if valid else None,
         graded_share=_graded_share(valid) if valid else 1.0,
     )
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rft.core.checkpoint import Checkpoint
 from rft.core.errors import RunFailed, RunPaused, SamplerError
 from rft.core.events import Notice, StepDone
 from rft.core.step_record import CheckpointInfo, Optimization, RolloutStats, Timing
@@ -177,8 +178,8 @@ class Steps:
         valid = None if trained.evaluation is None else self._rounds.evaluate(step, trained.evaluation)
         if step == 0:
             self._rounds.measure(0, context.test)
-        self._judge_course(step, measured.train, valid)
         checkpoint = as_ranked(step, measured.train, valid)
+        self._judge_course(checkpoint)
         waited_s = context.clock() - waited_from_s
         record = StepRecord(
             step_done=StepDone(
@@ -209,13 +210,14 @@ class Steps:
         if is_beside_next:
             self._rounds.health = self._rounds.health.with_next_step(later)
 
-    def _judge_course(self, step: int, train: RolloutStats | None, valid: RolloutStats | None) -> None:
+    def _judge_course(self, checkpoint: Checkpoint) -> None:
         """Note how the run goes, and end it where the order says so."""
         if not self._context.valid:
             return
-        health, rule = self._rounds.health.trained(train.reward_mean if train else None), self._context.spec.early_stop
-        if valid is not None and valid.reward_mean is not None:
-            health = health.with_evaluation(step, valid.reward_mean)
+        step, rule = checkpoint.step, self._context.spec.early_stop
+        health = self._rounds.health.trained(checkpoint.train_reward)
+        if checkpoint.valid_reward is not None and checkpoint.is_evidence:
+            health = health.with_evaluation(step, checkpoint.valid_reward)
             notice = None if rule is None else early_stop_notice(rule, health.evaluated)
             if notice is not None and 0 < step < self._context.spec.hyperparameters.steps:
                 self._context.events.append(notice)

@@ -13,6 +13,7 @@ from rich.text import Text
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.formats import number, share
 from rft.platform.cli.pages import facts
+from rft.platform.cli.resources import reward_of
 
 DOT = "●"
 _EMPTY_CELL = "\u2800"
@@ -111,17 +112,25 @@ def reward_curve(points: Sequence[Point], width: int, lines: int) -> RenderableT
     )
 
 
-def to_point(step: Answer, *, low: str = "reward_estimate.low", high: str = "reward_estimate.high") -> Point:
-    """Of a step as the API has it; `low` and `high`: where the interval of its validation stands."""
+def to_point(step: Answer) -> Point:
+    """Of a step with its whole record."""
+    return _point(step, reward_of(step, "train"), reward_of(step, "valid"), interval="reward_estimate.")
+
+
+def _drawn_point(step: Answer) -> Point:
+    """Of a step as the curves have it."""
     train, valid = (step.get(f"record.{split}.reward_mean", float) for split in ("train", "valid"))
-    ends = [step.get(f"record.valid.{end}", float) for end in (low, high)]
-    interval = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
-    return Point(step.need("step", int), train, valid, interval)
+    return _point(step, train, valid, interval="reward_")
+
+
+def _point(step: Answer, train: float | None, valid: float | None, *, interval: str) -> Point:
+    low, high = (step.get(f"record.valid.{interval}{end}", float) for end in ("low", "high"))
+    return Point(step.need("step", int), train, valid, None if low is None or high is None else (low, high))
 
 
 def curves_page(curves: Answer, width: int) -> RenderableType:
     """A job's reward curve, as wide as the page, and its sums."""
-    points = [to_point(point, low="reward_low", high="reward_high") for point in curves.parts("data")]
+    points = [_drawn_point(point) for point in curves.parts("data")]
     steps, rollouts = curves.need("steps", int), curves.need("rollouts", int)
     left_out = curves.need("excluded", int) / rollouts if rollouts else None
     sums = {

@@ -304,13 +304,29 @@ ATTEMPT = Resource(
     spare="queued; call; time",
     special={"time": lambda it: clock(it.need("at", float)), "result": _result},
 )
+
+
+def reward_of(step: Answer, split: str) -> float | None:
+    """A split's mean reward: over rows, or over rollouts where its record has no estimate."""
+    by_row = step.get(f"record.{split}.reward_estimate.mean", float)
+    return step.get(f"record.{split}.reward_mean", float) if by_row is None else by_row
+
+
+def _reward(split: str) -> Callable[[Answer], Shown]:
+    return lambda step: number(reward_of(step, split))
+
+
 STEP = Resource(
-    fields=">step; >train reward=record.train.reward_mean; >validation reward=record.valid.reward_mean;"
+    fields=">step; >train reward; >validation reward;"
     " >rollouts=record.train.rollouts; >left out; >tool calls={record.train.tool_calls_mean:.1f};"
     " >tokens={record.train.completion_tokens_mean:.0f}; >took=record.timing.full_step_s",
     none="no steps",
     spare="tokens; rollouts; took; tool calls; left out",
-    special={"left out": _loud("record.train.excluded_share", 0.0, None)},
+    special={
+        "train reward": _reward("train"),
+        "validation reward": _reward("valid"),
+        "left out": _loud("record.train.excluded_share", 0.0, None),
+    },
 )
 
 

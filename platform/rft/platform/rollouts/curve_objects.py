@@ -21,6 +21,7 @@ class SplitCurves(BaseModel):
     excluded: int
     failures_by_code: dict[str, int]
     reward_mean: float | None
+    """Over rows, as its interval; over rollouts where the record has no estimate."""
     reward_low: float | None = None
     reward_high: float | None = None
     """The 95 % interval of the mean, for new rows like these; null for steps of earlier releases, too."""

@@ -77,8 +77,8 @@ def flat_metrics(step: StepDone) -> JsonObject:
     return {
         "step": step.step,
         "total_steps": step.total_steps,
-        "train_mean_reward": train and train.reward_mean,
-        "full_valid_mean_reward": valid and valid.reward_mean,
+        "train_mean_reward": train and train.reward,
+        "full_valid_mean_reward": valid and valid.reward,
         "full_valid_mean_reward_low": valid and valid.reward_estimate and valid.reward_estimate.low,
         "full_valid_mean_reward_high": valid and valid.reward_estimate and valid.reward_estimate.high,
         "full_valid_mean_parse_error": None if valid is None else parse_error_share(valid),
@@ -96,9 +96,9 @@ def flat_metrics(step: StepDone) -> JsonObject:
 def _message(step: StepDone) -> str:
     parts = [f"Step {step.step}/{step.total_steps} "]
     if step.train is not None:
-        parts.append(f"train mean reward={_two_digits(step.train.reward_mean)}")
+        parts.append(f"train mean reward={_two_digits(step.train.reward)}")
     if step.valid is not None:
-        parts.append(f"full validation mean reward={_two_digits(step.valid.reward_mean)}")
+        parts.append(f"full validation mean reward={_two_digits(step.valid.reward)}")
         parts.append(f"full validation mean parse error={parse_error_share(step.valid):.2f}")
     return ", ".join(parts)
 
@@ -115,8 +115,8 @@ def _unanswered_share(stats: RolloutStats) -> float:
 
 def _scores(step: StepDone, graders: tuple[GraderLabel, ...]) -> JsonValue:
     return {
-        "train_reward_mean": step.train and step.train.reward_mean,
-        "valid_reward_mean": step.valid and step.valid.reward_mean,
+        "train_reward_mean": step.train and step.train.reward,
+        "valid_reward_mean": step.valid and step.valid.reward,
         "graders": [
             {
                 "name": label.name,

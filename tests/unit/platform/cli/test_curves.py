@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
-from rft.platform.cli.chart import curves_page
+from rft.platform.cli.chart import Point, curves_page, to_point
 from rft.platform.cli.pages import table
 from rft.platform.cli.resources import STEP
 
@@ -65,6 +65,17 @@ def test_validation_rewards_have_their_intervals() -> None:
     data: list[Any] = [{"step": step, "record": record} for step, record in enumerate(records)]
     shown = drawn(Answer({"steps": 3, "rollouts": 24, "excluded": 0, "data": data}), 100)
     assert "0.500 [0.250, 0.750] -> 0.625, best 0.625 at step 2" in shown
+
+
+def test_a_step_has_the_reward_of_its_rows_where_that_was_estimated() -> None:
+    lost_hard_rows: dict[str, Any] = figures(0.923, 2) | {
+        "reward_estimate": {"mean": 0.75, "low": 0.516, "high": 0.894}
+    }
+    record: dict[str, Any] = {"total_steps": 9, "train": figures(0.5, 2), "valid": lost_hard_rows}
+    step = Answer({"step": 7, "record": record | {"timing": {"full_step_s": 3.0}}})
+    line = printed(lambda console: table(STEP, [step], console), 100).splitlines()[-1]
+    assert line.split()[:3] == ["7", "0.500", "0.750"]
+    assert to_point(step) == Point(7, 0.5, 0.75, (0.516, 0.894))
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])

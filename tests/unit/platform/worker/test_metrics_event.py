@@ -71,8 +71,17 @@ def test_validation_rewards_have_their_interval() -> None:
     assert (unmeasured["full_valid_mean_reward_low"], unmeasured["full_valid_mean_reward_high"]) == (None, None)
 
 
+def test_a_reward_is_the_mean_that_its_interval_is_of() -> None:
+    lost_hard_rows = stats(0.5).model_copy(update={"reward_mean": 12 / 13})
+    event = metrics_event(step_done(1, 2).model_copy(update={"train": lost_hard_rows, "valid": lost_hard_rows}), JUDGE)
+    assert (event.data["train_mean_reward"], event.data["full_valid_mean_reward"]) == (0.5, 0.5)
+    assert event.message.startswith("Step 1/2 , train mean reward=0.50, full validation mean reward=0.50,")
+    scores: Any = event.data["scores"]
+    assert (scores["train_reward_mean"], scores["valid_reward_mean"]) == (0.5, 0.5)
+
+
 def test_nothing_graded_is_no_reward_and_not_zero() -> None:
-    nothing = stats(0.0).model_copy(update={"reward_mean": None})
+    nothing = stats(0.0).model_copy(update={"reward_mean": None, "reward_estimate": None})
     step = step_done(3, 4, evaluated=False).model_copy(update={"train": nothing})
     event = metrics_event(step, JUDGE)
     assert event.data["train_mean_reward"] is None
