@@ -27,7 +27,7 @@ class MadeCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallsOfRollout:
-    """All calls of a graded rollout, in order."""
+    """The calls that a graded rollout made, in order: those that were refused beyond its budget are none."""
 
     row_index: int
     trace_id: str
