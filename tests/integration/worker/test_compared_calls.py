@@ -4,6 +4,7 @@ from rft.core.events import RolloutDone
 from rft.core.messages import Message, Role, ToolCall
 from rft.core.rollout import Split
 from rft.platform.rollouts.call_repository import calls_of_graded
+from rft.platform.rollouts.row_reward_repository import graded_rollouts
 from tests.integration.worker.ingesting import leased, store
 from tests.integration.worker.workbench import Workbench
 from tests.shared.train_events import logged, rollout_done
@@ -32,8 +33,14 @@ async def test_calls_of_the_prompt_and_refused_ones_are_not_the_policys(bench: W
     await store(bench, ingest, logged(rollouts))
     async with bench.database.transaction() as connection:
         found = await calls_of_graded(connection, job_id, Split.VALID, 1, limit=10)
+        graded = await graded_rollouts(connection, job_id, Split.VALID, 1, limit=10)
     assert [(each.row_index, [call.arguments for call in each.calls]) for each in found] == [
         (0, ["a", "b", "b"]),
         (1, []),
         (2, []),
+    ]
+    assert [(each.row_index, each.tool_calls, each.calls_by_tool) for each in graded] == [
+        (0, 3, {"search": 3}),
+        (1, 0, {}),
+        (2, 0, {}),
     ]

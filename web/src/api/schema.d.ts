@@ -3257,8 +3257,8 @@ export interface components {
             name: string;
         };
         "ToolChange-Output": {
-            after: number | null;
-            before: number | null;
+            after: number;
+            before: number;
             name: string;
         };
         ToolCurve: {

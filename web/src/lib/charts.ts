@@ -61,7 +61,7 @@ function validInterval(steps: readonly Step[]): Pick<Series, "interval"> {
 function withFailuresAsZero(steps: readonly Step[], split: MeasuredSplit): Series[] {
   const values = pick(steps, (_, stats) => stats?.reward_mean_if_failures_were_zero, split);
   const means = pick(steps, (_, stats) => stats?.reward_mean, split);
-  // But for rounding: both are means over the same grades.
+  // But for rounding: where none failed, all rows have equally many grades.
   const differs = values.some((value, i) => value !== null && Math.abs(value - (means[i] ?? Infinity)) > 1e-9);
   if (!differs) return [];
   const [label, color] = split === "train" ? ["Train, failures as 0", TRAIN] : ["Validation, failures as 0", VALID];

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from statistics import fmean
 from typing import Literal
 
 from pydantic import BaseModel
@@ -33,11 +34,11 @@ class RowChange(BaseModel):
 
 
 class ToolChange(BaseModel):
-    """Calls of one tool per graded rollout; null where the step's record does not tell."""
+    """Calls of one tool per graded rollout on the rows compared, each of which counts the same."""
 
     name: str
-    before: float | None
-    after: float | None
+    before: float
+    after: float
 
 
 class LeftOut(BaseModel):
@@ -76,6 +77,7 @@ class GradedRollout:
     tool_calls: int
     completion_tokens: int
     duration_s: float
+    calls_by_tool: Mapping[str, int]
 
 
 def policy_change(
@@ -87,16 +89,18 @@ def policy_change(
     (first, one, one_stats), (second, other, other_stats) = before, after
     rows_before, rows_after = _by_row(one), _by_row(other)
     rows = sorted(rows_before.keys() & rows_after.keys())
-    rewards = ([[each.reward for each in by_row[row]] for row in rows] for by_row in (rows_before, rows_after))
+    sides = [[by_row[row] for row in rows] for by_row in (rows_before, rows_after)]
+    rewards = ([[each.reward for each in row] for row in side] for side in sides)
     changes = [
-        RowChange(row_index=row, before=_figures(rows_before[row]), after=_figures(rows_after[row])) for row in rows
+        RowChange(row_index=row, before=_figures(first_ones), after=_figures(later_ones))
+        for row, first_ones, later_ones in zip(rows, *sides, strict=True)
     ]
     return PolicyChangeObject(
         split=split,
         before=first,
         after=second,
         reward=estimate_difference(*rewards),
-        tools=_tools(one_stats, other_stats),
+        tools=_tools(*sides),
         left_out_before=_left_out(len(rows_before) - len(rows), one_stats),
         left_out_after=_left_out(len(rows_after) - len(rows), other_stats),
         data=changes,
@@ -126,16 +130,11 @@ def _figures(rollouts: Sequence[GradedRollout]) -> RowFigures:
     )
 
 
-def _tools(before: RolloutStats | None, after: RolloutStats | None) -> list[ToolChange]:
-    first, second = (
-        {tool.name: tool.calls_per_rollout_mean for tool in stats.tools} if stats else None for stats in (before, after)
-    )
-    return [
-        ToolChange(name=name, before=_calls(first, name), after=_calls(second, name))
-        for name in sorted((first or {}).keys() | (second or {}).keys())
-    ]
+def _tools(before: Sequence[Sequence[GradedRollout]], after: Sequence[Sequence[GradedRollout]]) -> list[ToolChange]:
+    """Of the same rows on either side; each of them counts the same."""
+    names = {name for row in (*before, *after) for each in row for name in each.calls_by_tool}
+    return [ToolChange(name=name, before=_calls(before, name), after=_calls(after, name)) for name in sorted(names)]
 
 
-def _calls(calls: Mapping[str, float | None] | None, name: str) -> float | None:
-    """A tool that a step's record does not name was not called."""
-    return None if calls is None else calls.get(name, 0.0)
+def _calls(rows: Sequence[Sequence[GradedRollout]], name: str) -> float:
+    return fmean(fmean(each.calls_by_tool.get(name, 0) for each in row) for row in rows)

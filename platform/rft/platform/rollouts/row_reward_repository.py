@@ -9,7 +9,8 @@ from rft.core.rollout import Split
 from rft.platform.rollouts.policy_change import GradedRollout
 
 _GRADED: LiteralString = (
-    "select row_index, trace_id, reward, tool_calls, completion_tokens, duration_s from rollouts"
+    "select row_index, trace_id, reward, tool_calls, completion_tokens, duration_s,"
+    " case when tool_calls > 0 then record -> 'tool_calls' else '{}' end as calls_by_tool from rollouts"
     " where job_id = %s and split = %s and step = %s and reward is not null"
     " order by row_index, group_index, attempt limit %s"
 )

@@ -8,15 +8,14 @@ from rft.platform.rollouts.policy_change import GradedRollout, policy_change
 from tests.shared.train_events import step_done
 
 
-def graded(row: int, reward: float, *, calls: int = 2, trace: str = "trace_a") -> GradedRollout:
-    return GradedRollout(row, trace, reward, calls, 100 * calls, 0.5 * calls)
+def graded(row: int, reward: float, *, calls: int = 2, trace: str = "trace_a", **by_tool: int) -> GradedRollout:
+    return GradedRollout(row, trace, reward, calls, 100 * calls, 0.5 * calls, by_tool)
 
 
-def stats(**calls: float) -> RolloutStats:
+def stats(*, excluded: int = 1) -> RolloutStats:
     known = step_done(1, 4).train
     assert known is not None
-    tools = tuple(known.tools[0].model_copy(update={"name": k, "calls_per_rollout_mean": v}) for k, v in calls.items())
-    return known.model_copy(update={"tools": tools})
+    return known.model_copy(update={"excluded": excluded})
 
 
 def test_only_rows_that_both_have_are_compared() -> None:
@@ -36,11 +35,10 @@ def test_only_rows_that_both_have_are_compared() -> None:
 
 
 def test_what_is_not_compared_is_told_of_either_side() -> None:
-    excluding = stats().model_copy(update={"excluded": 3})
-    before, after = (0, [graded(1, 0.0), graded(2, 0.5)], excluding), (8, [graded(1, 1.0)], stats())
+    before, after = (0, [graded(1, 0.0), graded(2, 0.5)], stats(excluded=3)), (8, [graded(1, 1.0)], stats())
     change = policy_change(before, after, Split.VALID)
     assert (change.left_out_before.rows, change.left_out_before.excluded_rollouts) == (1, 3)
-    assert (change.left_out_after.rows, change.left_out_after.excluded_rollouts) == (0, stats().excluded)
+    assert (change.left_out_after.rows, change.left_out_after.excluded_rollouts) == (0, 1)
 
 
 def test_several_rollouts_of_a_row_are_one_row() -> None:
@@ -52,10 +50,13 @@ def test_several_rollouts_of_a_row_are_one_row() -> None:
     assert (row.before.completion_tokens, row.before.duration_s) == (250, 1.25)
 
 
-def test_a_tool_that_is_not_called_any_more_has_no_calls_and_an_unknown_step_says_nothing() -> None:
-    before, after = (0, [graded(1, 0.0)], stats(cat=1.5, search=2.0)), (8, [graded(1, 1.0)], stats(search=1.0))
-    told = policy_change(before, after, Split.VALID).tools
-    assert [(tool.name, tool.before, tool.after) for tool in told] == [("cat", 1.5, 0.0), ("search", 2.0, 1.0)]
-    unknown = policy_change((0, [], None), after, Split.VALID)
-    assert [(tool.before, tool.after) for tool in unknown.tools] == [(None, 1.0)]
-    assert (unknown.reward, unknown.data) == (None, [])
+def test_calls_by_tool_are_those_of_the_rows_compared_each_counting_the_same() -> None:
+    before = [graded(1, 0.0, cat=3, search=2), graded(2, 0.0, search=1), graded(3, 0.0, cat=9, list=9)]
+    after = [graded(1, 1.0, search=4), graded(1, 0.0), graded(1, 0.5, search=2), graded(2, 1.0, search=2)]
+    change = policy_change((0, before, stats()), (8, after, None), Split.VALID)
+    assert [(tool.name, tool.before, tool.after) for tool in change.tools] == [("cat", 1.5, 0.0), ("search", 1.5, 2.0)]
+
+
+def test_without_a_row_that_both_have_there_is_nothing_to_tell() -> None:
+    change = policy_change((0, [], None), (8, [graded(1, 1.0, search=1)], stats()), Split.VALID)
+    assert (change.reward, change.data, change.tools) == (None, [], [])
