@@ -96,7 +96,7 @@ def to_estimate(
         rollouts=rollouts,
         endpoints=[
             *_of_tools(order, used, rollouts.total, measured),
-            *_of_graders(reinforcement.grader, used, rollouts.total),
+            *_of_graders(reinforcement.grader, used, rollouts),
         ],
         warnings=[EstimateWarning(code=code, message=message) for code, message in _told(order)],
     )
@@ -125,27 +125,31 @@ def _of_tools(
     return found
 
 
-def _of_graders(grader: Grader, used: ResolvedHyperparameters, rollouts: int) -> Sequence[EndpointEstimate]:
+def _of_graders(
+    grader: Grader, used: ResolvedHyperparameters, rollouts: RolloutsEstimate
+) -> Sequence[EndpointEstimate]:
     """Those that ask somebody; the others cost nobody anything."""
     found: list[EndpointEstimate] = []
+    # What a ruler ranks in one call: there are no baselines beside it, and evaluations have groups of their own size.
+    groups = rollouts.training // used.group_size + (rollouts.validation + rollouts.final) // used.eval_samples
     for _, variable, leaf in leaves(grader, GRADER):
         match leaf:
             case EndpointGrader():
                 name = variable or leaf.name or _UNNAMED
-                found.append(_asked_once("grader", name, used.burst, rollouts, 1.0))
+                found.append(_asked("grader", name, used.burst, rollouts, rollouts.total))
             case ScoreModelGrader() | LabelModelGrader():
-                found.append(_asked_once("judge", leaf.model, used.burst, rollouts, 1.0))
+                found.append(_asked("judge", leaf.model, used.burst, rollouts, rollouts.total))
             case RulerGrader():
-                found.append(_asked_once("judge", leaf.model, used.batch_size, rollouts, 1 / used.group_size))
+                found.append(_asked("judge", leaf.model, used.batch_size, rollouts, groups))
             case _:
                 pass
     return found
 
 
-def _asked_once(
-    stage: Literal["grader", "judge"], name: str, burst: int, rollouts: int, per_rollout: float
+def _asked(
+    stage: Literal["grader", "judge"], name: str, burst: int, rollouts: RolloutsEstimate, calls: int
 ) -> EndpointEstimate:
-    calls = round(rollouts * per_rollout)
+    per_rollout = calls / rollouts.total
     return EndpointEstimate(
         stage=stage, name=name, burst=burst, calls_per_rollout=per_rollout, calls=calls, measured_in=None
     )

@@ -54,6 +54,16 @@ def test_a_ranking_asks_its_judge_once_for_a_group_and_others_for_each_rollout()
     ]
 
 
+def test_a_ranking_of_validation_and_final_rollouts_is_one_call_for_each_row() -> None:
+    hyperparameters = {"batch_size": 4, "n_epochs": 1, "compute_multiplier": 1.0, "eval_samples": 2, "eval_interval": 2}
+    rows = {"training_file": 8, "validation_file": 10, "test_file": 5}
+    told = to_estimate(order({"type": "ruler", "model": "judge"}, hyperparameters=hyperparameters), rows, {})
+    assert told.rollouts.model_dump() == {"training": 64, "validation": 40, "final": 20, "baselines": 0, "total": 124}
+    [judge] = told.endpoints
+    assert judge.calls == 8 + 20 + 10
+    assert judge.calls_per_rollout == 38 / 124
+
+
 def test_assumed_calls_are_shared_by_the_tools_and_within_what_a_rollout_may_make() -> None:
     tools = [{"name": name, "server_url": "http://127.0.0.1:9301/"} for name in ("search", "cat")]
     rows = {"training_file": 8}
