@@ -16,6 +16,8 @@ from rft.platform.store.secret_box import SecretBox
 from rft.platform.worker.context import WorkerContext
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.loopback import LoopbackEndpoint
+from rft.testing.provider import ScriptedProvider
+from tests.integration.evals.sampling import KEY, lab, says
 from tests.integration.evals.stage import PartlySilent, Stage
 from tests.shared.running_api import ReceivedMessages, Served
 
@@ -54,6 +56,13 @@ async def customer() -> AsyncIterator[LoopbackEndpoint]:
     """The customer's tools and grader."""
     async with LoopbackEndpoint(ScriptedEndpoint()) as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+async def provider(stage: Stage) -> AsyncIterator[ScriptedProvider]:
+    """The lab, which says what `says` does."""
+    async with lab(stage, ScriptedProvider(says, api_key=KEY)) as scripted:
+        yield scripted
 
 
 @pytest.fixture
