@@ -68,11 +68,9 @@ def test_validation_rewards_have_their_intervals() -> None:
 
 
 def test_a_step_has_the_reward_of_its_rows_where_that_was_estimated() -> None:
-    lost_hard_rows: dict[str, Any] = figures(0.923, 2) | {
-        "reward_estimate": {"mean": 0.75, "low": 0.516, "high": 0.894}
-    }
-    record: dict[str, Any] = {"total_steps": 9, "train": figures(0.5, 2), "valid": lost_hard_rows}
-    step = Answer({"step": 7, "record": record | {"timing": {"full_step_s": 3.0}}})
+    lost_hard_rows = figures(0.923, 2) | {"reward_estimate": {"mean": 0.75, "low": 0.516, "high": 0.894}}
+    record: dict[str, Any] = {"train": figures(0.5, 2), "valid": lost_hard_rows, "timing": {"full_step_s": 3.0}}
+    step = Answer({"step": 7, "record": record})
     line = printed(lambda console: table(STEP, [step], console), 100).splitlines()[-1]
     assert line.split()[:3] == ["7", "0.500", "0.750"]
     assert to_point(step) == Point(7, 0.5, 0.75, (0.516, 0.894))
