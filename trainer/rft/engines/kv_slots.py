@@ -19,9 +19,9 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface, PretrainedConfig
 
 ATTENTION = "rft_slots"
-ROWS = 8
-"""Tokens and queries are computed in multiples of so many: with fewer than four rows, eight without AVX2, MKL sums a
-product in another order."""
+ROWS, _QUERIES = 8, 4
+"""Tokens, and queries of one head, are computed in multiples of so many: with fewer than four rows for each thread MKL
+sums a product in another order. Attention computes a head in one thread."""
 _KEYS, _KEY_BLOCK = 64, 512
 """Keys are computed in multiples of `_KEYS`; torch's attention on a CPU takes a block of them after the other."""
 _ROWS_PER_CHUNK = 16
@@ -202,7 +202,7 @@ def _chunk(memory: KvSlots, segments: Sequence[Segment], start: int) -> _Chunk:
     past_N = torch.tensor([segment.past for segment in segments])
     length_N = torch.tensor([segment.length for segment in segments])
     queries, reach = int(length_N.max()), memory.reach(int((past_N + length_N).max()))
-    query_Q = torch.arange(_up(queries, ROWS) if queries > 1 else 1)
+    query_Q = torch.arange(_up(queries, _QUERIES) if queries > 1 else 1)
     sees_N_Q = past_N[:, None] + query_Q[None, :]
     mask = torch.arange(reach)[None, None, None, :] <= sees_N_Q[:, None, :, None]
     index_N_Q = is_query_N_Q = None
@@ -250,7 +250,7 @@ def slot_attention(
             n, heads, size = chunk.tokens, keys_N_H_K_D.size(1), keys_N_H_K_D.size(3)
             query_N = query_T_H_D[chunk.start : end].reshape(n, heads, -1, size)
             groups = query_N.size(2)
-            query_N = pad(query_N, (0, 0, 0, -groups % ROWS))
+            query_N = pad(query_N, (0, 0, 0, -groups % _QUERIES))
             attended = _attend(query_N, keys_N_H_K_D, values_N_H_K_D, chunk.mask_N_1_Q_K, scaling)
             out_T_H_D[chunk.start : end] = attended[:, :, :groups].reshape(n, -1, size)
         else:
