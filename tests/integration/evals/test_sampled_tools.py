@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from rft.core.base import JsonObject
 from rft.platform.worker.run_eval import run_eval
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
@@ -175,17 +176,24 @@ async def test_a_tool_that_is_down_is_an_error_with_its_blame(
     assert item.sample.error.code == "connect_error"
 
 
+async def ungraded_run(stage: Stage, judged: tuple[PartlySilent, dict[str, Any]], tool: JsonObject) -> tuple[str, Any]:
+    """An eval and a run of it that called the tool, and whose grader was silent."""
+    grader, criterion = judged
+    grader.silent_on = {"7"}
+    eval_id = await stage.make(criterion)
+    wanted = {"type": "function", "function": SEARCH, **tool}
+    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [wanted]}))
+    assert run.result_counts.errored == 1
+    return eval_id, run
+
+
 async def test_tools_keep_their_secrets_until_everything_has_a_verdict(
     stage: Stage, provider: ScriptedProvider, customer: LoopbackEndpoint, judged: tuple[PartlySilent, dict[str, Any]]
 ) -> None:
     del provider
-    grader, criterion = judged
-    grader.silent_on = {"7"}
-    eval_id = await stage.make(criterion)
-    tool = {"type": "function", "function": SEARCH, "server_url": customer.tool_url, "headers": {"X-Key": "hush-hush"}}
-    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
-    assert run.result_counts.errored == 1
-    grader.silent_on = set()
+    tool: JsonObject = {"server_url": customer.tool_url, "headers": {"X-Key": "hush-hush"}}
+    eval_id, run = await ungraded_run(stage, judged, tool)
+    judged[0].silent_on = set()
     await stage.retry(eval_id, run.id)
     assert await stage.work(run.id) == "completed"
     endpoint: Any = customer.endpoint
@@ -200,11 +208,7 @@ async def test_a_run_that_forgot_its_tools_is_not_sampled_without_them(
 ) -> None:
     """As those of earlier releases did, whatever had become of their items."""
     del provider
-    grader, criterion = judged
-    grader.silent_on = {"7"}
-    eval_id = await stage.make(criterion)
-    tool = {"type": "function", "function": SEARCH, "server_url": customer.tool_url}
-    run = await stage.run(eval_id, sampled(row("7", None), sampling_params={"tools": [tool]}))
+    eval_id, run = await ungraded_run(stage, judged, {"server_url": customer.tool_url})
     async with stage.context.database.connection() as connection:
         await connection.execute("update eval_runs set sealed = null")
     with pytest.raises(openai.BadRequestError, match="has forgotten the secrets of its tools; order a new one"):

@@ -18,8 +18,8 @@ from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
 from rft.scratch.disk import EXIT_DISK_FULL, free_bytes
 from rft.scratch.folder import ScratchFolder
+from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.test_run_job import cancel
 from tests.integration.worker.workbench import Workbench
 from tests.shared.waiting import until
 from tests.small_disk import small_disk

@@ -17,8 +17,8 @@ from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
 from rft.testing.faults import Fault as HttpFault
 from rft.testing.faults import HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint
+from tests.integration.worker.running import cancel
 from tests.integration.worker.scripted_trainer import Fault, Plan
-from tests.integration.worker.test_run_job import cancel
 from tests.integration.worker.workbench import Workbench
 from tests.shared.waiting import until
 

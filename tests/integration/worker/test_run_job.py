@@ -3,10 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,50 +12,16 @@ from psycopg import sql
 from rft.core.chat_spec import JobChat
 from rft.core.events import RunEnded
 from rft.core.spec import RunSecrets, RunSpec
-from rft.platform.files.service import delete_file
-from rft.platform.jobs.service import cancel_job
 from rft.platform.lifecycle import heartbeat
-from rft.platform.lifecycle.job_lease import take_for_validation
-from rft.platform.lifecycle.lease import Cancelled, renew
 from rft.platform.lifecycle.owner import is_alive
-from rft.platform.store.unit_of_work import unit_of_work
-from rft.platform.worker.event_log import EventLog
 from rft.platform.worker.run_job import run_job
 from rft.platform.worker.validate_job import validate_job
 from rft.run_directory import layout
+from tests.integration.worker.running import hanging_run
 from tests.integration.worker.scripted_trainer import Fault, Plan
 from tests.integration.worker.workbench import SECRETS, Workbench
 from tests.shared.turned_clock import TurnedClock
 from tests.shared.waiting import until
-
-
-@asynccontextmanager
-async def hanging_run(bench: Workbench, job_id: str) -> AsyncGenerator["asyncio.Task[str]"]:
-    """A runner whose trainer hangs in the middle of step 2."""
-    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),)))
-    task = asyncio.create_task(run_job(job_id, bench.context()))
-    await until((bench.control / "hanging").exists, "the trainer to hang")
-    yield task
-
-
-async def cancel(bench: Workbench, job_id: str) -> dict[str, Any]:
-    """The job's row as the cancellation left it."""
-    async with unit_of_work(bench.database) as uow:
-        await cancel_job(uow, job_id)
-    return await bench.job(job_id)
-
-
-async def counted(bench: Workbench, job_id: str) -> dict[str, Any]:
-    """Rows of everything that a trainer's events become."""
-    rows = await bench.all(
-        "select (select count(*) from steps where job_id = id) as steps,"
-        " (select count(*) from rollouts where job_id = id) as rollouts,"
-        " (select count(*) from checkpoints where job_id = id) as checkpoints,"
-        " (select count(*) from job_events where job_id = id) as events,"
-        " cardinality(result_files) as result_files from jobs where id = %s",
-        job_id,
-    )
-    return rows[0]
 
 
 async def test_an_undisturbed_run_succeeds(bench: Workbench) -> None:
@@ -174,116 +137,6 @@ async def test_a_run_that_reports_failure_fails_the_job(bench: Workbench) -> Non
     assert job["status"] == "failed"
     assert job["error"] == {"code": "no_signal", "message": "No row.", "param": "training_file"}
     assert job["fine_tuned_model"] is None
-
-
-@pytest.mark.parametrize("is_deaf", [False, True])
-async def test_cancelling_a_running_job_stops_its_trainer(bench: Workbench, is_deaf: bool) -> None:
-    job_id = await bench.queued_job()
-    bench.plan(Plan(faults=(Fault(launch=1, step=2, how="hang"),), is_deaf=is_deaf))
-    task = asyncio.create_task(run_job(job_id, bench.context()))
-    await until((bench.control / "hanging").exists, "the trainer to hang")
-    cancelled = await cancel(bench, job_id)
-    assert (cancelled["status"], cancelled["finished_at"] is None) == ("cancelled", False)
-    async with unit_of_work(bench.database) as uow:  # Nothing needs its files any more.
-        await delete_file(uow, bench.context().file_store, cancelled["training_file"])
-    assert await task == "cancelled"
-    assert not is_alive(bench.launches[-1])
-    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
-    assert (await bench.messages(job_id))[-1] == "Fine-tuning job cancelled"
-
-
-async def test_nothing_that_a_cancelled_trainer_still_writes_counts(bench: Workbench) -> None:
-    job_id = await bench.queued_job()
-    bench.plan(Plan(steps=10_000, step_s=0.001, is_deaf=True))
-    task = asyncio.create_task(run_job(job_id, bench.context()))
-
-    async def has_steps() -> bool:
-        return (await counted(bench, job_id))["steps"] >= 3
-
-    await until(has_steps, "the first steps", poll_s=0.01)
-    cancelled = await cancel(bench, job_id)
-    counts = await counted(bench, job_id)
-    assert counts["result_files"] == 1
-    assert await task == "cancelled"
-    assert await counted(bench, job_id) == counts
-    assert await bench.job(job_id) == cancelled | {"lease_owner": None, "lease_until": None}
-    beyond, _ = EventLog(bench.run_dir(job_id) / layout.EVENTS).read(after_seq=cancelled["last_event_seq"], start=0)
-    assert beyond, "it wrote on for a while"
-
-
-async def test_a_cancelled_job_keeps_its_slot_until_its_trainer_has_stopped(bench: Workbench) -> None:
-    first, second = await bench.queued_job(), await bench.queued_job()
-    async with hanging_run(bench, first) as task:
-        await cancel(bench, first)
-        assert await run_job(second, bench.context()) == "no_slot"
-        assert await task == "cancelled"
-        assert second in [message.job_id for message in bench.enqueued]
-        bench.plan(Plan())
-        assert await run_job(second, bench.context()) == "over"
-
-
-async def test_a_job_that_is_cancelled_while_it_is_validated_is_over_at_once(bench: Workbench) -> None:
-    job_id = await bench.new_job()
-    async with bench.database.connection() as connection:
-        lease = await take_for_validation(connection, job_id, owner="here/1/a", ttl_s=60)
-    assert lease is not None
-    assert (await cancel(bench, job_id))["lease_owner"] is None
-    async with bench.database.connection() as connection:
-        with pytest.raises(Cancelled):
-            await renew(connection, lease, ttl_s=60)
-
-
-async def test_a_queued_job_that_is_to_be_cancelled_never_starts(bench: Workbench) -> None:
-    job_id = await bench.queued_job()
-    await bench.do("update jobs set is_cancel_requested = true where id = %s", job_id)
-    assert await run_job(job_id, bench.context()) == "cancelled"
-    assert (await bench.job(job_id))["status"] == "cancelled"
-    assert bench.launches == []
-
-
-async def test_many_bells_make_one_runner(bench: Workbench) -> None:
-    job_id = await bench.queued_job()
-    outcomes = await asyncio.gather(*(run_job(job_id, bench.context()) for _ in range(4)))
-    assert sorted(outcomes) == ["not_runnable", "not_runnable", "not_runnable", "over"]
-    assert len(bench.launches) == 1
-    await bench.assert_every_step_once(job_id, steps=3)
-
-
-async def test_slots_are_given_by_age_whatever_message_comes_first(bench: Workbench) -> None:
-    jobs = sorted([await bench.queued_job() for _ in range(3)])
-    await bench.do("update jobs set created_at = date_trunc('second', created_at)")
-    await bench.do("update jobs set created_at = (select min(created_at) from jobs)")
-    bench.enqueued.clear()
-    for turn, asked in enumerate((jobs[2], jobs[2], jobs[2])):
-        assert await run_job(asked, bench.context()) == "over"
-        statuses = [(await bench.job(job_id))["status"] for job_id in jobs]
-        assert statuses == ["succeeded"] * (turn + 1) + ["queued"] * (2 - turn)
-    assert [message.job_id for message in bench.enqueued] == [jobs[2], jobs[1], jobs[2], jobs[2]]
-
-
-async def test_a_lost_job_does_not_wait_for_an_older_one_that_never_ran(bench: Workbench) -> None:
-    older, lost = await bench.queued_job(), await bench.queued_job()
-    await bench.do("update jobs set status = 'running' where id = %s", lost)
-    assert await run_job(lost, bench.context()) == "over"
-    assert (await bench.job(older))["status"] == "queued"
-
-
-async def test_an_older_job_that_may_not_run_is_passed_over(bench: Workbench) -> None:
-    older, newer = await bench.queued_job(), await bench.queued_job()
-    await bench.do("update jobs set is_pause_requested = true where id = %s", older)
-    assert await run_job(newer, bench.context()) == "over"
-
-
-async def test_a_full_host_leaves_the_job_in_the_queue_and_wakes_it_later(bench: Workbench) -> None:
-    first, second = await bench.queued_job(), await bench.queued_job()
-    bench.enqueued.clear()
-    async with hanging_run(bench, first) as task:
-        assert await run_job(second, bench.context()) == "no_slot"
-        assert (await bench.job(second))["status"] == "queued"
-        assert second not in [message.job_id for message in bench.enqueued]
-        (bench.control / "go-on").touch()
-        await task
-    assert second in [message.job_id for message in bench.enqueued]
 
 
 async def test_a_stopping_worker_gives_the_job_back_and_another_goes_on(bench: Workbench) -> None:

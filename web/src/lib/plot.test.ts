@@ -1,4 +1,5 @@
-import { expect, test, vi } from "vitest";
+import "../testing/uplot_globals";
+import { expect, test } from "vitest";
 import { stats, step, tool } from "../testing/records";
 import {
   askedRange,
@@ -17,15 +18,6 @@ import { movedStep, panned, shifted } from "./plot_keys";
 import { type Chart, line } from "./series";
 import { tickLabels } from "./ticks";
 import { excludedChart, rewardChart, toolChart } from "./charts";
-
-vi.hoisted(() => {
-  // uPlot asks for these when it is loaded; nothing here draws.
-  globalThis.matchMedia ??= (() => ({
-    addEventListener: () => undefined,
-    removeEventListener: () => undefined,
-  })) as never;
-  globalThis.devicePixelRatio ??= 1;
-});
 
 const STEPS = [
   step(0, null, stats({ reward_mean: 0.25 })),

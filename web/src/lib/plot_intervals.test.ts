@@ -1,17 +1,9 @@
-import { expect, test, vi } from "vitest";
+import "../testing/uplot_globals";
+import { expect, test } from "vitest";
 import { stats, step } from "../testing/records";
 import { rewardChart } from "./charts";
 import { edges, edgeValues } from "./plot_intervals";
 import { line } from "./series";
-
-vi.hoisted(() => {
-  // uPlot asks for these when it is loaded; nothing here draws.
-  globalThis.matchMedia ??= (() => ({
-    addEventListener: () => undefined,
-    removeEventListener: () => undefined,
-  })) as never;
-  globalThis.devicePixelRatio ??= 1;
-});
 
 test("a held interval ends with the value that it was measured with", () => {
   const measured = (mean: number, low: number | null, high: number | null) =>

@@ -20,10 +20,9 @@ from rft.chat.opening import open_chat
 from rft.core.dataset import DatasetRow, parse_row
 from rft.core.rollout import Rollout
 from tests.shared.customer_loop import own_rollout
-from tests.shared.emptied_database import EmptiedDatabase
 from tests.shared.responses_loop import ResponsesLoop, cached_tokens, token_ids
 from tests.shared.scripted_engine import ANSWER, ENDLESS, SEARCHES, THINKS, ScriptedEngine, script
-from tests.shared.served_models import ServedPlatform, scripted_platform, serving_pid
+from tests.shared.served_models import ServedPlatform, serving_pid
 from tests.shared.waiting import until
 
 SEALED: Any = {"store": False, "include": ["reasoning.encrypted_content"]}
@@ -34,14 +33,6 @@ ITEM: Any = {
     "tools": [{"type": "function", "function": {key: TOOL[key] for key in ("name", "description", "parameters")}}],
 }
 _ENDED = ("response.completed", "response.incomplete", "response.failed")
-
-
-@pytest.fixture(scope="module")
-def platform(
-    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
-) -> Iterator[ServedPlatform]:
-    with scripted_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """What a model is saying ends soon after the key of who asked, also where the model is silent."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,10 +9,9 @@ import pytest
 from openai import AsyncOpenAI, InternalServerError
 
 from rft.platform.api.key_repository import create_key, id_of, revoke_key
-from tests.shared.emptied_database import EmptiedDatabase
 from tests.shared.running_api import EXACT, upload
 from tests.shared.scripted_engine import ANSWER, ENDLESS
-from tests.shared.served_models import ServedPlatform, scripted_platform
+from tests.shared.served_models import ServedPlatform
 from tests.shared.waiting import until
 
 QUESTION: Any = [{"role": "user", "content": ENDLESS}]
@@ -23,14 +20,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/responses": {"model": "tiny", "input": ENDLESS},
     "/v1/fine_tuning/jobs/{job}/playground": {"model": "tiny", "messages": QUESTION},
 }
-
-
-@pytest.fixture(scope="module")
-def platform(
-    emptied_database: EmptiedDatabase, tmp_path_factory: pytest.TempPathFactory, base_model: Path
-) -> Iterator[ServedPlatform]:
-    with scripted_platform(emptied_database, tmp_path_factory.mktemp("home"), base_model) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
-"""Graders and tools without a job, as the official SDK asks for them."""
+"""Graders without a job, as the official SDK asks for them."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError
+from openai import AsyncOpenAI, BadRequestError
 
-from rft.platform.api.key_repository import create_key
-from rft.platform.settings import Settings
-from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader, ScriptedTools
+from rft.testing.endpoint import ScriptedEndpoint, ScriptedGrader
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.judge import Completion, ScriptedJudge
 from rft.testing.loopback import LoopbackEndpoint
@@ -24,18 +20,26 @@ EXACT = {
     "reference": "{{ item.answer }}",
     "operation": "eq",
 }
+
+
 CODE = {
     "type": "python",
     "name": "code",
     "source": "def grade(sample, item):\n    return len(sample['output_text']) / 10\n",
 }
+
+
 RAISING = {**CODE, "source": "def grade(sample, item):\n    raise ValueError\n"}
+
+
 SCORE = {
     "type": "score_model",
     "name": "score",
     "model": "judge-1",
     "input": [{"role": "user", "content": "{{ sample.output_text }} against {{ item.answer }}"}],
 }
+
+
 ERROR_FIELDS = {
     "formula_parse_error", "sample_parse_error", "sample_parse_error_details", "truncated_observation_error",
     "unresponsive_reward_error", "invalid_variable_error", "invalid_variable_error_details", "other_error",
@@ -46,33 +50,6 @@ ERROR_FIELDS = {
     "endpoint_grader_internal_error_details", "endpoint_grader_server_error", "endpoint_grader_server_error_details",
     "endpoint_grader_safety_check_error",
 }  # fmt: skip
-
-
-@pytest.fixture
-async def judge() -> ScriptedJudge:
-    """What the judge says is set by each test."""
-    return ScriptedJudge(Completion('{"steps": [], "result": 0.75}', cached_tokens=10), api_key="sk-judge-secret")
-
-
-@pytest.fixture
-async def api(migrated_url: str, tmp_path: Path, judge: ScriptedJudge) -> AsyncIterator[Api]:
-    """The API with a judge, and little patience."""
-    async with LoopbackEndpoint(judge) as courtroom:
-        settings = Settings.model_validate(
-            {
-                "home": tmp_path / "home",
-                "DATABASE_URL": migrated_url,
-                "judge_base_url": f"{courtroom.base_url}/v1",
-                "judge_api_key": "sk-judge-secret",
-                "max_retries": 1,
-                "retry_first_wait_s": 0.01,
-            }
-        )
-        async with await psycopg.AsyncConnection.connect(migrated_url, autocommit=True) as connection:
-            key = await create_key(connection, "tests")
-        messages = ReceivedMessages()
-        with Served(settings, messages) as port:
-            yield Api(url=f"http://127.0.0.1:{port}", key=key, settings=settings, messages=messages)
 
 
 async def run(client: AsyncOpenAI, grader: Any, answer: str = "7", **more: Any) -> Any:
@@ -315,60 +292,6 @@ async def test_validate_names_the_grader_masks_it_and_refuses_what_cannot_run(cl
     assert (refused.value.param, refused.value.code) == ("grader.graders.exact.reference", "invalid_value")
 
 
-async def run_tool(client: AsyncOpenAI, url: str, **more: Any) -> dict[str, Any]:
-    body = {
-        "type": "function_call",
-        "name": "add",
-        "server_url": url,
-        "arguments": '{"a": 2}',
-        "item": {"b": 3},
-        **more,
-    }
-    return await client.post("/fine_tuning/alpha/tool/run", body=body, cast_to=dict[str, Any])
-
-
-async def test_a_tool_is_called_as_in_a_rollout(client: AsyncOpenAI) -> None:
-    tools = ScriptedTools({"add": lambda arguments, item: str(int(str(arguments["a"])) + int(str(item["b"])))})
-    async with LoopbackEndpoint(ScriptedEndpoint(tools)) as customer:
-        reply = await run_tool(
-            client, customer.tool_url, headers={"X-Key": "secret-value"}, trace_id="trace_mine", call_id="call_1"
-        )
-        (call,) = customer.endpoint.calls
-
-    assert (reply["output"], reply["call_id"], reply["attempts"]) == ("5", "call_1", 1)
-    assert call.headers["x-key"] == "secret-value"
-    assert call.headers["idempotency-key"] == "trace_mine/call_1"
-    assert json.loads(call.body)["trace_id"] == "trace_mine"
-
-
-@pytest.mark.parametrize(
-    ("fault", "more", "code", "param"),
-    [
-        (Fault(FaultKind.STATUS, status=503), {}, "server_error", "server_url"),
-        (Fault(FaultKind.STATUS, status=404), {}, "http_404", None),
-        (Fault(FaultKind.SHAPELESS), {}, "invalid_reply", "server_url"),
-        (None, {"arguments": "{"}, "invalid_arguments", "arguments"),
-        (None, {"server_url": "http://10.1.2.3/"}, "blocked_address", "server_url"),
-        (None, {"server_url": "nowhere"}, "invalid_value", "server_url"),
-    ],
-)
-async def test_a_tool_that_fails_is_a_bad_request_that_says_how(
-    client: AsyncOpenAI,
-    customer: LoopbackEndpoint,
-    fault: Fault | None,
-    more: dict[str, Any],
-    code: str,
-    param: str | None,
-) -> None:
-    customer.endpoint.faults = FaultSequence([fault], last_stays=True)
-
-    with pytest.raises(APIStatusError) as refused:
-        await run_tool(client, customer.tool_url, **more)
-
-    assert not isinstance(refused.value, InternalServerError | NotFoundError)
-    assert (refused.value.status_code, refused.value.code, refused.value.param) == (400, code, param)
-
-
 async def test_a_judge_that_is_not_configured_is_said(migrated_url: str, tmp_path: Path, api: Api) -> None:
     settings = api.settings.model_copy(update={"judge_base_url": None, "home": tmp_path / "other"})
     with Served(settings, ReceivedMessages()) as port:
@@ -383,18 +306,6 @@ async def test_a_graders_own_number_of_the_endpoint_may_be_anything_finite(clien
         reply = await run(client, {"type": "endpoint", "url": customer.grader_url})
 
     assert reply.reward == -17.5
-
-
-async def test_a_tools_address_has_two_names(client: AsyncOpenAI) -> None:
-    path = "/fine_tuning/alpha/tool/run"
-    async with LoopbackEndpoint(ScriptedEndpoint(ScriptedTools({"echo": lambda _arguments, _item: "hi"}))) as customer:
-        for address in ({"url": customer.tool_url}, {"url": customer.tool_url, "server_url": None}):
-            reply: Any = await client.post(path, body={"name": "echo", **address}, cast_to=object)
-            assert reply["output"] == "hi"
-    for address, param in (({}, "server_url"), ({"url": "http://a/", "server_url": "http://b/"}, "url")):
-        with pytest.raises(BadRequestError) as raised:
-            await client.post(path, body={"name": "echo", **address}, cast_to=object)
-        assert raised.value.param == param
 
 
 async def test_a_registered_grader_is_run_and_checked_by_its_id(

@@ -1,0 +1,143 @@
+"""What happens around answers: busy and killed processes, clients that hang up, a machine that is full."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from openai import APIError, AsyncOpenAI, InternalServerError
+
+from rft.platform.serving.giving_way import give_way_to_trainer
+from rft.serving_wire.endpoint_file import read_endpoint
+from rft.serving_wire.records import ServingEndpoint
+from tests.integration.serving.scripted.asking import ask, endless, is_answered, pid
+from tests.shared.scripted_engine import ANSWER, ENDLESS
+from tests.shared.served_models import ServedPlatform, serving_pid
+from tests.shared.waiting import until
+
+
+async def test_a_killed_process_is_an_error_in_the_stream_and_the_next_request_works(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    stream, _ = await endless(client)
+    before = pid(platform)
+    os.kill(before, signal.SIGKILL)
+    with pytest.raises(APIError) as raised:
+        async for _ in stream:
+            pass
+    assert raised.value.code == "serving_lost"
+    assert await ask(client) == ANSWER
+    assert pid(platform) != before
+
+
+async def test_a_file_of_a_process_from_before_a_restart_leads_nowhere_though_its_number_is_taken(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    assert await ask(client) == ANSWER
+    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
+    os.kill(pid(platform), signal.SIGTERM)
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    stale = ServingEndpoint(port=closed_port(), token="t", pid=os.getpid())
+    (folder / "endpoint.json").write_text(stale.model_dump_json())
+    assert await ask(client) == ANSWER
+    assert read_endpoint(folder) != stale
+
+
+def closed_port() -> int:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+async def test_a_client_that_hangs_up_frees_its_place(client: AsyncOpenAI) -> None:
+    stream, _ = await endless(client)
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client)
+    assert raised.value.status_code == 503
+    assert raised.value.code == "serving_busy"
+    assert int(raised.value.response.headers["retry-after"]) >= 1
+    await stream.close()
+    await until(lambda: is_answered(client), "a free place")
+
+
+async def test_a_client_that_waits_for_a_whole_reply_frees_its_place_too(client: AsyncOpenAI) -> None:
+    waiting = asyncio.create_task(ask(client, ENDLESS))
+
+    async def has_the_place() -> bool:
+        nonlocal waiting
+        if waiting.done():  # It was refused: our own look at the place took it.
+            assert isinstance(waiting.exception(), InternalServerError)
+            waiting = asyncio.create_task(ask(client, ENDLESS))
+        return not await is_answered(client) and not waiting.done()
+
+    await until(has_the_place, "the place is taken")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: is_answered(client), "a free place")
+
+
+async def test_another_model_waits_for_a_free_place_and_then_takes_it(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
+) -> None:
+    (base_model.parent / "other").symlink_to(base_model)
+    stream, _ = await endless(client)
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client, model="other")
+    assert (raised.value.status_code, raised.value.code) == (503, "serving_slots_in_use")
+    await stream.close()
+    await until(lambda: is_answered(client, "other"), "the other model's place")
+    assert len([folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]) == 1
+    await until(lambda: is_answered(client), "the first model's place")
+
+
+async def test_a_process_ends_for_a_trainer_but_not_in_the_middle_of_an_answer(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
+) -> None:
+    stream, _ = await endless(client)
+    before = pid(platform)
+    assert await give_way_to_trainer(platform.api.settings, base_model, free=1 << 50) == 0, "there is enough for both"
+    assert await give_way_to_trainer(platform.api.settings, base_model, free=0) == 1
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client)
+    assert raised.value.code == "serving_busy", "it still answers the first one"
+    assert pid(platform) == before
+    await stream.close()
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    assert await ask(client) == ANSWER
+    assert pid(platform) != before
+
+
+async def test_the_lease_goes_with_the_process(platform: ServedPlatform, client: AsyncOpenAI) -> None:
+    assert await ask(client) == ANSWER
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+
+        def running() -> int:
+            row = connection.execute("select count(*) from serving_processes where lease_owner is not null").fetchone()
+            assert row is not None
+            return row[0]
+
+        assert running() == 1
+        os.kill(pid(platform), signal.SIGTERM)
+        await until(lambda: running() == 0, "the lease is given back")
+    assert await ask(client) == ANSWER
+
+
+async def test_tokens_are_counted_for_the_key(platform: ServedPlatform, client: AsyncOpenAI) -> None:
+    def counted(connection: psycopg.Connection) -> tuple[int, ...]:
+        return connection.execute(
+            "select coalesce(sum(requests), 0)::int, coalesce(sum(prompt_tokens), 0)::int,"
+            " coalesce(sum(completion_tokens), 0)::int from served_tokens"
+            " where model = 'tiny' and api_key_id in (select id from api_keys)"
+        ).fetchall()[0]
+
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+        before = counted(connection)
+        question: Any = [{"role": "user", "content": "How much?"}]
+        done = await client.chat.completions.create(model="tiny", messages=question, n=2)
+        assert done.usage is not None
+        wanted = (before[0] + 1, before[1] + done.usage.prompt_tokens, before[2] + done.usage.completion_tokens)
+        await until(lambda: counted(connection) == wanted, "the request is counted")
