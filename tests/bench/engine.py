@@ -21,7 +21,8 @@ from random import Random
 from typing import Any
 
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.rollouts.sampler import SampleRequest
 from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 from rft.testing.loopback import LoopbackEndpoint

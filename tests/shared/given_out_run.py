@@ -27,7 +27,8 @@ from rft.core.messages import ToolSchema
 from rft.core.rollout import Rollout
 from rft.core.spec import Engine, RolloutWorkersSpec, RunSecrets, RunSpec, ToolServer, VllmSpec
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.platform.lifecycle.job_lease import take
 from rft.platform.lifecycle.lease import Lease
 from rft.platform.lifecycle.records import NewJob

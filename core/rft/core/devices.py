@@ -1,4 +1,5 @@
-"""Which devices of a host train and which sample, as an operator writes it: `cpu:2`, or `train=0,1 vllm=2,3`.
+"""Which devices of a host train and which sample, as an operator writes it: `cpu:2`, or `train=0,1 vllm=2,3`. GPUs
+that are named for both, as in `train=0 vllm=0`, train and sample in turns.
 
 Several trainers at once have devices of their own, `;` between: `train=0 vllm=1; train=2 vllm=3`.
 """
@@ -13,8 +14,8 @@ from rft.core.base import Record
 _CPU = re.compile(r"cpu:([1-9]\d{0,2})")
 _GPUS = re.compile(r"train=(\d+(?:,\d+)*)(?: +vllm=(\d+(?:,\d+)*))?")
 SPELLING = (
-    "`cpu:2` (so many ranks on the CPU), `train=0,1` (one rank on each of these GPUs) or `train=0,1 vllm=2,3`; of"
-    " several trainers at once, `train=0 vllm=1; train=2 vllm=3`"
+    "`cpu:2` (so many ranks on the CPU), `train=0,1` (one rank on each of these GPUs), `train=0,1 vllm=2,3`, or"
+    " `train=0 vllm=0` (in turns); of several trainers at once, `train=0 vllm=1; train=2 vllm=3`"
 )
 
 
@@ -33,13 +34,18 @@ class Devices(Record):
         """How many processes train."""
         return self.cpu_ranks or len(self.train)
 
+    @property
+    def take_turns(self) -> bool:
+        """Whether the GPUs that train are those that sample."""
+        return bool(self.vllm) and self.vllm == self.train
+
 
 def parse_devices(text: str) -> tuple[Devices, ...]:
     """Of each trainer that runs at once. Raises ValueError, in words for whoever wrote it."""
     devices = tuple(_parse_one(part) for part in text.split(";"))
-    gpus = [number for one in devices for number in (*one.train, *one.vllm)]
+    gpus = [number for one in devices for number in (one.train if one.take_turns else (*one.train, *one.vllm))]
     if twice := sorted({number for number in gpus if gpus.count(number) > 1}):
-        raise ValueError(f"GPU {twice[0]} is named twice: each trains or samples, for one process")
+        raise ValueError(f"GPU {twice[0]} is named twice: each is one process's, or all that train sample, too")
     return devices
 
 

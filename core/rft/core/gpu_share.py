@@ -1,4 +1,5 @@
-"""How one GPU is divided between a vLLM server of a run's own and the update of the same run. Pure."""
+"""How one GPU is divided between a vLLM server of a run's own and the update of the same run: both at once, or in
+turns. Pure."""
 
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ _UPDATE_BESIDE_BYTES = 3 * 2**29
 """The driver's own, and what libraries keep for their work."""
 _SERVER_BESIDE_BYTES = 2 * 2**30
 """The driver's own, graphs that are kept, and the logits of a batch."""
+_ASLEEP_BYTES = 2 * 2**30
+"""What a server that sleeps keeps: the driver's own, and its graphs."""
 _LARGEST_SHARE = 0.9
 
 
@@ -34,6 +37,8 @@ class LeastNeeds:
     """What each of the two takes at least, in bytes."""
 
     update: int
+    resident: int
+    """Of that, what the trainer has between updates, too."""
     server: int
 
     @classmethod
@@ -47,8 +52,10 @@ class LeastNeeds:
         """
         kept = (figures.activation_bytes_per_token or 0) * update_bytes // _SINGLE_BYTES
         longest = int(_CHECKPOINTED_SHARE * kept * context_tokens)
+        resident = update_bytes * figures.parameters + figures.adapter_bytes + _UPDATE_BESIDE_BYTES
         return cls(
-            update=update_bytes * figures.parameters + figures.adapter_bytes + longest + _UPDATE_BESIDE_BYTES,
+            update=resident + longest,
+            resident=resident,
             server=_HALF_BYTES * figures.parameters + cache_bytes_per_token * context_tokens + _SERVER_BESIDE_BYTES,
         )
 
@@ -60,12 +67,27 @@ def server_share(needs: LeastNeeds, gpu: GpuMemory) -> float:
     """
     left = gpu.free - needs.update - needs.server
     if left < 0:
-        raise GpuTooSmall(
-            f"The GPU has {_gib(gpu.free)} free of {_gib(gpu.total)}. A vLLM server for this model takes at least"
-            f" {_gib(needs.server)} of it and the update at least {_gib(needs.update)}: they do not fit together. A"
-            " smaller max_context_tokens or a larger GPU helps, or vLLM servers elsewhere (RFT_VLLM_SERVERS)."
-        )
+        raise _too_small(needs, gpu, "they do not fit together")
     return min(_LARGEST_SHARE, (needs.server + left / 2) / gpu.total)
+
+
+def server_share_in_turns(needs: LeastNeeds, gpu: GpuMemory) -> float:
+    """The share that a server may take which sleeps during updates: all that the trainer does not keep.
+
+    Raises GpuTooSmall with both figures.
+    """
+    if needs.server + needs.resident > gpu.free or needs.update + _ASLEEP_BYTES > gpu.free:
+        raise _too_small(needs, gpu, "they do not fit, not even in turns")
+    return min(_LARGEST_SHARE, (gpu.free - needs.resident) / gpu.total)
+
+
+def _too_small(needs: LeastNeeds, gpu: GpuMemory, how: str) -> GpuTooSmall:
+    return GpuTooSmall(
+        f"The GPU has {_gib(gpu.free)} free of {_gib(gpu.total)}. A vLLM server for this model takes at least"
+        f" {_gib(needs.server)} of it and the update at least {_gib(needs.update)}, of which it keeps"
+        f" {_gib(needs.resident)} between updates: {how}. A smaller max_context_tokens or a larger GPU helps, or vLLM"
+        " servers elsewhere (RFT_VLLM_SERVERS)."
+    )
 
 
 def _gib(size: int) -> str:

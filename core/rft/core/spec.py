@@ -125,6 +125,8 @@ class VllmSpec(Record):
     """Memory for cached conversations of a server of the run's own, on a CPU."""
     gpu_memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
     """What a server of the run's own may take of its GPU; None: what the update leaves it."""
+    takes_turns: bool = False
+    """Whether servers of the run's own sleep while the policy is updated, on the GPUs that they sample on."""
 
 
 class RolloutWorkersSpec(Record):

@@ -1,5 +1,6 @@
 """A vLLM server without a model, for `rft.testing.loopback`: its wire, its adapters, and what kills a real one."""
 
+import asyncio
 import hashlib
 import json
 from array import array
@@ -13,6 +14,7 @@ from rft.testing.faults import Fault, HttpAnswer, ReceivedCall
 BASE = "base"
 COMPLETIONS = "/v1/completions"
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+SLEEP, WAKE_UP = "/sleep", "/wake_up"
 
 
 class ScriptedVllm(ScriptedEndpoint):
@@ -34,6 +36,10 @@ class ScriptedVllm(ScriptedEndpoint):
         """So many loads more find no directory, as on a shared disk that lags behind."""
         self.sampled: list[dict[str, Any]] = []
         """Bodies of the completions that were answered."""
+        self.can_sleep = True
+        """Whether it was started so."""
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     async def answer(self, call: ReceivedCall) -> HttpAnswer | Fault:
         """As vLLM 0.31 does."""
@@ -52,7 +58,11 @@ class ScriptedVllm(ScriptedEndpoint):
                 instead = await super().answer(call)
                 if isinstance(instead, Fault):
                     return instead
+                await self._awake.wait()  # As a real one's scheduler, which only begins again with `/wake_up`.
                 return self._answer(call.path, json.loads(call.body))
+            case "/sleep" | "/wake_up" if self.can_sleep:
+                (self._awake.clear if call.path == SLEEP else self._awake.set)()
+                return HttpAnswer(200, b"")
             case _:
                 return _refusal(404, "Not Found")
 

@@ -29,6 +29,8 @@ class ServerOptions:
     requests_at_once: int = 256
     cpu_cache_gib: int = 1
     gpu_memory_share: float = 0.9
+    can_sleep: bool = False
+    """Whether it is to give its GPU's memory up on demand."""
     host: str = "127.0.0.1"
 
 
@@ -59,6 +61,8 @@ def server_command(python: Path, options: ServerOptions) -> list[str]:
         flags |= {"--no-enable-chunked-prefill": None}
     else:
         flags |= {"--dtype": "bfloat16", "--gpu-memory-utilization": options.gpu_memory_share}
+        if options.can_sleep:  # A CPU has nothing to give up: there it only stops.
+            flags["--enable-sleep-mode"] = None
     # `vllm serve` asks for a distribution named `vllm`, which the CPU build is not.
     return [str(python), "-m", "vllm.entrypoints.openai.api_server", *_written(flags)]
 
@@ -74,6 +78,8 @@ def server_environment(options: ServerOptions, *, api_key: str | None, inherited
         "VLLM_CPU_KVCACHE_SPACE": str(options.cpu_cache_gib),
         "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONUNBUFFERED": "1",
+        # `/sleep` and `/wake_up` are served in this mode alone.
+        **({"VLLM_SERVER_DEV_MODE": "1"} if options.can_sleep else {}),
     }
     return {"HF_HUB_OFFLINE": "1", **kept, **own, **({} if api_key is None else {"VLLM_API_KEY": api_key})}
 

@@ -203,9 +203,9 @@ class Settings(BaseSettings):
     torch_threads: int = Field(default=2, ge=1)
     """Threads the trainer's tensor library uses."""
     devices: Annotated[str | None, AfterValidator(_devices)] = None
-    """What a trainer on this host computes on, one rank on each: `train=0,1 vllm=2,3` for GPUs by their numbers, or
-    `cpu:2`. Of several trainers at once (`RFT_TRAIN_SLOTS`), each has its own: `train=0 vllm=1; train=2 vllm=3`.
-    Unset: one process, on the first GPU or else the CPU."""
+    """What a trainer on this host computes on, one rank on each: `train=0,1 vllm=2,3` for GPUs by their numbers,
+    `train=0 vllm=0` where one trains and samples in turns, or `cpu:2`. Of several trainers at once (`RFT_TRAIN_SLOTS`),
+    each has its own: `train=0 vllm=1; train=2 vllm=3`. Unset: one process, on the first GPU or else the CPU."""
     base_dtype: BaseDtype = BaseDtype.AUTO
     """What the base model's weights are in an update: `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU where vLLM
     samples, else float32."""

@@ -10,7 +10,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
-from rft.engines.vllm.engine import ServerAddress
+from rft.engines.vllm.options import ServerAddress
 from rft.starter.tokenizer import build_tokenizer
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
 from rft.vllm_server.environment import python_of
@@ -52,7 +52,9 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer
     made.config.max_position_embeddings = LONG_TOKENS
     made.save_pretrained(model)
     tokenizer.save_pretrained(model)
-    options = ServerOptions(str(model), port, is_cpu=True, max_context_tokens=LONG_TOKENS, requests_at_once=32)
+    options = ServerOptions(
+        str(model), port, is_cpu=True, max_context_tokens=LONG_TOKENS, requests_at_once=32, can_sleep=True
+    )
     environment = server_environment(options, api_key=KEY, inherited=os.environ)
     process = ServerProcess(server_command(python, options), environment, folder / "log")
     process.ensure_running()

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from rft.core.events import RolloutDone, StepDone
+from rft.core.events import Notice, RolloutDone, StepDone
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.rollout import Split
 from rft.core.spec import RunSecrets, VllmSpec
@@ -19,7 +19,8 @@ from rft.egress.client import HttpClient
 from rft.egress.endpoint import to_header_list
 from rft.egress.reply import Reply
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions
 from rft.rollouts.sampler import SampleRequest
 from rft.starter.tokenizer import build_tokenizer
 from rft.trainer.run import run
@@ -139,13 +140,14 @@ async def test_cancelled_turns_stop_in_the_server(real_server: RealServer, tmp_p
         await engine.close()
 
 
-def test_a_whole_run_learns_from_what_the_server_samples(
+def test_a_whole_run_learns_from_what_the_server_samples_in_turns_with_it(
     real_server: RealServer, customer: Customer, tmp_path: Path
 ) -> None:
     run_dir = write_run(
         tmp_path / "run", real_server.model, customer.url, steps=2, engine="vllm",
-        vllm=VllmSpec(servers=(real_server.url,)),
+        vllm=VllmSpec(servers=(real_server.url,), takes_turns=True),
     )  # fmt: skip
+    log_bytes = real_server.log.stat().st_size
     ended = run(run_dir, RunSecrets(vllm_api_key=KEY))
     assert ended.outcome == "succeeded", ended.error_message
     done = [line.event for line in events(run_dir) if isinstance(line.event, StepDone)]
@@ -154,6 +156,9 @@ def test_a_whole_run_learns_from_what_the_server_samples(
     assert all(gap is None or gap <= 1e-4 for gap in gaps)
     assert any(gap is not None for gap in gaps)
     assert not (run_dir / "served_adapters").exists()
+    logged = real_server.log.read_text()[log_bytes:]
+    assert [logged.count(f"POST /{what}") for what in ("sleep", "wake_up")] == [2, 2], "once for each update"
+    assert "gpu_in_turns" in [line.event.code for line in events(run_dir) if isinstance(line.event, Notice)]
 
 
 def test_rollouts_go_on_beside_updates_under_the_version_they_began_with(

@@ -9,7 +9,8 @@ from secrets import token_hex
 from rft.chat.template_format import TemplateChatFormat
 from rft.core.spec import RunSpec
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.rollouts.sampler import Sample, SampleRequest
 from tests.shared.given_out_run import CONTEXT_TOKENS, VLLM_KEY
 

@@ -11,11 +11,12 @@ import pytest
 
 from rft.core.errors import RunPaused, SamplerError
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.rollouts.sampler import FinishReason, Sample, SampleProgress, SampleRequest
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
-from rft.testing.vllm_server import BASE, COMPLETIONS, ScriptedVllm
+from rft.testing.vllm_server import BASE, COMPLETIONS, SLEEP, WAKE_UP, ScriptedVllm
 from rft.vllm_server.release import VERSION
 from tests.shared.waiting import until
 
@@ -290,8 +291,70 @@ async def test_the_same_for_each_server_and_nothing_after_the_end(tmp_path: Path
         each = await engine.sample_at_each(ask())
         assert len(each) == 3
         assert len(set(each.values())) == 1
+        servers[1].is_dead = True
+        assert len(await engine.sample_at_each(ask())) == 2, "a server that dies of it has no part in it"
         with pytest.raises(SamplerError, match="exceed 512 tokens"):
             await engine.sample(ask(500))
         await engine.close()
         with pytest.raises(SamplerError, match="closed"):
             await engine.sample(ask())
+
+
+async def test_servers_sleep_while_somebody_else_has_their_gpus(tmp_path: Path) -> None:
+    servers = [scripted(), scripted()]
+    async with serving(servers, tmp_path) as engine:
+        await engine.publish(1, adapter(tmp_path / "c1"))
+        before = await engine.sample(ask(version=1))
+        await engine.sleep()
+        asleep = asyncio.create_task(engine.sample(ask(version=1)))
+        await servers[0].until(lambda endpoint: [call.path for call in endpoint.calls].count(COMPLETIONS) == 2)
+        assert not asleep.done()
+        await engine.wake_up()
+        assert await asleep == before
+    for server in servers:
+        asked = [(call.path, call.query) for call in server.calls if call.path in (SLEEP, WAKE_UP)]
+        assert asked == [(SLEEP, "level=1"), (WAKE_UP, "")]
+
+
+async def test_a_server_that_dies_asleep_is_started_again_once_its_gpu_is_free(tmp_path: Path) -> None:
+    starts: list[str] = []
+    dying = await LoopbackEndpoint(scripted()).__aenter__()
+    engine = VllmEngine(
+        [ServerAddress(dying.base_url, lambda: starts.append("asked for"))],
+        AdapterFolder(tmp_path / "adapters", run="job", launch="1"),
+        EngineOptions(base_model="/home/me/tiny", max_context_tokens=512, poll_s=0.01, patience_s=60.0),
+    )
+    await engine.publish(1, adapter(tmp_path / "c1"))
+    await engine.sleep()
+    starts.clear()
+    await dying.__aexit__()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(until(lambda: bool(starts), "nobody asks"), 0.3)
+    await engine.wake_up()
+    await until(lambda: bool(starts), "it is started again")
+    reborn = scripted()
+    async with LoopbackEndpoint(reborn, port=dying.port):
+        await engine.sample(ask(version=1))
+    assert {body["model"] for body in reborn.sampled} == {"job.1.v1"}
+    await engine.close()
+
+
+async def test_a_server_that_cannot_sleep_pauses_the_run(tmp_path: Path) -> None:
+    server = scripted()
+    server.can_sleep = False
+    async with serving([server], tmp_path) as engine:
+        with pytest.raises(RunPaused, match="answered 404: Not Found: it cannot sleep during updates") as paused:
+            await engine.sleep()
+        assert paused.value.code == "engine_unfit"
+
+
+async def test_who_asks_each_server_waits_until_one_is_up(tmp_path: Path) -> None:
+    server = scripted()
+    async with serving([server], tmp_path) as engine:
+        first = await engine.sample_at_each(ask())
+        server.is_dead = True
+        waiting = asyncio.create_task(engine.sample_at_each(ask()))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.2)
+        server.is_dead = False
+        assert await waiting == first

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rft.core.gpu_share import GpuMemory, GpuTooSmall, LeastNeeds, server_share
+from rft.core.gpu_share import GpuMemory, GpuTooSmall, LeastNeeds, server_share, server_share_in_turns
 from rft.core.model_check import ModelFigures
 
 GIB = 2**30
@@ -52,11 +52,36 @@ def test_a_longer_context_takes_more_of_both() -> None:
     assert long.update > short.update
 
 
-@given(
-    st.builds(LeastNeeds, update=st.integers(0, 80 * GIB), server=st.integers(1, 80 * GIB)),
-    st.integers(0, 141 * GIB),
-    st.integers(0, 10 * GIB),
-)
+def test_in_turns_a_model_of_4b_has_its_whole_context_on_a_gpu_of_24_gib() -> None:
+    small = GpuMemory(free=int(23.5 * GIB), total=24 * GIB)
+    with pytest.raises(GpuTooSmall, match="they do not fit together"):
+        server_share(needs_of(12_288), small)
+    assert 0.5 < server_share_in_turns(needs_of(12_288), small) < 0.6
+    with pytest.raises(GpuTooSmall, match=r"of which it keeps 9\.\d GiB between updates: they do not fit, not even"):
+        server_share_in_turns(needs_of(40_960), small)
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> LeastNeeds:
+    update = draw(st.integers(0, 80 * GIB))
+    return LeastNeeds(update=update, resident=draw(st.integers(0, update)), server=draw(st.integers(1, 80 * GIB)))
+
+
+@given(needs(), st.integers(0, 141 * GIB), st.integers(0, 10 * GIB))
+def test_in_turns_the_server_has_what_the_trainer_does_not_keep(needs: LeastNeeds, free: int, used: int) -> None:
+    gpu = GpuMemory(free=free, total=free + used + 1)
+    try:
+        share = server_share_in_turns(needs, gpu)
+    except GpuTooSmall:
+        assert needs.resident + needs.server > free or needs.update + 2 * GIB > free
+        return
+    assert share <= 0.9
+    assert share * gpu.total <= free - needs.resident + 1
+    assert share == 0.9 or share * gpu.total >= needs.server - 1
+    assert needs.update <= free
+
+
+@given(needs(), st.integers(0, 141 * GIB), st.integers(0, 10 * GIB))
 def test_whatever_fits_each_of_them_gets_what_it_needs(needs: LeastNeeds, free: int, used: int) -> None:
     gpu = GpuMemory(free=free, total=free + used + 1)
     if needs.update + needs.server > free:

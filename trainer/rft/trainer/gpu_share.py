@@ -1,4 +1,5 @@
-"""Before a run starts a vLLM server on the GPU that it trains on: how much of it the server may take."""
+"""Before a run starts a vLLM server on the GPU that it trains on: how much of it the server may take, and whether it
+sleeps during updates."""
 
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import torch
 from transformers import AutoConfig
 
 from rft.core.errors import RunPaused
-from rft.core.gpu_share import GpuMemory, GpuTooSmall, LeastNeeds, server_share
+from rft.core.gpu_share import GpuMemory, GpuTooSmall, LeastNeeds, server_share, server_share_in_turns
 from rft.core.spec import Engine, RunSpec
 from rft.engines.kv_slots import KvSlots
 from rft.trainer.model_figures import figures_of
@@ -16,25 +17,44 @@ from rft.vllm_server.environment import is_for_cpu
 def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype) -> RunSpec:
     """The specification with its server's share, where it has none. Raises RunPaused where the two do not fit.
 
-    `gpu`: what the run trains on; None: a CPU, and the whole GPU is the server's. `base_dtype`: of the update's base.
+    They take turns where `RFT_DEVICES` says so, and by themselves where they only fit so and no rollout goes on beside
+    an update. `gpu`: what the run trains on; None: a CPU, and the whole GPU is the server's. `base_dtype`: of the
+    update's base.
     """
     vllm = spec.vllm
-    is_own = spec.engine == Engine.VLLM and not vllm.servers
-    if not is_own or vllm.gpu_memory_share is not None or gpu is None or is_for_cpu(Path(vllm.python)):
+    if spec.engine != Engine.VLLM or vllm.servers:
         return spec
-    config = AutoConfig.from_pretrained(spec.base_model)
+    are_told = spec.devices is not None and spec.devices.take_turns
+    if are_told:
+        spec = _with(spec, takes_turns=True)
+    if vllm.gpu_memory_share is not None or gpu is None or is_for_cpu(Path(vllm.python)):
+        return spec
+    needs, may_sleep = _least_needs(spec, base_dtype), spec.hyperparameters.max_staleness == 0
+    try:
+        if not are_told:
+            try:
+                return _with(spec, gpu_memory_share=server_share(needs, gpu))
+            except GpuTooSmall:
+                if not may_sleep:
+                    raise
+        return _with(spec, gpu_memory_share=server_share_in_turns(needs, gpu), takes_turns=True)
+    except GpuTooSmall as problem:
+        raise RunPaused("gpu_too_small", str(problem)) from problem
+
+
+def _least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
+    config, limit = AutoConfig.from_pretrained(spec.base_model), spec.vllm.max_context_tokens
     figures = figures_of(config, max_context_tokens=spec.chat.max_context_tokens, is_held=False)
-    needs = LeastNeeds.of(
+    return LeastNeeds.of(
         figures,
         cache_bytes_per_token=KvSlots.bytes_per_token(config.get_text_config()) // 2,  # Counted in single precision.
         update_bytes=base_dtype.itemsize,
-        context_tokens=min(figures.max_context_tokens, vllm.max_context_tokens or figures.max_context_tokens),
+        context_tokens=min(figures.max_context_tokens, limit or figures.max_context_tokens),
     )
-    try:
-        share = server_share(needs, gpu)
-    except GpuTooSmall as problem:
-        raise RunPaused("gpu_too_small", str(problem)) from problem
-    return spec.model_copy(update={"vllm": vllm.model_copy(update={"gpu_memory_share": share})})
+
+
+def _with(spec: RunSpec, **changes: float) -> RunSpec:
+    return spec.model_copy(update={"vllm": spec.vllm.model_copy(update=changes)})
 
 
 def own_gpu() -> GpuMemory | None:

@@ -15,6 +15,7 @@ tokens and no others: prompts, tool outputs, padding and excluded rollouts have 
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -77,10 +78,12 @@ class PolicyTrainer(GRPOTrainer):
         check: Callable[[], None] = lambda: None,
         is_over: Callable[[], bool] = lambda: False,
         ranks: OtherRanks | None = None,
+        computing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`check` is called before each micro-batch, and stops the run by raising; `is_over` after each step.
 
-        `ranks`: those that compute the gradient with us; None: we are alone.
+        `ranks`: those that compute the gradient with us; None: we are alone. `computing`: entered for as long as a
+        gradient is computed.
         """
         logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
@@ -93,6 +96,7 @@ class PolicyTrainer(GRPOTrainer):
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._before_update, self._check, self._ranks = source, before_update, check, ranks
+        self._computing = computing
         self.current_gradient_accumulation_steps = 1  # Ranks that only compute never come to where it is set.
         self._settings, self._budget = settings, settings.micro_batch_tokens
         self.figures = StepFigures()
@@ -112,13 +116,15 @@ class PolicyTrainer(GRPOTrainer):
         del inputs
         rows, ranks = list(self._source(self.state.global_step + 1)), self._ranks
         known = StepFigures.before(rows)
-        if ranks is None or not rows:
-            loss = self.add_gradient(model, rows, known, num_items_in_batch)
-        else:
-            with ranks.computing():
-                self.add_gradient(model, ranks.hand_out(model, rows, known), known, num_items_in_batch)
-                ranks.take_in(model, self.figures)
-            loss = torch.tensor(self.figures.loss, device=self.accelerator.device)
+        with self._computing():
+            if ranks is None or not rows:
+                loss = self.add_gradient(model, rows, known, num_items_in_batch)
+            else:
+                with ranks.computing():
+                    self.add_gradient(model, ranks.hand_out(model, rows, known), known, num_items_in_batch)
+                    ranks.take_in(model, self.figures)
+                loss = torch.tensor(self.figures.loss, device=self.accelerator.device)
+            self.give_memory_back()
         self._before_update(self.state.global_step + 1, self.figures.optimization())
         return loss
 
@@ -138,6 +144,11 @@ class PolicyTrainer(GRPOTrainer):
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
         return loss
+
+    def give_memory_back(self) -> None:
+        """What is only kept for the next pass, where somebody else needs it until then."""
+        if self._settings.gives_memory_back and torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _accumulated(
         self, model: nn.Module, rows: Sequence[TrainingRow], known: StepFigures, num_items_in_batch: Tensor | int | None

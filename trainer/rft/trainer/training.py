@@ -44,6 +44,7 @@ from rft.trainer.run_chat import open_run_chat
 from rft.trainer.run_context import RunContext
 from rft.trainer.run_health import RunHealth
 from rft.trainer.steps import Steps
+from rft.trainer.taking_turns import turns_notice, turns_of
 from rft.trainer.token_log import TokenLog
 from rft.trainer.update_dtype import update_dtype
 from rft.trainer.update_settings import UpdateSettings
@@ -94,7 +95,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     chat_format, checkpoints.chat = run_chat.chat_format, run_chat.saved
     loop_thread.check()
     base_dtype = update_dtype(spec)
-    spec = with_gpu_share(spec, own_gpu(), base_dtype)
+    spec = _with_gpu_share(spec, base_dtype, events)
     settings = _update_settings(spec, base_dtype, context.world)
     if ranks is not None:  # First: they load what we do, meanwhile.
         needs_gpu = spec.devices is not None and bool(spec.devices.train)
@@ -170,6 +171,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             check=loop_thread.check,
             is_over=lambda: steps.are_over,
             ranks=ranks,
+            computing=turns_of(spec, engine, loop_thread),
         )
         if ranks is not None:
             ranks.wait_until_ready(trainer.policy)
@@ -189,6 +191,14 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     finally:
         loop_thread.finish(*(close() for close in last))
         open_rollouts.shut()
+
+
+def _with_gpu_share(spec: RunSpec, base_dtype: torch.dtype, events: EventWriter) -> RunSpec:
+    """Raises RunPaused where server and update do not fit; the customer is told where they take turns."""
+    spec = with_gpu_share(spec, own_gpu(), base_dtype)
+    if spec.vllm.takes_turns:
+        events.append(turns_notice(spec.vllm.gpu_memory_share))
+    return spec
 
 
 def _fitting(
@@ -225,4 +235,5 @@ def _update_settings(spec: RunSpec, base_dtype: torch.dtype, world: World) -> Up
         keeps_ratios=spec.keeps_tokens,
         base_dtype=base_dtype,
         ranks_on_host=world.local_size,
+        gives_memory_back=spec.vllm.takes_turns,
     )

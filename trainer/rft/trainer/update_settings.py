@@ -43,6 +43,8 @@ class UpdateSettings:
     """Of the base model's weights."""
     ranks_on_host: int = 1
     """Processes that share the memory of its CPU."""
+    gives_memory_back: bool = False
+    """Whether somebody else computes on the GPU between updates."""
 
 
 def to_grpo_config(settings: UpdateSettings, output_dir: Path) -> GRPOConfig:

@@ -12,8 +12,9 @@ from rft.core.errors import RftError
 from rft.core.failure import Stage
 from rft.core.spec import HoldRule, RunSpec
 from rft.egress.limits import BreakerChange
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
 from rft.engines.vllm.named_versions import NamedVersions
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.gateway_service.connection import Listener, ServiceConnection
 from rft.grader_gateway.remote import RemoteGraderGateway
 from rft.rollouts.deadlines import Deadlines

@@ -50,7 +50,9 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
         rows = {param: _rows(file, param) for param, file in files.items()}
         first = resolved(order.method.reinforcement, train_rows=rows["training_file"])
         method, rollouts = redacted_method(order.method), first.rollouts_per_step
-        suiting = await auto_staleness(uow.connection, method=method, model=order.model, rollouts=rollouts)
+        suiting = await auto_staleness(
+            uow.connection, services.settings, method=method, model=order.model, rollouts=rollouts
+        )
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(tools, files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)

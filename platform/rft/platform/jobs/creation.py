@@ -65,7 +65,7 @@ async def create_job(services: Services, wanted: JobOrder, key: IdempotencyKey |
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(order.method.reinforcement.tools or [], files.values())
     refuse_unusable_workers(services.settings, order.method.reinforcement.hyperparameters.policy_pin)
-    refuse_unusable_devices(services.settings)
+    refuse_unusable_devices(services.settings, order.method.reinforcement.hyperparameters.max_staleness)
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
     # No transaction is held open while a check or somebody else's server takes its time.
     effort = order.method.reinforcement.hyperparameters.reasoning_effort

@@ -8,6 +8,7 @@ from rft.platform.api.errors import BadRequest
 from rft.platform.settings import Settings
 
 CODE = "devices_not_usable"
+STALENESS = "method.reinforcement.hyperparameters.max_staleness"
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _OWN_GPU_SHARE = 0.9
 """What vLLM takes by itself of a GPU that nobody shares with it."""
@@ -32,14 +33,15 @@ def gpu_memory_share(settings: Settings, slot: int) -> float | None:
     None: the run works it out.
     """
     devices = to_devices(settings, slot)
-    unset = _OWN_GPU_SHARE if devices is not None and devices.vllm else None
+    unset = _OWN_GPU_SHARE if devices is not None and devices.vllm and not devices.take_turns else None
     return unset if settings.vllm_gpu_memory_share is None else settings.vllm_gpu_memory_share
 
 
 def shares_processors(settings: Settings) -> bool:
-    """Whether samples are computed where updates are, and not by servers elsewhere or on GPUs named for vLLM."""
+    """Whether samples are computed where updates are, and not by servers elsewhere or on GPUs named for vLLM alone."""
     devices = _all_devices(settings)
-    is_elsewhere = bool(settings.vllm_servers) or (bool(devices) and all(one.vllm for one in devices))
+    has_own = bool(devices) and all(one.vllm and not one.take_turns for one in devices)
+    is_elsewhere = bool(settings.vllm_servers) or has_own
     return settings.engine != Engine.VLLM or not is_elsewhere
 
 
@@ -60,6 +62,21 @@ def devices_problem(settings: Settings) -> str | None:
     return f"RFT_DEVICES is `{settings.devices}`, but {'; and '.join(problems)}." if problems else None
 
 
+def take_turns(settings: Settings) -> bool:
+    """Whether trainers of this host sample on the GPUs that they train on, one after the other."""
+    return any(one.take_turns for one in _all_devices(settings))
+
+
+def staleness_problem(settings: Settings, max_staleness: int | str | None) -> str | None:
+    """Why a job cannot have this `max_staleness`, as ordered or as chosen; None where nothing is amiss."""
+    if not take_turns(settings) or max_staleness in (0, "auto", None):
+        return None
+    return (
+        f"Rollouts and updates take turns on one GPU here (RFT_DEVICES is `{settings.devices}`), so no rollout goes on"
+        f" beside an update: `max_staleness` cannot be {max_staleness}, but 0 or `auto`."
+    )
+
+
 def shared_gpu_warning(settings: Settings, gpus: int) -> str | None:
     """Of a host with so many GPUs whose trainers would all take the first one; None where they do not."""
     if settings.devices or settings.train_slots < 2 or not gpus:
@@ -75,7 +92,9 @@ def nvidia_gpus() -> int:
     return len(list(_GPUS.iterdir())) if _GPUS.is_dir() else 0
 
 
-def refuse_unusable_devices(settings: Settings) -> None:
-    """Raises BadRequest where every job would fail."""
+def refuse_unusable_devices(settings: Settings, max_staleness: int | str | None = None) -> None:
+    """Raises BadRequest where the job, or every job, would fail."""
     if (problem := devices_problem(settings)) is not None:
         raise BadRequest(f"No job can run here: {problem}", code=CODE)
+    if (problem := staleness_problem(settings, max_staleness)) is not None:
+        raise BadRequest(problem, param=STALENESS, code=CODE)

@@ -9,8 +9,10 @@ from rft.core.base import JsonObject
 from rft.core.failure import Stage
 from rft.core.hyperparameters import AUTO_STALENESS
 from rft.platform.orders.addresses import addresses_in
+from rft.platform.orders.devices import take_turns
 from rft.platform.rehearsals.measured_updates_repository import measured_updates
 from rft.platform.rehearsals.repository import RehearsalRepository, RehearsalRow
+from rft.platform.settings import Settings
 from rft.rollouts.rehearsal_pace import ASSUMED_UPDATE_S, rehearsed_pace
 
 _LATEST = 50
@@ -28,11 +30,15 @@ class AutoStaleness:
     update_s: float = 0.0
     measured_in: str | None = None
     """The job whose updates were measured; None: a usual length is assumed."""
+    is_in_turns: bool = False
+    """Whether rollouts and updates take turns on one GPU here."""
 
     @property
     def message(self) -> str:
         """In words, for people."""
         chosen = f"max_staleness auto is {self.max_staleness}"
+        if self.is_in_turns:
+            return f"{chosen}: rollouts and updates take turns on one GPU here (RFT_DEVICES)"
         if self.rehearsal_id is None:
             return f"{chosen}: no rehearsal of these endpoints tells how long its rollouts take"
         known = f"took in {self.measured_in}" if self.measured_in else "is assumed to take"
@@ -43,9 +49,11 @@ class AutoStaleness:
 
 
 async def auto_staleness(
-    connection: AsyncConnection[TupleRow], *, method: JsonObject, model: str, rollouts: int
+    connection: AsyncConnection[TupleRow], settings: Settings, *, method: JsonObject, model: str, rollouts: int
 ) -> AutoStaleness:
     """For steps of so many rollouts; `method` without secrets, as jobs and rehearsals keep it."""
+    if take_turns(settings):
+        return AutoStaleness(0, is_in_turns=True)
     rehearsal = await _rehearsal_of(connection, addresses_in(method))
     if rehearsal is None or rehearsal.report is None:
         return AutoStaleness()

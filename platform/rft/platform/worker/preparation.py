@@ -18,7 +18,7 @@ from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import Lease, lock_row
 from rft.platform.lifecycle.records import JobError
 from rft.platform.orders.devices import CODE as DEVICES
-from rft.platform.orders.devices import devices_problem
+from rft.platform.orders.devices import devices_problem, staleness_problem
 from rft.platform.orders.rollout_workers import CODE as ROLLOUT_WORKERS
 from rft.platform.orders.rollout_workers import policy_pin_problem, rollout_workers_problem
 from rft.platform.signing.run_secrets import whole_run_secrets
@@ -59,7 +59,8 @@ class Preparation:
         problem = rollout_workers_problem(settings) or policy_pin_problem(settings, resolved.policy_pin)
         if problem is not None:
             raise CannotRun(ROLLOUT_WORKERS, problem)
-        if (problem := devices_problem(settings)) is not None:
+        problem = devices_problem(settings) or staleness_problem(settings, resolved.max_staleness)
+        if problem is not None:
             raise CannotRun(DEVICES, problem)
         ordered = to_run_spec(
             job, resolved, settings, job.base_model_path, job.chat,

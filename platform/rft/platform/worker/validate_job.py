@@ -159,7 +159,11 @@ class Validation:
         chosen = resolved(order, train_rows=train_rows, parameters=parameters)
         if order.hyperparameters.max_staleness == "auto":
             suiting = await auto_staleness(
-                connection, method=job.method, model=job.model, rollouts=chosen.rollouts_per_step
+                connection,
+                self.context.settings,
+                method=job.method,
+                model=job.model,
+                rollouts=chosen.rollouts_per_step,
             )
             chosen = resolved(order, train_rows=train_rows, parameters=parameters, auto_staleness=suiting.max_staleness)
             await add_event(connection, job_id, suiting.message, data={"code": "auto_staleness"}, key="plan:staleness")

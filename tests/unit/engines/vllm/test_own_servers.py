@@ -8,8 +8,8 @@ from rft.core.devices import Devices
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import ResolvedHyperparameters
 from rft.core.spec import RunSpec, VllmSpec
-from rft.engines.vllm.engine import EngineOptions
 from rft.engines.vllm.open_engine import own_servers
+from rft.engines.vllm.options import EngineOptions
 from rft.vllm_server.process import ServerProcess
 
 
@@ -46,3 +46,14 @@ def test_one_server_on_each_gpu_that_was_named(tmp_path: Path, monkeypatch: pyte
     one = own_servers(spec_of(python, None), options, tmp_path, ports=[7001])
     assert seen_gpus(one) == ["0"]
     assert [url for url, _ in one] == ["http://127.0.0.1:7001"]
+
+
+def test_a_server_can_sleep_where_it_takes_turns(tmp_path: Path) -> None:
+    python, options = tmp_path / "python", EngineOptions(base_model="base", max_context_tokens=64)
+    python.touch()
+    spec = spec_of(python, Devices(train=(0,), vllm=(0,)))
+    for takes_turns in (False, True):
+        changed = spec.model_copy(update={"vllm": spec.vllm.model_copy(update={"takes_turns": takes_turns})})
+        ((_, process),) = own_servers(changed, options, tmp_path, ports=[7001])
+        assert ("--enable-sleep-mode" in process._command) is takes_turns  # pyright: ignore[reportPrivateUsage]
+        assert process._environment.get("VLLM_SERVER_DEV_MODE") == ("1" if takes_turns else None)  # pyright: ignore[reportPrivateUsage]

@@ -22,6 +22,8 @@ _CAPS = SizeCaps(request_bytes=64 << 20, reply_bytes=256 << 20)
 _CONTROL_S = 10.0
 _LOAD_S = 300.0
 """An adapter of a large model, read from a shared disk."""
+_SLEEP_S = 600.0
+"""A large model's weights, copied to the host's memory or back."""
 _OURS = frozenset({FailureCode.OVERSIZE_REQUEST, FailureCode.OVERSIZE_REPLY, FailureCode.BLOCKED_ADDRESS})
 """Failures that the same call would meet at every server."""
 
@@ -84,6 +86,14 @@ class ServerClient:
         except ServerRefused as refusal:
             if refusal.status != 404:
                 raise
+
+    async def sleep(self) -> None:
+        """Let it move its weights to the host's memory and forget what it has cached. Nothing may be in flight."""
+        await self._post("/sleep?level=1", b"", _SLEEP_S)
+
+    async def wake_up(self) -> None:
+        """Let it take its memory back."""
+        await self._post("/wake_up", b"", _SLEEP_S)
 
     async def _post(self, path: str, body: bytes, timeout_s: float) -> bytes:
         return await self._send("POST", path, body, timeout_s)

@@ -5,45 +5,17 @@ Never several replicas behind one address: an adapter would reach only the one t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rft.core.errors import RunPaused, SamplerError
 from rft.egress.client import HttpClient
 from rft.engines.vllm.adapters import AdapterFolder
 from rft.engines.vllm.client import ServerClient, ServerLost, ServerRefused, open_http
-from rft.engines.vllm.pool import POLL_S, Server, ServerPool, ServerUnfit
+from rft.engines.vllm.options import EngineOptions, ServerAddress
+from rft.engines.vllm.pool import Server, ServerPool, ServerUnfit
 from rft.engines.vllm.served import judge_served
 from rft.engines.vllm.served_versions import ServedVersions
-from rft.rollouts.gather_or_cancel import gather_or_cancel
 from rft.rollouts.sampler import Sample, SampleRequest
-
-
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
-    """Where a server is. `ensure_running` where it is our own: see `Server`."""
-
-    url: str
-    ensure_running: Callable[[], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """What holds for every server of a run."""
-
-    base_model: str
-    """What the run trains."""
-    max_context_tokens: int
-    api_key: str | None = None
-    requests_at_once: int = 256
-    """By server; the others wait here."""
-    sample_s: float = 3600.0
-    """How long one turn may take."""
-    start_patience_s: float = 600.0
-    """How long the first server may take to be up."""
-    patience_s: float = 300.0
-    """How long a turn or a new version waits while no server is up."""
-    poll_s: float = POLL_S
 
 
 class VllmEngine:
@@ -105,7 +77,10 @@ class VllmEngine:
                 self._release(holder)
 
     async def sample_at_each(self, request: SampleRequest) -> dict[str, Sample]:
-        """The newest version's sample of every server that is up, by its address. Raises SamplerError."""
+        """The newest version's sample of every server that is up, by its address: of one at least.
+
+        Raises SamplerError, and RunPaused where none comes up.
+        """
         self._check(request)
         pool = await self._pool()
 
@@ -113,10 +88,13 @@ class VllmEngine:
             name = self._versions.model_name(server, self.policy_version)
             return await pool.run(server, lambda client: client.sample(request, name))
 
-        try:
-            return dict(zip((s.name for s in pool.up), await gather_or_cancel(map(at, pool.up)), strict=True))
-        except (ServerLost, ServerRefused) as problem:
-            raise SamplerError(str(problem)) from problem
+        while True:
+            await self._until_one_is_up(pool)
+            try:
+                if samples := await pool.at_each(at):
+                    return samples
+            except ServerRefused as refusal:
+                raise SamplerError(str(refusal)) from refusal
 
     def rollout_began(self, rollout_id: str, version: int) -> None:
         """The version is kept for the rollout until it has ended. Raises SamplerError where it is gone."""
@@ -142,10 +120,7 @@ class VllmEngine:
         is_published = False
         try:
             while not is_published:
-                if not await pool.until(lambda pool: bool(pool.up) or pool.is_closed, self._options.patience_s):
-                    raise _unreachable(pool)
-                if self._is_closed:
-                    raise SamplerError("the engine is closed")
+                await self._until_one_is_up(pool)
                 is_published = await self._versions.publish(pool, version, adapter)
         finally:
             if not is_published:
@@ -158,6 +133,25 @@ class VllmEngine:
             raise SamplerError(f"policy version {version} was published already")
         self._versions.use.publish(version)
         await self._versions.retire(await self._pool())
+
+    async def sleep(self) -> None:
+        """Lend the servers' GPUs to an update. No sample may be in flight; none is answered before `wake_up`.
+
+        Raises RunPaused where a server cannot.
+        """
+        pool = await self._pool()
+        try:
+            await pool.sleep()
+        except ServerRefused as refusal:
+            raise RunPaused("engine_unfit", f"{refusal}: it cannot sleep during updates") from refusal
+
+    async def wake_up(self) -> None:
+        """Have them back. Raises SamplerError."""
+        pool = await self._pool()
+        try:
+            await pool.wake_up()
+        except ServerRefused as refusal:
+            raise SamplerError(str(refusal)) from refusal
 
     async def close(self) -> None:
         """Give up what runs, let the servers forget the run's adapters, stop what was started for it; idempotent."""
@@ -210,6 +204,13 @@ class VllmEngine:
                 raise SamplerError("the engine is closed")
             pool.lost(server, problem)
         raise SamplerError(problem)
+
+    async def _until_one_is_up(self, pool: ServerPool) -> None:
+        """Raises RunPaused where none is in time, SamplerError where the engine was closed meanwhile."""
+        if not await pool.until(lambda pool: bool(pool.up) or pool.is_closed, self._options.patience_s):
+            raise _unreachable(pool)
+        if self._is_closed:
+            raise SamplerError("the engine is closed")
 
     async def _route(self, pool: ServerPool, request: SampleRequest) -> Server:
         while True:

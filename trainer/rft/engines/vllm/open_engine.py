@@ -15,7 +15,8 @@ from rft.core.spec import RunSecrets, RunSpec
 from rft.engines.base_model import max_context_tokens
 from rft.engines.tokenizer import UnusableModel
 from rft.engines.vllm.adapters import AdapterFolder
-from rft.engines.vllm.engine import EngineOptions, ServerAddress, VllmEngine
+from rft.engines.vllm.engine import VllmEngine
+from rft.engines.vllm.options import EngineOptions, ServerAddress
 from rft.engines.vllm.pool import ServerUnfit
 from rft.vllm_server.command import ServerOptions, server_command, server_environment
 from rft.vllm_server.environment import is_for_cpu
@@ -99,6 +100,7 @@ def _own_server(spec: RunSpec, options: EngineOptions, port: int, log: Path, gpu
         requests_at_once=options.requests_at_once,
         cpu_cache_gib=spec.vllm.cpu_cache_gib,
         gpu_memory_share=spec.vllm.gpu_memory_share or _UNSAID_SHARE,
+        can_sleep=spec.vllm.takes_turns,
     )
     own_gpu = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": str(gpu)}
     environment = server_environment(server, api_key=options.api_key, inherited={**os.environ, **own_gpu})

@@ -64,6 +64,7 @@ class ServerPool:
         self._admit, self._poll_s = admit, poll_s
         self._watches: list[asyncio.Task[None]] = []
         self._waiters: list[asyncio.Future[None]] = []
+        self._is_asleep = False
         self.is_closed = False
 
     @property
@@ -90,6 +91,31 @@ class ServerPool:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         self._announce()
+
+    async def sleep(self) -> None:
+        """Let all servers that are up give their memory up; until `wake_up`, none is started again. Raises
+        ServerRefused, SamplerError."""
+        self._is_asleep = True
+        await self.at_each(lambda server: server.client.sleep())
+
+    async def wake_up(self) -> None:
+        """Let them take it back, and look after them again. One that died meanwhile is lost. Raises as `sleep`."""
+        await self.at_each(lambda server: server.client.wake_up())
+        self._is_asleep = False
+
+    async def at_each(self, work: Callable[[Server], Awaitable[T]]) -> dict[str, T]:
+        """What it gives at each server that is up, by address; one that dies of it is lost and has no part in it.
+
+        Raises whatever else the work raises.
+        """
+        servers = self.up
+        done = await asyncio.gather(*(work(server) for server in servers), return_exceptions=True)
+        for server, one in zip(servers, done, strict=True):
+            if isinstance(one, ServerLost):
+                self.lost(server, str(one), is_hung=True)
+            elif isinstance(one, BaseException):
+                raise one
+        return {s.name: one for s, one in zip(servers, done, strict=True) if not isinstance(one, BaseException)}
 
     async def until(self, condition: Callable[["ServerPool"], bool], patience_s: float) -> bool:
         """Wait for it; whether it came true in time."""
@@ -135,9 +161,10 @@ class ServerPool:
 
     async def _watch(self, server: Server) -> None:
         while True:
-            await self._visit(server)
-            server.visits += 1
-            self._announce()
+            if not self._is_asleep:  # One that is started now would take the memory that is lent to an update.
+                await self._visit(server)
+                server.visits += 1
+                self._announce()
             await asyncio.sleep(self._poll_s)
 
     async def _visit(self, server: Server) -> None:

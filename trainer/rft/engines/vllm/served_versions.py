@@ -98,23 +98,15 @@ class ServedVersions:
 
     async def _load_everywhere(self, pool: ServerPool, adapter: Adapter) -> bool:
         servers = pool.up
-        done = await asyncio.gather(*(_load(server, adapter) for server in servers), return_exceptions=True)
-        loaded: list[Server] = []
-        refusal: BaseException | None = None
-        for server, problem in zip(servers, done, strict=True):
-            if problem is None:
-                loaded.append(server)
-            elif isinstance(problem, ServerLost):
-                pool.lost(server, str(problem), is_hung=True)
-            else:
-                refusal = problem
-        if refusal is None:
-            return bool(loaded)
-        for server in servers:
-            await _forget(pool, server, adapter)
-        if isinstance(refusal, ServerRefused):
-            raise RunPaused("adapter_refused", f"The adapter of this run does not fit the server. {refusal}")
-        raise refusal
+        try:
+            return bool(await pool.at_each(lambda server: _load(server, adapter)))
+        except Exception as problem:
+            for server in servers:
+                await _forget(pool, server, adapter)
+            if isinstance(problem, ServerRefused):
+                message = f"The adapter of this run does not fit the server. {problem}"
+                raise RunPaused("adapter_refused", message) from problem
+            raise
 
 
 async def _load(server: Server, adapter: Adapter) -> None:

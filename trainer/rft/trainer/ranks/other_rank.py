@@ -106,6 +106,7 @@ class _OtherRank:
         answer = _attempted(computed)
         self._group.answer(answer)
         if isinstance(answer, Computed):
+            trainer.give_memory_back()  # First: who needs it waits for the gradient.
             self._group.add(flat_gradient(model))
 
 
