@@ -98,6 +98,15 @@ class BaseDtype(StrEnum):
     BFLOAT16 = "bfloat16"
 
 
+class ShardBase(StrEnum):
+    """Whether each of several ranks keeps a part of every layer of the base model, and none all of it."""
+
+    AUTO = "auto"
+    """Where it does not fit a rank's GPU."""
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class Engine(StrEnum):
     """What samples. `module:factory` names of shipped fakes are allowed beside these."""
 
@@ -185,6 +194,7 @@ class RunSpec(Record):
     devices: Devices | None = None
     """What several ranks train on; None: one process, on the first GPU or else the CPU."""
     base_dtype: BaseDtype = BaseDtype.AUTO
+    shard_base: ShardBase = ShardBase.AUTO
     torch_threads: int = 2
     micro_batch_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one micro-batch of an update at most, padding included; None: found by the free memory."""

@@ -16,7 +16,7 @@ from rft.core.chat_spec import BaseModelSetting
 from rft.core.devices import parse_devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.errors import RftError
-from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype
+from rft.core.spec import MAX_IMPORTANCE_GAP, BaseDtype, ShardBase
 
 
 def _default_home() -> Path:
@@ -209,6 +209,9 @@ class Settings(BaseSettings):
     base_dtype: BaseDtype = BaseDtype.AUTO
     """What the base model's weights are in an update: `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU where vLLM
     samples, else float32."""
+    shard_base: ShardBase = ShardBase.AUTO
+    """Whether each of several ranks (`devices`) keeps a part of every layer of the base model, and none all of it:
+    `always`, `never`, or `auto`: where an update does not fit a rank's GPU otherwise."""
     micro_batch_tokens: int | None = Field(default=None, ge=1)
     """Tokens, padding included, that an update computes at once. Unset: found by the free memory. Changes no result
     beyond rounding."""

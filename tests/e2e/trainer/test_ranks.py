@@ -16,7 +16,7 @@ import pytest
 from rft.core.devices import Devices
 from rft.core.egress_settings import EgressSettings
 from rft.core.events import Notice, RunEnded, StepDone
-from rft.core.spec import HoldRule, RetryBudget
+from rft.core.spec import HoldRule, RetryBudget, ShardBase
 from rft.run_directory import layout
 from tests.e2e.trainer.grade_gate import only_grades, wait_for_ends
 from tests.e2e.trainer.harness import Customer, Trainer, adapter_bytes, events, letter_share, write_run
@@ -131,7 +131,7 @@ def test_ranks_wait_while_a_step_is_held(customer: Customer, base_model: Path, t
     run_dir = write_run(
         tmp_path / "run", base_model, customer.url, steps=1, group_size=16, valid_rows=0,
         retry=RetryBudget(max_retries=30, first_wait_s=0.05, max_wait_s=0.2),
-        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(), devices=TWO,
+        egress=EgressSettings(has_adaptive_limits=True), hold=HoldRule(), devices=TWO, shard_base=ShardBase.ALWAYS,
     )  # fmt: skip
     trainer = Trainer.start(run_dir)
     trainer.wait_for("hold_began")
@@ -184,7 +184,7 @@ def test_ranks_that_were_launched_together_make_one_run_and_end_with_their_launc
         return letter_share(text)
 
     customer.score = score
-    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0)
+    run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1, valid_rows=0, shard_base=ShardBase.ALWAYS)
     with launched_together(run_dir) as launcher:
         Trainer(run_dir, launcher).wait_for("step_done")  # The baseline's: both are there. Then grades are waited for.
         ranks = psutil.Process(launcher.pid).children()

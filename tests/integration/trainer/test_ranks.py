@@ -3,17 +3,22 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor
 from transformers import MixtralConfig, MixtralForCausalLM, PreTrainedTokenizerBase, TrainerCallback
 
 from rft.core.errors import RunFailed, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.core.step_record import Optimization
 from rft.engines.base_model import load_base_model
+from rft.rollouts.sampler import FinishReason, Sample
+from rft.trainer.engine_probe import mean_gap
 from rft.trainer.grpo import PolicyTrainer
 from rft.trainer.losses import ClipRange
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, trained
@@ -69,9 +74,11 @@ class Update:
         self._steps = iter(steps)
         if ranks is not None:
             ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))
+        load = partial(load_base_model, str(base_model), settings.base_dtype)
         self.trainer = PolicyTrainer(
-            load_base_model(str(base_model), settings.base_dtype), tokenizer, settings,
-            output_dir=folder, source=self._rows, on_saved=self._saved, ranks=ranks,
+            load() if ranks is None else ranks.base_model(load), tokenizer, settings, output_dir=folder,
+            source=self._rows, on_saved=self._saved, ranks=ranks,
+            most=(lambda passes: passes) if ranks is None else ranks.most,
         )  # fmt: skip
         if ranks is not None:
             ranks.wait_until_ready(self.trainer.policy)
@@ -136,8 +143,10 @@ def rows_of(seed: int, count: int = 9) -> list[TrainingRow]:
 def both(base_model: Path, tokenizer: PreTrainedTokenizerBase, ranks: OtherRanks, tmp_path: Path) -> Any:
     """The same update by two ranks and by one process."""
 
-    def run(steps: Sequence[Sequence[TrainingRow]], *, model: Path = base_model, **more: Any) -> tuple[Update, Update]:
-        two = Update(model, tokenizer, steps, tmp_path / "two", ranks=ranks, **more)
+    def run(
+        steps: Sequence[Sequence[TrainingRow]], *, model: Path = base_model, is_sharded: bool = False, **more: Any
+    ) -> tuple[Update, Update]:
+        two = Update(model, tokenizer, steps, tmp_path / "two", ranks=ranks, is_sharded=is_sharded, **more)
         return two, Update(model, tokenizer, steps, tmp_path / "one", ranks=None, **more)
 
     return run
@@ -155,6 +164,29 @@ def test_ranks_load_the_base_model_in_the_arithmetic_of_the_first(both: Any) -> 
     assert distance(two.gradient, one.gradient) < HALF_TOLERANCE
     _, single = both([rows_of(1)])
     assert TOLERANCE < distance(one.gradient, single.gradient) < HALF_TOLERANCE
+
+
+@pytest.mark.parametrize("tokens", [1, 64, 200, None])
+def test_the_gradient_is_that_of_one_process_where_none_has_the_base_model_whole(both: Any, tokens: int | None) -> None:
+    two, one = both([rows_of(1)], micro_batch_tokens=tokens, is_sharded=True)
+    assert distance(two.gradient, one.gradient) < TOLERANCE
+    kept = sum(part.to_local().numel() for part in two.trainer.policy.parameters() if isinstance(part, DTensor))
+    whole = sum(parameter.numel() for name, parameter in one.trainer.policy.named_parameters()
+                if ".layers." in name and "lora_" not in name)  # fmt: skip
+    assert kept == pytest.approx(whole / 2, rel=0.01)
+
+
+def test_parts_of_the_base_model_change_no_figure_weight_or_checkpoint(both: Any) -> None:
+    steps = [rows_of(4, count=1), [], rows_of(5), rows_of(3)]
+    two, one = both(steps, is_sharded=True, beta=0.1, clip=ClipRange(0.1, 0.1))
+    assert distance(two.weights, one.weights) < 1e-5
+    for ours, alone in zip(two.figures, one.figures, strict=True):
+        for name, figure in alone.model_dump().items():
+            assert getattr(ours, name) == (figure if figure is None else pytest.approx(figure, rel=1e-4, abs=1e-7)), (
+                name
+            )
+    ours, theirs = (load_file(update.trainer.checkpoint_of(4) / "adapter_model.safetensors") for update in (two, one))
+    assert {name: tensor.shape for name, tensor in ours.items()} == {n: tensor.shape for n, tensor in theirs.items()}
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo", "gspo", "cispo", "bnpo", "sapo"])
@@ -197,8 +229,9 @@ def test_the_balance_between_experts_is_kept_by_all_ranks(
     MixtralForCausalLM(config).save_pretrained(tmp_path / "experts")
     tokenizer.save_pretrained(tmp_path / "experts")
     # It is taken by micro-batch: one row in each is what both have alike.
-    two, one = both([rows_of(6)], model=tmp_path / "experts", micro_batch_tokens=1)
-    assert distance(two.gradient, one.gradient) < TOLERANCE
+    for is_sharded in (False, True):
+        two, one = both([rows_of(6)], model=tmp_path / "experts", micro_batch_tokens=1, is_sharded=is_sharded)
+        assert distance(two.gradient, one.gradient) < TOLERANCE
 
 
 def test_memory_that_runs_out_on_one_rank_halves_its_own_budget(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +258,7 @@ def test_a_checkpoint_of_two_ranks_goes_on_in_one_process_and_back(
     folder = tmp_path / "changing"
     first = Update(base_model, tokenizer, steps[:1], folder, ranks=ranks, total=3)
     second = Update(base_model, tokenizer, steps[1:2], folder, ranks=None, total=3, resume=1)
-    third = Update(base_model, tokenizer, steps[2:], folder, ranks=ranks, total=3, resume=2)
+    third = Update(base_model, tokenizer, steps[2:], folder, ranks=ranks, total=3, resume=2, is_sharded=True)
     again = Update(base_model, tokenizer, steps[2:], folder, ranks=None, total=3, resume=2)
     assert distance(third.weights, alone.weights) < TOLERANCE
     assert distance(third.weights, again.weights) < TOLERANCE
@@ -259,3 +292,26 @@ def test_what_a_rank_cannot_do_ends_the_run_in_words(
     ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))
     with pytest.raises(RunPaused, match="rank 1 loaded another model"):
         ranks.wait_until_ready(update.trainer.policy)
+
+
+def test_rank_0_makes_a_pass_of_its_own_with_all_parts_of_the_base_model(
+    base_model: Path, tokenizer: PreTrainedTokenizerBase, ranks: OtherRanks, tmp_path: Path
+) -> None:
+    update = Update(base_model, tokenizer, [rows_of(12)], tmp_path / "parts", ranks=ranks, is_sharded=True)
+    whole = Update(base_model, tokenizer, [rows_of(12)], tmp_path / "whole", ranks=None)
+    sample = Sample((30, 31, 32), (0.0, 0.0, 0.0), FinishReason.LENGTH)
+    with ranks.passing():
+        gap = mean_gap(update.trainer.policy, (20, 21), sample)
+    assert gap == pytest.approx(mean_gap(whole.trainer.policy, (20, 21), sample), rel=1e-4)
+
+
+def test_memory_that_runs_out_in_a_pass_of_all_is_told_with_what_to_set(
+    both: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_many(self: PolicyTrainer, rows: Sequence[TrainingRow]) -> Any:
+        raise MemoryError("the test's")
+
+    monkeypatch.setattr(PolicyTrainer, "_inputs", too_many)
+    with pytest.raises(RunPaused, match="set RFT_MICRO_BATCH_TOKENS to 100 or less") as paused:
+        both([rows_of(7)], micro_batch_tokens=200, is_sharded=True)
+    assert paused.value.code == "sharded_out_of_memory"

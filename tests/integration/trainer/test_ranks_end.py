@@ -3,7 +3,9 @@
 import signal
 import stat
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,7 +14,7 @@ import torch
 from torch import distributed as dist
 from transformers import PreTrainedTokenizerBase
 
-from rft.core.errors import RunAborted
+from rft.core.errors import RunAborted, RunPaused
 from rft.core.hyperparameters import LoraSpec
 from rft.engines.base_model import load_base_model
 from rft.trainer.grpo import PolicyTrainer
@@ -36,9 +38,9 @@ def own_children() -> list[psutil.Process]:
 def test_a_rank_that_dies_is_told_at_once_and_ends_the_step(
     base_model: Path, tokenizer: PreTrainedTokenizerBase, processes: RankProcesses, tmp_path: Path
 ) -> None:
-    told, is_told = list[RankLost](), threading.Event()
+    told, is_told = list[Exception](), threading.Event()
 
-    def on_lost(lost: RankLost) -> None:
+    def on_lost(lost: Exception) -> None:
         told.append(lost)
         is_told.set()
 
@@ -66,6 +68,54 @@ def test_a_rank_that_dies_is_told_at_once_and_ends_the_step(
     ranks.close()
     assert not dist.is_initialized()
     assert own_children() == []
+
+
+@pytest.fixture
+def sharded(
+    base_model: Path, tokenizer: PreTrainedTokenizerBase, processes: RankProcesses, tmp_path: Path
+) -> Iterator[tuple[OtherRanks, PolicyTrainer]]:
+    """Two ranks, each with a part of the base model's layers."""
+    settings = replace(SETTINGS, is_sharded=True, micro_batch_tokens=8192)
+    ranks = OtherRanks(processes, torch_threads=1)
+    ranks.set_up(SetUp(str(base_model), settings, torch_threads=1))
+    trainer = PolicyTrainer(
+        ranks.base_model(lambda: load_base_model(str(base_model))), tokenizer, settings, output_dir=tmp_path / "run",
+        source=lambda step: (), on_saved=lambda step, path, optimization: None, most=ranks.most,
+    )  # fmt: skip
+    ranks.wait_until_ready(trainer.policy)
+    yield ranks, trainer
+    ranks.close()
+
+
+def compute(ranks: OtherRanks, trainer: PolicyTrainer, rows: list[TrainingRow]) -> None:
+    known = StepFigures.before(rows)
+    with ranks.computing():
+        trainer.add_gradient(trainer.policy, ranks.hand_out(trainer.policy, rows, known), known)
+        ranks.take_in(trainer.policy, trainer.figures)
+
+
+def test_a_rank_that_dies_in_a_pass_of_all_ends_it(sharded: tuple[OtherRanks, PolicyTrainer]) -> None:
+    (child,) = own_children()
+    child.suspend()
+    threading.Timer(0.5, child.kill).start()
+    with pytest.raises(RankLost, match="rank 1 of 2 was killed by SIGKILL"):
+        compute(*sharded, ROWS)
+
+
+def test_a_rank_that_runs_out_of_memory_in_a_pass_of_all_tells_why_before_it_ends(
+    sharded: tuple[OtherRanks, PolicyTrainer],
+) -> None:
+    ranks, trainer = sharded
+    (child,) = own_children()
+    limit = child.memory_info().vms + (4 << 20)
+    child.rlimit(psutil.RLIMIT_AS, (limit, limit))  # pyright: ignore[reportAttributeAccessIssue]
+    tokens = 4000
+    long = TrainingRow((5,), (7,) * tokens, (True,) * tokens, (-1.0,) * tokens, 1.0)
+    with pytest.raises(
+        RunPaused, match="Rank 1 of 2: Memory ran out in an update that takes up to 8,192 tokens"
+    ) as paused:
+        compute(ranks, trainer, [long] * 4)
+    assert paused.value.code == "sharded_out_of_memory"
 
 
 def test_a_rank_that_dies_before_it_has_come_is_told_as_well(processes: RankProcesses) -> None:

@@ -1,4 +1,5 @@
-"""A run that samples with a vLLM server on its own GPU tells it how much it may take; anyone else does not."""
+"""A run that samples with a vLLM server on its own GPU tells it how much it may take; anyone else does not. And what
+fits no GPU of several ranks is in parts on all of them."""
 
 from itertools import groupby
 from pathlib import Path
@@ -14,8 +15,10 @@ from rft.core.errors import RunPaused
 from rft.core.gpu_share import GpuMemory
 from rft.core.graders import EndpointGrader
 from rft.core.hyperparameters import Hyperparameters, resolve
-from rft.core.spec import Engine, RunSpec, VllmSpec
+from rft.core.spec import Engine, RunSpec, ShardBase, VllmSpec
 from rft.trainer.gpu_share import own_gpu, with_gpu_share
+from rft.trainer.ranks.sharding import shards_base
+from rft.trainer.ranks.world import World
 from tests.shared.tiny_models import FAMILIES, tiny
 
 GIB = 2**30
@@ -107,6 +110,30 @@ def test_what_does_not_fit_pauses_the_run_with_both_figures(tokenizer: PreTraine
     with pytest.raises(RunPaused, match=r"at least 2\.0 GiB of it and the update at least 1\.5 GiB") as paused:
         with_gpu_share(spec_of(tmp_path), GpuMemory(free=3 * GIB, total=24 * GIB), torch.bfloat16)
     assert paused.value.code == "gpu_too_small"
+
+
+TWO = World(size=2, local_size=2)
+LITTLE = GpuMemory(free=GIB, total=24 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("changes", "world", "gpu", "expected"),
+    [
+        ({}, TWO, GPU, False),
+        ({}, TWO, LITTLE, True),
+        ({}, TWO, None, False),
+        ({}, World(), LITTLE, False),
+        ({"shard_base": ShardBase.NEVER}, TWO, LITTLE, False),
+        ({"shard_base": ShardBase.ALWAYS}, TWO, GPU, True),
+        ({"shard_base": ShardBase.ALWAYS}, TWO, None, True),
+        ({"shard_base": ShardBase.ALWAYS}, World(), None, False),
+    ],
+)
+def test_ranks_keep_the_base_model_in_parts_as_set_or_where_the_whole_does_not_fit(
+    changes: dict[str, Any], world: World, gpu: GpuMemory | None, expected: bool, model_dir: Path
+) -> None:
+    spec = spec_of(model_dir).model_copy(update=changes)
+    assert shards_base(spec, world, gpu, torch.bfloat16) is expected
 
 
 def test_a_machine_without_a_gpu_has_none() -> None:

@@ -3,7 +3,8 @@
 Asked of the untrained policy and of the first adapter that differs from it, before anything is made of their samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import nn
@@ -30,6 +31,8 @@ class EngineProbe:
         self._prompt_ids = tuple(prompt_ids[:_PROMPT_TOKENS])
         self.policy: nn.Module | None = None
         """What is trained, as it was published last."""
+        self.passing: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered for each pass through it."""
         self._is_base_known = self._is_adapter_known = False
 
     def published(self, version: int) -> None:
@@ -44,7 +47,8 @@ class EngineProbe:
         samples = self._loop_thread.call(self._engine.sample_at_each(request))
         for server, sample in samples.items():
             check_sample(sample, request)
-            gap = mean_gap(self.policy, self._prompt_ids, sample, self._temperature)
+            with self.passing():
+                gap = mean_gap(self.policy, self._prompt_ids, sample, self._temperature)
             if not gap <= LARGEST_MEAN_GAP:
                 what = f"the adapter of step {version}" if version else "the base model"
                 raise RunPaused(

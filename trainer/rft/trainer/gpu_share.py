@@ -29,7 +29,7 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
         spec = _with(spec, takes_turns=True)
     if vllm.gpu_memory_share is not None or gpu is None or is_for_cpu(Path(vllm.python)):
         return spec
-    needs, may_sleep = _least_needs(spec, base_dtype), spec.hyperparameters.max_staleness == 0
+    needs, may_sleep = least_needs(spec, base_dtype), spec.hyperparameters.max_staleness == 0
     try:
         if not are_told:
             try:
@@ -42,7 +42,8 @@ def with_gpu_share(spec: RunSpec, gpu: GpuMemory | None, base_dtype: torch.dtype
         raise RunPaused("gpu_too_small", str(problem)) from problem
 
 
-def _least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
+def least_needs(spec: RunSpec, base_dtype: torch.dtype) -> LeastNeeds:
+    """Of a server of the run's own and of an update with the base model in this arithmetic."""
     config, limit = AutoConfig.from_pretrained(spec.base_model), spec.vllm.max_context_tokens
     figures = figures_of(config, max_context_tokens=spec.chat.max_context_tokens, is_held=False)
     return LeastNeeds.of(

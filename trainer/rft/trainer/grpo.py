@@ -28,10 +28,6 @@ from transformers import (
     PreTrainedTokenizerBase,
     PrinterCallback,
     Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
     set_seed,
 )
 from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -46,8 +42,10 @@ from rft.trainer.losses import Weights, importance_ratios, importance_weights, s
 from rft.trainer.micro_batches import PASS_TOKENS, PASS_TOKENS_CUDA, micro_batches
 from rft.trainer.policy import lora_config, set_checkpointing
 from rft.trainer.ranks.other_ranks import OtherRanks
+from rft.trainer.ranks.sharded_base import out_of_memory
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
+from rft.trainer.step_hooks import OnSaved, StepHooks
 from rft.trainer.token_budget import free_bytes, halved, is_out_of_memory, kept_bytes, tokens_within
 from rft.trainer.token_ratios import row_ratios
 from rft.trainer.update_settings import UpdateSettings, to_grpo_config
@@ -58,8 +56,6 @@ Source = Callable[[int], Sequence[TrainingRow]]
 """Training rows of a step, numbered from 1. Called once per step, before the update; may be empty."""
 BeforeUpdate = Callable[[int, Optimization], None]
 """Called with the step and its figures, all but the gradient's norm; keeps the weights as they are by raising."""
-OnSaved = Callable[[int, Path, Optimization], None]
-"""Called with the step, its checkpoint's directory and its figures once the adapter is on disk."""
 
 
 class PolicyTrainer(GRPOTrainer):
@@ -79,11 +75,12 @@ class PolicyTrainer(GRPOTrainer):
         is_over: Callable[[], bool] = lambda: False,
         ranks: OtherRanks | None = None,
         computing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        most: Callable[[int], int] = lambda passes: passes,
     ) -> None:
         """`check` is called before each micro-batch, and stops the run by raising; `is_over` after each step.
 
         `ranks`: those that compute the gradient with us; None: we are alone. `computing`: entered for as long as a
-        gradient is computed.
+        gradient is computed. `most`: of the passes that each rank has to make, where all make the same number.
         """
         logging.getLogger("trl").setLevel(logging.ERROR)  # Its warnings quote whole rows: customers' data.
         set_seed(settings.seed % 2**32)  # The adapter's first weights depend on it.
@@ -96,7 +93,7 @@ class PolicyTrainer(GRPOTrainer):
             peft_config=lora_config(model, settings.lora),
         )
         self._source, self._before_update, self._check, self._ranks = source, before_update, check, ranks
-        self._computing = computing
+        self._computing, self._most = computing, most
         self.current_gradient_accumulation_steps = 1  # Ranks that only compute never come to where it is set.
         self._settings, self._budget = settings, settings.micro_batch_tokens
         self.figures = StepFigures()
@@ -107,7 +104,7 @@ class PolicyTrainer(GRPOTrainer):
         self._inputs_in_work: dict[str, Tensor] = {}
         self.use_vllm = settings.is_weighted  # To TRL's loss: weigh each token by `importance_sampling_ratio`.
         self.remove_callback(PrinterCallback)
-        self.add_callback(_Hooks(self, on_saved, is_over))
+        self.add_callback(StepHooks(self, on_saved, is_over))
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Tensor | Any], num_items_in_batch: Tensor | int | None = None
@@ -145,6 +142,21 @@ class PolicyTrainer(GRPOTrainer):
                 torch.cuda.empty_cache()
         return loss
 
+    def make_pass(self, model: nn.Module) -> None:
+        """One that gives nothing, beside another rank's: it needs the parts that we keep of the base model's layers."""
+        ids = torch.zeros((1, 2), dtype=torch.long, device=self.accelerator.device)
+        self._is_sampled = torch.ones_like(ids[:, 1:], dtype=torch.bool)
+        logprobs, *_ = self._get_per_token_logps_and_entropies(model, ids, torch.ones_like(ids), 1)
+        if logprobs.requires_grad:
+            self.accelerator.backward(logprobs.sum() * 0)
+
+    def _keep_company(self, model: nn.Module) -> None:
+        """A micro-batch of another rank's."""
+        if self.beta:
+            with torch.no_grad():
+                self.make_pass(model)
+        self.make_pass(model)
+
     def give_memory_back(self) -> None:
         """What is only kept for the next pass, where somebody else needs it until then."""
         if self._settings.gives_memory_back and torch.cuda.is_available():
@@ -155,9 +167,13 @@ class PolicyTrainer(GRPOTrainer):
     ) -> Tensor | None:
         """The loss over all micro-batches, each of which adds to the gradient; None where memory ran out."""
         self.figures = replace(known, ratios=[])
+        if self._settings.is_sharded and not known.rows:  # No rank makes a pass.
+            return torch.zeros((), device=self.accelerator.device)
         device, budget = self.accelerator.device, self._found_budget(model)
         total, pass_tokens = torch.zeros((), device=device), PASS_TOKENS_CUDA if device.type == "cuda" else PASS_TOKENS
-        for batch in micro_batches(rows, budget, pass_tokens=pass_tokens) or [[]]:
+        batches = micro_batches(rows, budget, pass_tokens=pass_tokens)
+        idle = self._most(len(batches)) - len(batches)
+        for batch in batches if batches or self._settings.is_sharded else [[]]:
             self._check()
             share = budget / batch[0].tokens if batch else 1.0
             kept_layers = set_checkpointing(self._base_model(model), share=share)
@@ -168,8 +184,12 @@ class PolicyTrainer(GRPOTrainer):
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
+                if self._settings.is_sharded:
+                    raise out_of_memory(budget) from error
                 self._budget = halved(budget, batch, is_least=share < 1 and kept_layers == 0)
                 return None
+        for _ in range(idle):
+            self._keep_company(model)
         return total
 
     def _found_budget(self, model: nn.Module) -> int:
@@ -305,32 +325,6 @@ class PolicyTrainer(GRPOTrainer):
         """The untrained adapter as the checkpoint of step 0: its weights alone, there is nothing else to resume."""
         self.save_model(str(self.checkpoint_of(0)))
         return self.checkpoint_of(0)
-
-
-class _Hooks(TrainerCallback):
-    """Leaves the weights alone where a step has no rows, and passes its figures on."""
-
-    def __init__(self, trainer: PolicyTrainer, on_saved: OnSaved, is_over: Callable[[], bool]) -> None:
-        self._trainer, self._on_saved, self._is_over = trainer, on_saved, is_over
-
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        figures = self._trainer.figures
-        figures.learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
-        if figures.rows == 0:
-            # AdamW passes over parameters without gradient; a gradient of zero would still move them by momentum.
-            for parameter in kwargs["model"].parameters():
-                parameter.grad = None
-
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if "grad_norm" in kwargs["logs"]:
-            self._trainer.figures.grad_norm = float(kwargs["logs"]["grad_norm"])
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        trainer = self._trainer
-        self._on_saved(state.global_step, trainer.checkpoint_of(state.global_step), trainer.figures.optimization())
-        control.should_training_stop = control.should_training_stop or self._is_over()
 
 
 def _at(router_logits: Tensor, is_wanted_B_T: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ _CHANGES_NO_REWARD = {
     "replacement_share",
     "retry",
     "rollout_workers",
+    "shard_base",
     "tool_gateway_url",
     "torch_threads",
 }

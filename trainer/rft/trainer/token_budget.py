@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from rft.core.errors import RunFailed
 from rft.trainer.samples import TrainingRow
@@ -69,7 +70,12 @@ def free_bytes(device: torch.device) -> int:
 @contextmanager
 def kept_bytes(model: nn.Module) -> Generator[Callable[[], int]]:
     """Counts what passes inside keep for the backward pass, each piece of memory once, weights apart."""
-    weights = {_memory_of(parameter) for parameter in model.parameters()}
+    weights = {_memory_of(parameter) for parameter in model.parameters() if not isinstance(parameter, DTensor)}
+
+    def note_weights(module: nn.Module, _: object) -> None:
+        """Just before they are used: weights in parts are elsewhere until then."""
+        weights.update(map(_memory_of, module.parameters(recurse=False)))
+
     kept: dict[int, int] = {}
     alive: list[Tensor] = []
 
@@ -80,9 +86,14 @@ def kept_bytes(model: nn.Module) -> Generator[Callable[[], int]]:
             alive.append(tensor)  # Or its address would be given to the next one.
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        yield lambda: sum(kept.values())
-    alive.clear()
+    hooks = [module.register_forward_pre_hook(note_weights) for module in model.modules()]
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            yield lambda: sum(kept.values())
+    finally:
+        for hook in hooks:
+            hook.remove()
+        alive.clear()
 
 
 def _memory_of(tensor: Tensor) -> int:

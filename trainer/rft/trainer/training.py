@@ -38,6 +38,7 @@ from rft.trainer.progress import ProgressReporter
 from rft.trainer.ranks.gpus import require_gpu
 from rft.trainer.ranks.messages import SetUp
 from rft.trainer.ranks.other_ranks import OtherRanks
+from rft.trainer.ranks.sharding import sharded_notice, shards_base
 from rft.trainer.ranks.world import World
 from rft.trainer.rounds import StepContext
 from rft.trainer.run_chat import open_run_chat
@@ -96,7 +97,7 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
     loop_thread.check()
     base_dtype = update_dtype(spec)
     spec = _with_gpu_share(spec, base_dtype, events)
-    settings = _update_settings(spec, base_dtype, context.world)
+    settings = _update_settings(spec, base_dtype, context.world, events)
     if ranks is not None:  # First: they load what we do, meanwhile.
         needs_gpu = spec.devices is not None and bool(spec.devices.train)
         ranks.set_up(SetUp(spec.base_model, settings, spec.torch_threads, needs_gpu=needs_gpu))
@@ -160,8 +161,9 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
                 token_log.measured(trainer.figures.ratios)
             steps.judge_gap(step, optimization)
 
+        load = partial(load_base_model, spec.base_model, settings.base_dtype)
         trainer = PolicyTrainer(
-            load_base_model(spec.base_model, settings.base_dtype),
+            load() if ranks is None else ranks.base_model(load),
             tokenizer,
             settings,
             output_dir=checkpoints.folder,
@@ -172,9 +174,11 @@ def _train(context: RunContext, ranks: OtherRanks | None) -> None:
             is_over=lambda: steps.are_over,
             ranks=ranks,
             computing=turns_of(spec, engine, loop_thread),
+            most=_alone if ranks is None else ranks.most,
         )
         if ranks is not None:
             ranks.wait_until_ready(trainer.policy)
+            probe.passing = ranks.passing
         probe.policy = trainer.policy
         if resumed is None:
             steps.baseline(trainer.save_baseline)
@@ -216,8 +220,14 @@ def _fitting(
     return fit.fitting
 
 
-def _update_settings(spec: RunSpec, base_dtype: torch.dtype, world: World) -> UpdateSettings:
-    wanted = spec.hyperparameters
+def _alone(passes: int) -> int:
+    return passes
+
+
+def _update_settings(spec: RunSpec, base_dtype: torch.dtype, world: World, events: EventWriter) -> UpdateSettings:
+    wanted, is_sharded = spec.hyperparameters, shards_base(spec, world, own_gpu(), base_dtype)
+    if is_sharded:
+        events.append(sharded_notice(world.size))
     return UpdateSettings(
         steps=wanted.steps,
         learning_rate=spec.lora.learning_rate * wanted.learning_rate_multiplier,
@@ -235,5 +245,6 @@ def _update_settings(spec: RunSpec, base_dtype: torch.dtype, world: World) -> Up
         keeps_ratios=spec.keeps_tokens,
         base_dtype=base_dtype,
         ranks_on_host=world.local_size,
+        is_sharded=is_sharded,
         gives_memory_back=spec.vllm.takes_turns,
     )

@@ -43,6 +43,8 @@ class UpdateSettings:
     """Of the base model's weights."""
     ranks_on_host: int = 1
     """Processes that share the memory of its CPU."""
+    is_sharded: bool = False
+    """Whether each of several ranks keeps a part of every layer of the base model."""
     gives_memory_back: bool = False
     """Whether somebody else computes on the GPU between updates."""
 

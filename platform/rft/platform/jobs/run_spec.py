@@ -93,6 +93,7 @@ def to_run_spec(
         rollout_workers=to_rollout_workers(settings),
         devices=to_devices(settings, slot),
         base_dtype=settings.base_dtype,
+        shard_base=settings.shard_base,
         torch_threads=settings.torch_threads,
         micro_batch_tokens=settings.micro_batch_tokens,
         max_importance_gap=max_importance_gap or ordered_gap(order, settings),

@@ -9,6 +9,7 @@ Rank 0 itself waits by looking at the store, so that it can be stopped meanwhile
 """
 
 import logging
+import pickle
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -43,6 +44,8 @@ class RankGroup:
         # A group of its own: what breaks there breaks no other receive.
         self._living = cast(dist.ProcessGroup, dist.new_group(backend="gloo", timeout=FOR_EVER))
         self._is_closed = False
+        self._opened = 0
+        """Groups for passes over layers in parts."""
         self._watching: list[threading.Thread] = []
 
     def on_loss(self, tell: Callable[[int], None]) -> None:
@@ -58,6 +61,38 @@ class RankGroup:
         except RuntimeError:
             if not self._is_closed:
                 tell(rank)
+
+    def for_layers(self) -> dist.ProcessGroup:
+        """A group in which layers' parts are gathered, on all ranks at once. What breaks there breaks nothing else."""
+        self._opened += 1
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        return cast(dist.ProcessGroup, dist.new_group(backend=backend, timeout=FOR_EVER))
+
+    def is_turn_to_load(self) -> bool:
+        """Whether the rank behind us has loaded its part: a host's memory need not hold the model for all at once."""
+        is_first = self.world.rank == self.world.size - 1
+        return is_first or self._store.check([f"rft/loaded/{self._opened}/{self.world.rank + 1}"])
+
+    def has_loaded(self) -> None:
+        """Let the rank before us load."""
+        self._store.set(f"rft/loaded/{self._opened}/{self.world.rank}", "1")
+
+    def most(self, number: int) -> int:
+        """The largest of all ranks' numbers, on all of them."""
+        numbers = torch.tensor([number])
+        dist.all_reduce(numbers, op=dist.ReduceOp.MAX)
+        return int(numbers)
+
+    def tell_failure(self, message: object) -> None:
+        """On any other rank, where rank 0 cannot hear answers because it waits for our part of a pass."""
+        self._store.set(f"rft/failure/{self.world.rank}", pickle.dumps(message).hex())
+
+    def failure(self) -> tuple[int, Any] | None:
+        """On rank 0: which rank told of one, and what."""
+        for rank in range(1, self.world.size):
+            if self._store.check([f"rft/failure/{rank}"]):
+                return rank, pickle.loads(bytes.fromhex(self._store.get(f"rft/failure/{rank}").decode()))
+        return None
 
     def hand_out(self, messages: Sequence[object]) -> None:
         """On rank 0: to each other rank its own."""

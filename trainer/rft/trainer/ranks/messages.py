@@ -30,6 +30,11 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Pass:
+    """Make one pass beside one of rank 0's, where no rank has the base model whole. There is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The run is over. There is no answer."""
 
@@ -60,5 +65,5 @@ class Failed:
     """Whether the run pauses for it."""
 
 
-Request = SetUp | Share | End
+Request = SetUp | Share | Pass | End
 Answer = Ready | Computed | Failed

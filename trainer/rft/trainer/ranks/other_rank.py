@@ -3,12 +3,14 @@ no rollouts, no events, no checkpoints, no optimizer. What it computes with come
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage]
+from transformers import PreTrainedModel
 
 from rft.core.errors import RunPaused
 from rft.engines.base_model import load_base_model
@@ -20,12 +22,18 @@ from rft.trainer.heap import return_large_blocks
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_weights, trained
 from rft.trainer.ranks.gpus import require_gpu
 from rft.trainer.ranks.group import RankGroup, arrive, launched_store, own_store
-from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Ready, Request, SetUp, Share
+from rft.trainer.ranks.messages import Answer, Computed, End, Failed, Pass, Ready, Request, SetUp, Share
+from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.world import World
 from rft.trainer.token_budget import is_out_of_memory
 
 log = logging.getLogger(__name__)
 _FOLDER = "rft-rank-"
+_LOOK_S = 0.05
+
+
+class _LeftInAPass(Exception):
+    """Others wait for our part of it: they go on once we are gone, and we have told why."""
 
 
 def compute_until_end(world: World, store: Path | None) -> None:
@@ -64,6 +72,7 @@ class _OtherRank:
     def __init__(self, group: RankGroup, folder: Path) -> None:
         self._group, self._folder = group, folder
         self._trainer: PolicyTrainer | None = None
+        self._is_sharded = False
 
     def run(self) -> None:
         while True:
@@ -73,21 +82,41 @@ class _OtherRank:
                     self._group.answer(_attempted(partial(self._set_up, request)))
                 case Share():
                     self._compute(request)
+                case Pass():
+                    self._make_pass()
                 case End():
                     return
 
     def _set_up(self, order: SetUp) -> Answer:
         torch.set_num_threads(self._group.world.threads(order.torch_threads))
         require_gpu(self._group.world, is_needed=order.needs_gpu)
+        self._is_sharded = order.settings.is_sharded
         self._trainer = PolicyTrainer(
-            load_base_model(order.base_model, order.settings.base_dtype),
+            self._base_model(order),
             load_tokenizer(order.base_model),
             order.settings,
             output_dir=self._folder,
             source=lambda step: (),
             on_saved=lambda step, path, optimization: None,
+            most=self._group.most if self._is_sharded else lambda passes: passes,
         )
         return Ready(sum(parameter.numel() for parameter in trained(self._trainer.policy)))
+
+    def _base_model(self, order: SetUp) -> PreTrainedModel:
+        if not self._is_sharded:
+            return load_base_model(order.base_model, order.settings.base_dtype)
+        layers = self._group.for_layers()
+        while not self._group.is_turn_to_load():
+            time.sleep(_LOOK_S)
+        try:
+            return shard_layers(load_base_model(order.base_model, order.settings.base_dtype), layers)
+        finally:
+            self._group.has_loaded()
+
+    def _make_pass(self) -> None:
+        assert self._trainer is not None, "rank 0 sets up first"
+        with torch.no_grad():
+            self._trainer.make_pass(self._trainer.policy)
 
     def _compute(self, share: Share) -> None:
         assert self._trainer is not None, "rank 0 sets up first"
@@ -98,12 +127,15 @@ class _OtherRank:
         model.zero_grad()
 
         def computed() -> Answer:
-            if share.rows:
+            if share.rows or self._is_sharded:
                 trainer.add_gradient(model, share.rows, share.known)
                 return Computed(trainer.figures)
             return Computed(share.known)
 
         answer = _attempted(computed)
+        if self._is_sharded and isinstance(answer, Failed):
+            self._group.tell_failure(answer)
+            raise _LeftInAPass
         self._group.answer(answer)
         if isinstance(answer, Computed):
             trainer.give_memory_back()  # First: who needs it waits for the gradient.

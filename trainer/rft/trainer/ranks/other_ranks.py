@@ -1,27 +1,33 @@
 """The other ranks as rank 0 sees them: it hands out rows and the adapter's weights, and takes the gradient in."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import torch
+from torch import distributed as dist
 from torch import nn
+from transformers import PreTrainedModel
 
 from rft.core.errors import RunFailed, RunPaused
 from rft.trainer.ranks.flat import flat_gradient, flat_weights, set_gradient, trained
 from rft.trainer.ranks.group import RankGroup, begin, launched_store, missing, own_store
-from rft.trainer.ranks.messages import Computed, End, Failed, Ready, SetUp, Share
-from rft.trainer.ranks.processes import LaunchedRanks, RankLost, RankProcesses, loopback_for_gloo
+from rft.trainer.ranks.messages import Computed, End, Failed, Pass, Ready, SetUp, Share
+from rft.trainer.ranks.processes import EXIT_RANK_LOST, LaunchedRanks, RankLost, RankProcesses, loopback_for_gloo
+from rft.trainer.ranks.sharded_base import shard_layers
 from rft.trainer.ranks.shares import shares
 from rft.trainer.samples import TrainingRow
 from rft.trainer.step_figures import StepFigures
+from rft.trainer.token_budget import is_out_of_memory
 
 _LOOK_S = 0.005
 _TELL_S = 5.0
 """How long a process that closed its connections may take to be gone."""
 _COME_S = 1800.0
 _END_S = 10.0
+_LEAVE_S = 60.0
 _DISMISSED_S = 120.0
 
 
@@ -35,16 +41,19 @@ class OtherRanks:
         torch_threads: int,
         come_s: float = _COME_S,
         check: Callable[[], None] = lambda: None,
-        on_lost: Callable[[RankLost], None] = lambda lost: None,
+        on_lost: Callable[[Exception], None] = lambda lost: None,
     ) -> None:
         """Returns once all have come. Raises RankLost, and what `check` raises: it is asked while ranks are waited for.
 
-        `come_s`: how long they may take to come. `on_lost` is called in a thread, at any time.
+        `come_s`: how long they may take to come. `on_lost` is called in a thread, at any time, with
+        what the run ends with.
         """
         self.world, self._torch_threads = started.world, torch_threads
         self._processes = started if isinstance(started, RankProcesses) else None
         self._check, self._on_lost = check, on_lost
-        self._is_idle, self._is_closing = True, False
+        self._layers: dist.ProcessGroup | None = None
+        """Where parts of the base model's layers are gathered; None: every rank has all of it."""
+        self._is_idle, self._closing = True, threading.Event()
         """Whether all of them wait for what is handed out next; whether they are about to end."""
         if isinstance(started, RankProcesses):
             os.environ.update(loopback_for_gloo())
@@ -64,6 +73,33 @@ class OtherRanks:
     def set_up(self, order: SetUp) -> None:
         """Begin to load what they compute with."""
         self._hand_out([order] * (self.world.size - 1))
+        self._layers = None
+        if order.settings.is_sharded:
+            with self._broken_is_lost():
+                self._layers = self._group.for_layers()
+
+    def base_model(self, load: Callable[[], PreTrainedModel]) -> PreTrainedModel:
+        """Ours, or our part of it once all others have theirs. Raises RankLost."""
+        if self._layers is None:
+            return load()
+        while not self._group.is_turn_to_load():
+            self._look()
+        return shard_layers(load(), self._layers)
+
+    def most(self, passes: int) -> int:
+        """Of the passes of all ranks, where all make the same number. Raises RankLost."""
+        return passes if self._layers is None else self._group.most(passes)
+
+    @contextmanager
+    def passing(self) -> Generator[None]:
+        """While rank 0 makes one pass through the policy, which needs all ranks where none has the base model whole."""
+        if self._layers is None:
+            yield
+            return
+        self._hand_out([Pass()] * (self.world.size - 1))
+        with self._broken_is_lost():
+            yield
+        self._is_idle = True
 
     def wait_until_ready(self, model: nn.Module) -> None:
         """Until they have the model that we have. Raises RankLost, RunFailed, RunPaused."""
@@ -101,13 +137,14 @@ class OtherRanks:
         """While all ranks compute, each has its part of the host's threads; otherwise rank 0 has them all."""
         torch.set_num_threads(self.world.threads(self._torch_threads))
         try:
-            yield
+            with nullcontext() if self._layers is None else self._broken_is_lost():
+                yield
         finally:
             torch.set_num_threads(self._torch_threads)
 
     def close(self) -> None:
         """Let them end; those of this host have ended when it returns."""
-        self._is_closing = True
+        self._closing.set()
         if self._is_idle:
             with suppress(RuntimeError):
                 self._group.hand_out([End()] * (self.world.size - 1))
@@ -127,9 +164,12 @@ class OtherRanks:
             answers = self._group.answers()
         for rank, answer in enumerate(answers, start=1):
             if isinstance(answer, Failed):
-                ends_with = RunPaused if answer.is_ours_to_mend else RunFailed
-                raise ends_with(answer.code, f"Rank {rank} of {self.world.size}: {answer.message}", answer.param)
+                raise self._failed(rank, answer)
         return answers
+
+    def _failed(self, rank: int, answer: Failed) -> RunFailed | RunPaused:
+        ends_with = RunPaused if answer.is_ours_to_mend else RunFailed
+        return ends_with(answer.code, f"Rank {rank} of {self.world.size}: {answer.message}", answer.param)
 
     def _look(self) -> None:
         """Wait for a moment. Raises RankLost, and what `check` raises."""
@@ -143,12 +183,22 @@ class OtherRanks:
         try:
             yield
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            self._is_idle = False
+            if self._layers is not None and (told := self._group.failure()) is not None:
+                raise self._failed(*told) from error
             self._check()  # It may be known already which rank it was.
             raise self._lost(None, error) from error
 
     def _tell_lost(self, rank: int) -> None:
-        if not self._is_closing:
-            self._on_lost(self._lost(rank))
+        if self._closing.is_set():
+            return
+        told = None if self._layers is None else self._group.failure()
+        self._on_lost(self._lost(rank) if told is None else self._failed(*told))
+        # A pass of all that waits for a GPU's part does not hear that the rank has gone.
+        if self._layers is not None and torch.cuda.is_available() and not self._closing.wait(_LEAVE_S):
+            os._exit(EXIT_RANK_LOST)
 
     def _lost(self, rank: int | None, error: Exception | None = None) -> RankLost:
         self._is_idle = False
