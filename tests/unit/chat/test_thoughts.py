@@ -42,6 +42,30 @@ def test_a_thought_is_closed_where_it_stands_and_counted_by_its_tokens(name: str
     assert (read.reasoning, read.content, read.reasoning_tokens) == (THOUGHT, ANSWER, len(thought))
 
 
+@pytest.mark.parametrize("name", [*THINKING, "deepseek_r1_distill", "mistral_nemo", "lfm2_2_5"])
+def test_a_thought_that_is_cut_off_is_no_answer_whoever_opened_it(name: str) -> None:
+    chat_format = thinking(name).chat_format
+    prompt, marks = chat_format.prompt_ids(QUESTION, ()), chat_format.syntax.thought_marks
+    assert marks is not None
+    is_opened = chat_format.thought_limit(prompt, 5) == 5
+    cut = chat_format.tokenizer.encode(THOUGHT if is_opened else f"{marks.opening}{THOUGHT}")
+    read = chat_format.parse(cut, call_id_seed=0, context_ids=prompt)
+    assert (read.reasoning, read.content, read.tool_calls) == (THOUGHT, "", ())
+    assert read.reasoning_tokens == len(chat_format.tokenizer.encode(THOUGHT))
+
+
+@pytest.mark.parametrize("name", ["qwen3_5_think", "nemotron_3_nano"])
+def test_a_call_in_a_thought_that_the_prompt_opened_is_made_only_where_the_thought_does_not_close(name: str) -> None:
+    chat_format = thinking(name).chat_format
+    prompt, encode = chat_format.prompt_ids(QUESTION, ()), chat_format.tokenizer.encode
+    call = "<tool_call>\n<function=search>\n</function>\n</tool_call>"
+    drafted = chat_format.parse(encode(f"{THOUGHT} {call}</think>\n\n{ANSWER}"), call_id_seed=0, context_ids=prompt)
+    assert (drafted.reasoning, drafted.content, drafted.tool_calls) == (f"{THOUGHT} {call}", ANSWER, ())
+    made = chat_format.parse(encode(f"{THOUGHT}{call}"), call_id_seed=0, context_ids=prompt)
+    assert (made.reasoning, made.content, [one.name for one in made.tool_calls]) == (THOUGHT, "", ["search"])
+    assert made.reasoning_tokens == len(encode(THOUGHT))
+
+
 def test_where_thinking_is_off_or_unknown_there_is_nothing_to_limit() -> None:
     silent = open_chat(folder_of("qwen3"), reasoning_effort="none", now=SOME_DAY).chat_format
     prompt = silent.prompt_ids(QUESTION, ())

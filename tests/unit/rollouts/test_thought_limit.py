@@ -1,10 +1,12 @@
 """A thought that is too long is closed by tokens that nobody sampled, and the turn goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from rft.chat.hermes import HermesChatFormat
+from rft.core.base import JsonObject
 from rft.core.dataset import DatasetRow
 from rft.core.messages import Role
 from rft.core.rollout import Rollout, RolloutKey, StopReason
@@ -89,6 +91,28 @@ def test_no_room_behind_the_thought_ends_the_rollout(row: DatasetRow, key: Rollo
     assert len(full.trace.spans) == 1
     one_more = run(row, key, make_setup, Writer(THOUGHT, max_context_tokens=room + 1), max_reasoning_tokens=10)
     assert len(one_more.trace.spans) == 3
+
+
+class OpensThoughts(ByteTokenizer):
+    """Its template begins each of the policy's turns with a thought, as those of Qwen3.5 and Nemotron 3 do."""
+
+    def render(
+        self, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, add_generation_prompt: bool
+    ) -> str:
+        """As the parent."""
+        rendered = super().render(messages, tools, add_generation_prompt=add_generation_prompt)
+        return rendered + ("<think>\n" if add_generation_prompt else "")
+
+
+def test_a_thought_that_the_prompt_opened_and_the_budget_cut_is_no_answer(
+    row: DatasetRow, key: RolloutKey, make_setup: MakeSetup
+) -> None:
+    setup = make_setup(Writer(THOUGHT), budgets=Budgets(max_tokens=12))
+    setup = replace(setup, chat_format=HermesChatFormat(OpensThoughts()))
+    rollout = run_in_virtual_time(run_rollout(row, key, setup))
+    said = rollout.messages[-1]
+    assert (rollout.stop_reason, said.reasoning_content, said.content) == (StopReason.MAX_TOKENS, ANSWER[:12], "")
+    assert rollout.trace.turns[0].reasoning_tokens == 12
 
 
 def test_tokens_are_counted_as_they_were_sampled(chat_format: HermesChatFormat) -> None:

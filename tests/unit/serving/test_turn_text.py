@@ -43,6 +43,16 @@ def test_what_is_told_begins_the_content(turn: str, sizes: list[int]) -> None:
         assert text.told == content
 
 
+@given(turns, sizes)
+def test_behind_a_thought_that_the_prompt_opened_too(turn: str, sizes: list[int]) -> None:
+    content = SYNTAX.read(turn, (), is_thinking=True).content
+    text = told(turn, sizes, is_thinking=True)
+    if turn.count("</think>") <= 1:
+        assert content.startswith(text.told)
+        text.end(content)
+        assert text.told == content
+
+
 def test_plain_text_is_told_as_it_comes() -> None:
     assert told("One two three", [1]).told == "One two three"
     assert told("One <tool_call>", [1]).told == "One"

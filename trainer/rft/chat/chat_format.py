@@ -46,8 +46,17 @@ class ChatFormat(Protocol):
         """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
         ...
 
-    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
+    def parse(
+        self,
+        token_ids: Sequence[int],
+        *,
+        call_id_seed: int,
+        tools: Sequence[ToolSchema] = (),
+        context_ids: Sequence[int] = (),
+    ) -> ParsedTurn:
         """Decode and read one sampled turn. `tools` tell strings from numbers where a syntax writes both alike.
+
+        `context_ids`: what it stands behind, which may have opened its thought.
 
         Call ids are in the shape that the template prints, and follow from `call_id_seed` and the call's position in
         the turn where the model did not write them itself: whoever reads them back in `suffix_ids` is the model.

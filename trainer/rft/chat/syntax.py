@@ -65,10 +65,11 @@ class TurnSyntax(Protocol):
         """How a call is written, in words for a model whose call could not be read."""
         ...
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A turn without its stop token, special tokens spelled out. Never raises, whatever stands there.
 
-        `tools` give the types of arguments where a syntax writes strings and numbers alike.
+        `tools` give the types of arguments where a syntax writes strings and numbers alike. `is_thinking`: the prompt
+        has opened a thought.
         """
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rft.chat.chat_format import ParsedTurn
 from rft.chat.dummies import Dummies
 from rft.chat.errors import ChatTemplateError
-from rft.chat.syntax import TurnSyntax
+from rft.chat.syntax import TurnSyntax, WrittenTurn
 from rft.chat.template_messages import result_message, template_message, template_tool
 from rft.chat.token_places import TokenPlaces
 from rft.chat.tokenizer import Tokenizer
@@ -73,14 +73,20 @@ class TemplateChatFormat:
             raise ChatTemplateError("the chat template rewrote an earlier turn for these tool results")
         return rendered[len(dummy.token_ids) :]
 
-    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
+    def parse(
+        self,
+        token_ids: Sequence[int],
+        *,
+        call_id_seed: int,
+        tools: Sequence[ToolSchema] = (),
+        context_ids: Sequence[int] = (),
+    ) -> ParsedTurn:
         """Decode and read one sampled turn."""
         is_closed = bool(token_ids) and token_ids[-1] in self._stop_ids
         text = self.tokenizer.decode(token_ids[:-1] if is_closed else token_ids)
         text = text.replace("\x00", "\ufffd")  # No database takes it, and this text is for reading only.
-        turn = self.syntax.read(text, tools)
-        marks = self.syntax.thought_marks if turn.reasoning else None
-        spans = [] if marks is None else marks.spans(text)
+        is_opened = self._has_opened_thought(context_ids)
+        turn = self.syntax.read(text, tools, is_thinking=is_opened)
         calls = tuple(
             ToolCall(
                 call_id=self.syntax.shown_id(call.call_id or f"call_{call_id_seed:016x}_{number}"),
@@ -94,8 +100,18 @@ class TemplateChatFormat:
             raw_text=text,
             tool_calls=calls,
             reasoning=turn.reasoning,
-            reasoning_tokens=self._tokens_in(spans, token_ids),
+            reasoning_tokens=self._tokens_in(self._thoughts(text, turn, is_opened=is_opened), token_ids),
         )
+
+    def _thoughts(self, text: str, turn: WrittenTurn, *, is_opened: bool) -> list[tuple[int, int]]:
+        """Where they stand in the text."""
+        marks = self.syntax.thought_marks
+        if marks is None or not turn.reasoning:
+            return []
+        spans = marks.spans(text, is_opened=is_opened)
+        if is_opened and turn.calls and spans[-1][1] == len(text):  # A call has ended it.
+            return [(spans[-1][0], text.index(turn.reasoning) + len(turn.reasoning))]
+        return spans
 
     def _tokens_in(self, spans: Sequence[tuple[int, int]], token_ids: Sequence[int]) -> int:
         places = TokenPlaces(token_ids if spans else (), self.tokenizer.decode)
@@ -109,17 +125,21 @@ class TemplateChatFormat:
         marks, before = self.syntax.thought_marks, self._tail(context_ids)
         if marks is None or before.endswith(marks.closings):
             return None
-        is_opened = before.endswith(marks.opening.rstrip())
-        return max_reasoning_tokens + (0 if is_opened else len(self.tokenizer.encode(marks.opening)))
+        opening = [] if self._has_opened_thought(context_ids) else self.tokenizer.encode(marks.opening)
+        return max_reasoning_tokens + len(opening)
 
     def thought_closing(self, context_ids: Sequence[int], token_ids: Sequence[int]) -> list[int]:
         """What closes the thought that a turn so far is within; empty where it is in none."""
         marks = self.syntax.thought_marks
         if marks is None:
             return []
-        is_opened = self._tail(context_ids).endswith(marks.opening.rstrip())
+        is_opened = self._has_opened_thought(context_ids)
         is_within = marks.is_open_at_end(self.tokenizer.decode(token_ids), is_opened=is_opened)
         return self.tokenizer.encode(marks.breaking_off) if is_within else []
+
+    def _has_opened_thought(self, context_ids: Sequence[int]) -> bool:
+        marks = self.syntax.thought_marks
+        return marks is not None and self._tail(context_ids).endswith(marks.opening.rstrip())
 
     def _tail(self, token_ids: Sequence[int]) -> str:
         """The end of a context, white space apart."""

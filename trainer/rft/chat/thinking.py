@@ -52,16 +52,19 @@ THINK_TAGS = ThoughtMarks(THINK_OPEN, (THINK_CLOSE,), f"{THINK_CLOSE}\n\n")
 """The marks that most families share."""
 
 
-def split_thinking(text: str, *, call_open: str | None = None) -> tuple[str, str]:
+def split_thinking(text: str, *, call_open: str | None = None, is_opened: bool = False) -> tuple[str, str]:
     """Thoughts without their marks, and what follows them.
 
-    The prompt may have opened the thought; one that never closes leaves nothing. A closing mark behind `call_open` is
-    part of a call.
+    One that never closes leaves nothing. `is_opened`: the prompt is known to have opened the thought; where that never
+    closes, a call ends it. Else it may have: a closing mark behind `call_open` is part of a call then.
     """
     if text.lstrip().startswith(THINK_OPEN):
         thought, _, rest = text.partition(THINK_CLOSE)
         return thought.lstrip().removeprefix(THINK_OPEN).strip(), rest
     thought, closed, rest = text.partition(THINK_CLOSE)
-    if closed and (call_open is None or call_open not in thought):
+    if closed and (is_opened or call_open is None or call_open not in thought):
         return thought.strip(), rest
-    return "", text
+    if not is_opened:
+        return "", text
+    thought, called, rest = text.partition(call_open) if call_open is not None else (text, "", "")
+    return thought.strip(), called + rest

@@ -126,7 +126,10 @@ class Conversation(StagedRollout[RolloutSetup]):
         sample = await self._sample_within_thought_limit(context)
         token_ids = self.trace.token_ids[len(context) :]
         parsed = self.setup.chat_format.parse(
-            token_ids, call_id_seed=seed_63(self.key.seed, turn, "call ids"), tools=self.row.tools
+            token_ids,
+            call_id_seed=seed_63(self.key.seed, turn, "call ids"),
+            tools=self.row.tools,
+            context_ids=context,
         )
         calls = to_wire(parsed.tool_calls, trace_id=self.trace_id, turn=turn)
         self.trace.turns.append(

@@ -84,9 +84,16 @@ class ScriptedPolicy:
         del context_ids, token_ids
         return []
 
-    def parse(self, token_ids: Sequence[int], *, call_id_seed: int, tools: Sequence[ToolSchema] = ()) -> ParsedTurn:
+    def parse(
+        self,
+        token_ids: Sequence[int],
+        *,
+        call_id_seed: int,
+        tools: Sequence[ToolSchema] = (),
+        context_ids: Sequence[int] = (),
+    ) -> ParsedTurn:
         """What was written."""
-        del call_id_seed, tools
+        del call_id_seed, tools, context_ids
         return self._written[token_ids[0]].turn
 
     async def sample(self, request: SampleRequest) -> Sample:

@@ -47,12 +47,13 @@ class ChoiceRun:
     async def run(self) -> Choice:
         """The complete choice. Raises SamplerError."""
         for turn in range(_MOST_TURNS):
-            text = self._turn_text()
+            text, context = self._turn_text(), (*self.prompt.token_ids, *self._ids)
             sample = await self._sample(turn, text)
             parsed = self.chat_format.parse(
                 sample.token_ids,
                 call_id_seed=seed_63(self.request.seed, self.index, turn, "call ids"),
                 tools=self.request.tools,
+                context_ids=context,
             )
             self._take(sample, parsed, text)
             if text.is_stopped or sample.finish_reason is FinishReason.LENGTH:

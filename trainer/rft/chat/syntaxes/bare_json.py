@@ -27,12 +27,12 @@ class BareJsonSyntax(PlainIds):
         self.markers = markers
         self.stop_literals = stop_literals
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """An answer may be JSON, too: only an object that begins with `name` and `parameters` is taken for a call.
 
         One that begins so and cannot be read is told to the model; so is whatever follows `<|python_tag|>`.
         """
-        del tools
+        del tools, is_thinking
         body = text.strip()
         is_tagged = body.startswith(_PYTHON_TAG)
         body = body.removeprefix(_PYTHON_TAG).removesuffix(_END_OF_MESSAGE).strip()

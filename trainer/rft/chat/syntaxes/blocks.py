@@ -15,9 +15,11 @@ ReadBlock: TypeAlias = Callable[[int], tuple[WrittenCall, int]]
 """From the place behind a block's opening mark: the call, and where its block ends."""
 
 
-def read_blocks(text: str, *, opening: str, reader: Callable[[str], ReadBlock]) -> WrittenTurn:
+def read_blocks(
+    text: str, *, opening: str, reader: Callable[[str], ReadBlock], is_thinking: bool = False
+) -> WrittenTurn:
     """The calls of all blocks; what stands outside of them is what the model said. `reader`: of blocks in a text."""
-    reasoning, visible = split_thinking(text, call_open=opening)
+    reasoning, visible = split_thinking(text, call_open=opening, is_opened=is_thinking)
     read_block = reader(visible)
     pieces: list[str] = []
     calls: list[WrittenCall] = []

@@ -28,10 +28,10 @@ class DeepSeekSyntax(PlainIds):
     thought_marks = THINK_TAGS
     call_shape = "the tool's name, then its arguments as one JSON object in a block that ```json opens and ``` closes"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A call that is neither shape cannot be read; so is a section without a call."""
         del tools
-        reasoning, visible = split_thinking(text, call_open=_CALLS)
+        reasoning, visible = split_thinking(text, call_open=_CALLS, is_opened=is_thinking)
         content, opened, section = visible.partition(_CALLS)
         if not opened:
             return WrittenTurn(visible.strip(), (), reasoning)

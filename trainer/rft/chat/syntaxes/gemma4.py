@@ -30,9 +30,9 @@ class Gemma4Syntax(PlainIds):
     thought_marks = ThoughtMarks(f"{_THOUGHT}thought\n", (_THOUGHT_END,), _THOUGHT_END)
     call_shape = '`call:NAME{KEY:VALUE,...}`, each string between two `<|"|>`'
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A block that is not a name and an object cannot be read."""
-        del tools
+        del tools, is_thinking
         reasoning, visible = _split_thought(text)
         content, *blocks = visible.split(_OPEN)
         said, calls = [content], list[WrittenCall]()

@@ -28,9 +28,11 @@ class GlmSyntax(PlainIds):
     thought_marks = THINK_TAGS
     call_shape = "the tool's name, then `<arg_key>KEY</arg_key>` and `<arg_value>VALUE</arg_value>` for each argument"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A block that is not a name and pairs of tags cannot be read."""
-        return read_blocks(text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read)
+        return read_blocks(
+            text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read, is_thinking=is_thinking
+        )
 
 
 class _Blocks:

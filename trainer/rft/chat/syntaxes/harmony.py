@@ -26,9 +26,9 @@ class HarmonySyntax(PlainIds):
     )
     call_shape = "the arguments as one JSON object, and nothing else, into the message to the tool"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A message to a function whose text is not one JSON object cannot be read."""
-        del tools
+        del tools, is_thinking
         thoughts: list[str] = []
         said: list[str] = []
         calls: list[WrittenCall] = []

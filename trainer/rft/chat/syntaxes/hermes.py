@@ -20,11 +20,11 @@ class HermesSyntax(PlainIds):
     thought_marks = THINK_TAGS
     call_shape = NAMED_JSON_CALL
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A block that is not exactly one JSON object with a string `name` and an object (or JSON text of one)
         `arguments` cannot be read. The last block may lack its closing tag."""
         del tools
-        reasoning, visible = split_thinking(text, call_open=OPEN)
+        reasoning, visible = split_thinking(text, call_open=OPEN, is_opened=is_thinking)
         pieces: list[str] = []
         calls: list[WrittenCall] = []
         start = 0

@@ -12,7 +12,7 @@ from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
 _CALLS, _ARGS, _CALL_ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
-_THINK = re.compile(r"\A\s*\[THINK\](.*?)\[/THINK\]", re.DOTALL)
+_THINK = re.compile(r"\A\s*\[THINK\](.*?)(?:\[/THINK\]|\Z)", re.DOTALL)
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _ID_CHARACTERS = string.ascii_letters + string.digits
 
@@ -31,9 +31,9 @@ class MistralSyntax:
     thought_marks = ThoughtMarks("[THINK]", ("[/THINK]",), "[/THINK]")
     call_shape = "the tool's name and its arguments, these as one JSON object"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """What follows `[TOOL_CALLS]` and is neither shape cannot be read."""
-        del tools
+        del tools, is_thinking
         thought = _THINK.match(text)
         reasoning, text = (thought[1].strip(), text[thought.end() :]) if thought else ("", text)
         content, *sections = text.split(_CALLS)

@@ -35,10 +35,10 @@ class PythonicSyntax(PlainIds):
     thought_marks = THINK_TAGS
     call_shape = "a list of calls with named arguments: `[NAME(KEY=VALUE, ...)]`"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A section that is not a list of calls with named arguments cannot be read."""
         del tools
-        reasoning, visible = split_thinking(text, call_open=_OPEN)
+        reasoning, visible = split_thinking(text, call_open=_OPEN, is_opened=is_thinking)
         content, *sections = visible.split(_OPEN)
         said, calls = [content], list[WrittenCall]()
         for section in sections:

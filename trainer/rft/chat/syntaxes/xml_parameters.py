@@ -25,9 +25,11 @@ class XmlParametersSyntax(PlainIds):
     thought_marks = THINK_TAGS
     call_shape = "`<function=NAME>`, `<parameter=KEY>VALUE</parameter>` for each argument, then `</function>`"
 
-    def read(self, text: str, tools: Sequence[ToolSchema]) -> WrittenTurn:
+    def read(self, text: str, tools: Sequence[ToolSchema], *, is_thinking: bool = False) -> WrittenTurn:
         """A block that is not one function with parameters cannot be read."""
-        return read_blocks(text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read)
+        return read_blocks(
+            text, opening=_OPEN, reader=lambda visible: _Blocks(visible, tools).read, is_thinking=is_thinking
+        )
 
 
 class _Blocks:
