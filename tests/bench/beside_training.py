@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -100,7 +101,7 @@ def beside_training(out: Path, *, steps: int = 8, repeats: int = 3, is_quick: bo
             with open_streams(platform.client, STREAMS) as finished:
                 busy.append(step_seconds(platform, steps))
             pieces += sum(finished)
-            unload(out / "home" / "serving")
+            unload(out / "home" / "serving" / socket.gethostname())
     return case_of(alone, idle, busy, pieces)
 
 

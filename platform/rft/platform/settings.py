@@ -4,6 +4,7 @@ Every field is documented here and nowhere else.
 """
 
 import os
+import socket
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -241,8 +242,10 @@ class Settings(BaseSettings):
 
     @property
     def serving_dir(self) -> Path:
-        """What the processes that answer chat keep: one folder per base model."""
-        return self.home / "serving"
+        """What the processes of this host that answer chat keep: one folder per base model. Other hosts may share
+        `home`, and cannot reach them.
+        """
+        return self.home / "serving" / socket.gethostname()
 
     @property
     def files_dir(self) -> Path:

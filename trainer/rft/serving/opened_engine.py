@@ -1,5 +1,6 @@
 """The engine of a serving process: opened as a run's is, without a run."""
 
+import hashlib
 from pathlib import Path
 
 from rft.chat.template_format import TemplateChatFormat
@@ -15,10 +16,15 @@ _NO_GRADER = EndpointGrader(name="none", url="http://127.0.0.1:9")
 """A run's specification has one; an engine never asks it."""
 
 
+def name_at_servers(folder: str) -> str:
+    """What the names of adapters at vLLM servers begin with: another host unloads those of its own alone."""
+    return f"serving-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
+
+
 def open_serving_engine(spec: ServingSpec, chat_format: TemplateChatFormat) -> Engine:
     """Raises RunFailed, RunPaused, UnusableModel."""
     run = RunSpec(
-        job_id=f"serving-{Path(spec.folder).name}",
+        job_id=name_at_servers(spec.folder),
         seed=0,
         base_model=spec.base_model,
         chat=JobChat(**spec.chat.model_dump()),
