@@ -24,7 +24,11 @@ TOOLS = [
                 "o": {"anyOf": [{"type": "string"}, {"type": "number"}]},
                 "e": {"enum": [1, 2]},
                 "x": {"type": "integer", "nullable": True},
+                "zip": {"$ref": "#/$defs/Zip"},
+                "zips": {"anyOf": [{"allOf": [{"$ref": "#/$defs/Zip"}]}, {"type": "null"}]},
+                "loop": {"$ref": "#/$defs/Loop"},
             },
+            "$defs": {"Zip": {"type": "string"}},
         },
     )
 ]
@@ -104,6 +108,9 @@ VALUES = [
     ("o", "75001", "75001"),
     ("o", "7a", '"7a"'),
     ("e", "1", "1"),
+    ("zip", "75001", '"75001"'),
+    ("zips", "75001", '"75001"'),
+    ("zips", "null", "null"),
     ("unknown", "1.50", "1.50"),
     ("unknown", "word", '"word"'),
     ("unknown", "True", '"True"'),
@@ -159,6 +166,12 @@ def test_unquoted_values_are_read_by_the_schema(key: str, written: str, value: s
             '<|tool_call>call:search{l:[1.0,<|"|>é,}<|"|>,{k:null}],b:true}<tool_call|>',
             "",
             ['{"l": [1.0, "é,}", {"k": null}], "b": true}'],
+        ),
+        (
+            "gemma4",
+            "<|tool_call>call:search{o:{New York : 3,b:None}, l:[None]}<tool_call|>",
+            "",
+            ['{"o": {"New York": 3, "b": null}, "l": [null]}'],
         ),
         (
             "lfm2",

@@ -164,13 +164,14 @@ async def test_calls_in_any_shape_are_read_or_have_no_name() -> None:
         {"id": "a", "function": {"name": "search", "arguments": "{no json"}},
         {"id": "a", "function": {"name": "search", "arguments": {"q": 1}}},
         {"function": {"name": "search"}},
+        {"function": {"name": "search", "arguments": ""}},
         {"id": "", "function": {"name": 7, "arguments": "{}"}},
         "nonsense",
     ]
     said = await turn_of(choice(message(None, tool_calls=raw), "tool_calls"))
-    assert [call.name for call in said.tool_calls] == ["search", "search", "search", "", ""]
-    assert [call.arguments for call in said.tool_calls[:3]] == ["{no json", '{"q": 1}', "{}"]
-    assert len({call.call_id for call in said.tool_calls}) == 5
+    assert [call.name for call in said.tool_calls] == ["search", "search", "search", "search", "", ""]
+    assert [call.arguments for call in said.tool_calls[:4]] == ["{no json", '{"q": 1}', "{}", "{}"]
+    assert len({call.call_id for call in said.tool_calls}) == 6
     assert said.tool_calls[0].call_id == "a"
 
 

@@ -10,6 +10,8 @@ from rft.core.base import JsonObject
 from rft.core.foreign_json import encodable
 from rft.core.messages import ToolSchema
 
+_DEEPEST = 8
+"""References and unions within each other; some references lead in a circle."""
 _PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 """As templates print them that leave it to Python."""
 
@@ -19,7 +21,8 @@ class ArgumentTypes:
 
     def __init__(self, tools: Sequence[ToolSchema], name: str) -> None:
         tool = next((tool for tool in tools if tool.name == name), None)
-        found = None if tool is None else tool.parameters.get("properties")
+        self._schema: JsonObject = {} if tool is None else tool.parameters
+        found = self._schema.get("properties")
         self._properties: JsonObject = found if isinstance(found, dict) else {}
 
     def to_json(self, key: str, text: str) -> str:
@@ -28,7 +31,7 @@ class ArgumentTypes:
         A number, a list, an object, `true` and `null` stay the slice they were written as where the schema allows
         them; all other text is a string.
         """
-        allowed = _types(self._properties.get(key))
+        allowed = _types(self._properties.get(key), self._schema)
         if allowed != {"string"}:
             constant = _PYTHON_CONSTANTS.get(text.strip())
             if constant is not None and allowed is not None and _type_of(json.loads(constant)) in allowed:
@@ -78,9 +81,9 @@ def _type_of(value: object) -> str:
             return "string"
 
 
-def _types(schema: JsonValue) -> set[str] | None:
-    """The types a schema allows; None where it says nothing of them."""
-    if not isinstance(schema, dict):
+def _types(schema: JsonValue, root: JsonObject, depth: int = 0) -> set[str] | None:
+    """The types a schema allows; None where it says nothing of them. References lead to other parts of `root`."""
+    if not isinstance(schema, dict) or depth > _DEEPEST:
         return None
     match schema.get("type"):
         case str() as one:
@@ -95,6 +98,21 @@ def _types(schema: JsonValue) -> set[str] | None:
     for key in ("anyOf", "oneOf"):
         branches = schema.get(key)
         if isinstance(branches, list):
-            found = [_types(branch) for branch in branches]
+            found = [_types(branch, root, depth + 1) for branch in branches]
             return None if None in found else {kind for kinds in found if kinds is not None for kind in kinds}
-    return None
+    match schema:
+        case {"$ref": str() as reference}:
+            return _types(_referred(reference, root), root, depth + 1)
+        case {"allOf": [only]}:
+            return _types(only, root, depth + 1)
+        case _:
+            return None
+
+
+def _referred(reference: str, root: JsonObject) -> JsonValue:
+    """The part that a reference such as `#/$defs/Zip` names; None where it leads elsewhere."""
+    start, *names = reference.split("/")
+    found: JsonValue = root if start == "#" else None
+    for name in names:
+        found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found

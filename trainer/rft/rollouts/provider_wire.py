@@ -183,11 +183,12 @@ def _calls(raw: JsonValue, turn: int) -> tuple[ToolCall, ...]:
 
 
 def _function(function: JsonObject) -> tuple[str, str]:
-    """Name and arguments; without a name where it cannot be read. Some servers send arguments as an object."""
+    """Name and arguments; without a name where it cannot be read. Some servers send arguments as an object, and no or
+    empty ones where a tool takes none."""
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(arguments, dict):
         arguments = json.dumps(arguments)
-    if arguments is None:
+    if arguments is None or arguments == "":
         arguments = "{}"
     if not isinstance(name, str) or not isinstance(arguments, str):
         return "", json.dumps(function)

@@ -14,7 +14,9 @@ from rft.core.messages import ToolSchema
 _OPEN, _CLOSE, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
 _THOUGHT, _THOUGHT_END = "<|channel>", "<channel|>"
 _HEAD = re.compile(r"\s*call:([^\s{}\x00]+)\s*")
-_KEY = re.compile(r"\s*([^\s:{}\[\],]+)\s*:")
+_KEY = re.compile(r"([^:{}\[\],]+):")
+_NULL = "None"
+"""As the first releases of its template print it."""
 
 
 class Gemma4Syntax(PlainIds):
@@ -76,6 +78,8 @@ def _read_value(text: str, start: int, *, depth: int) -> tuple[str, int]:
         return _read_object(text, start + 1, depth)
     if text.startswith("[", start):
         return _read_list(text, start + 1, depth)
+    if text.startswith(_NULL, start):
+        return "null", start + len(_NULL)
     found = read_json(text, start)
     return found.text, found.end
 
@@ -95,9 +99,9 @@ def _read_object(text: str, position: int, depth: int) -> tuple[str, int]:
             position = text.index(":", position) + 1
         else:
             bare = _KEY.match(text, position)
-            if bare is None:
+            if bare is None or not bare[1].strip():
                 raise ValueError("a key was expected")
-            key, position = bare[1], bare.end()
+            key, position = bare[1].strip(), bare.end()
         members[key], position = _read_value(text, position, depth=depth + 1)
         position = _skip_comma(text, position, "}")
     return object_text(members), end.end()
