@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from rft.chat.template_format import TemplateChatFormat
 from rft.core.errors import RftError
-from rft.core.spec import RunSecrets
+from rft.core.spec import RunSecrets, RunSpec
+from rft.engines.base import Engine
+from rft.engines.choose import open_engine
 from rft.run_directory import layout
+from rft.run_directory.files import read_spec
 from rft.trainer.evaluate import Wanted, evaluate
 from rft.trainer.run import run
 from tests.e2e.trainer.harness import Customer, row, write_run
@@ -18,9 +22,16 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.slow
-def test_a_checkpoint_is_evaluated_again_under_trace_ids_of_its_own(
-    customer: Customer, base_model: Path, tmp_path: Path
+def test_a_checkpoint_is_evaluated_again_under_names_of_its_own(
+    customer: Customer, base_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names = list[str]()
+
+    def opened(spec: RunSpec, secrets: RunSecrets, chat_format: TemplateChatFormat, folder: Path) -> Engine:
+        names.append(spec.job_id)
+        return open_engine(spec, secrets, chat_format, folder)
+
+    monkeypatch.setattr("rft.trainer.evaluate.open_engine", opened)
     run_dir = write_run(tmp_path / "run", base_model, customer.url, steps=1)
     assert run(run_dir, RunSecrets()).outcome == "succeeded"
     log = (run_dir / layout.EVENTS).read_bytes()
@@ -32,6 +43,7 @@ def test_a_checkpoint_is_evaluated_again_under_trace_ids_of_its_own(
     in_training = {received.trace_id for received in customer.received[:calls]}
     assert not in_training & {received.trace_id for received in customer.received[calls:]}
     assert (run_dir / layout.EVENTS).read_bytes() == log
+    assert names != [read_spec(run_dir).job_id], "servers would forget what the run has them sample from"
 
 
 @pytest.mark.slow

@@ -96,7 +96,8 @@ def evaluate(run_dir: Path, secrets: RunSecrets, wanted: Wanted) -> list[Evaluat
 def _evaluated(
     run_dir: Path, spec: RunSpec, secrets: RunSecrets, wanted: Wanted, chat_format: TemplateChatFormat, scratch: Path
 ) -> list[Evaluation]:
-    engine = open_engine(spec, secrets, chat_format, scratch)
+    # At vLLM servers, whoever has the run's name unloads what its trainer has loaded: the run may be under way.
+    engine = open_engine(spec.model_copy(update={"job_id": scratch.name}), secrets, chat_format, scratch)
     all_rows = valid_rows(run_dir) if wanted.rows is None else read_rows(wanted.rows, param="rows")
     fit = split_by_fit(with_job_tools(all_rows, spec.tools), chat_format, max_context_tokens=engine.max_context_tokens)
     loop_thread = LoopThread()
