@@ -135,6 +135,19 @@ def test_a_template_that_cannot_carry_tools_is_refused_in_words(name: str) -> No
         open_chat(folder_of(name), now=SOME_DAY)
 
 
+@pytest.mark.parametrize("name", ["qwen3_vl", "gptoss"])
+def test_a_developers_message_that_the_template_drops_is_refused(name: str) -> None:
+    first, later = (Message(role=Role.DEVELOPER, content=text) for text in ("Be brief.", "Be kind."))
+    chat_format = opened(name).chat_format
+    assert "Be kind." in opened("qwen3").chat_format.tokenizer.decode(
+        opened("qwen3").chat_format.prompt_ids([first, later, QUESTION], TOOLS)
+    )
+    assert chat_format.prompt_ids([first, QUESTION], TOOLS)
+    for messages in ([first, later, QUESTION], [QUESTION, later], [first, QUESTION, first]):
+        with pytest.raises(ChatTemplateError, match=r"drops messages\[\d\], a developer's that is not the first"):
+            chat_format.prompt_ids(messages, TOOLS)
+
+
 def test_control_tokens_are_found_whatever_their_flag() -> None:
     """Literals that the tokenizers do not mark as special, and templates emit."""
     assert {"<tool_call>", "</think>", "<|fim_prefix|>"} <= set(tokenizer_of(opened("qwen3")).control_literals)

@@ -10,8 +10,9 @@ from rft.chat.template_messages import result_message, template_message, templat
 from rft.chat.token_places import TokenPlaces
 from rft.chat.tokenizer import Tokenizer
 from rft.core.base import JsonObject
-from rft.core.messages import Message, ToolCall, ToolResult, ToolSchema, unreadable_call_output
+from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema, unreadable_call_output
 
+_PROBE = "is there a place for this"
 _TAIL_TOKENS = 32
 """An opening mark and the white space behind it, however many tokens they are."""
 
@@ -52,11 +53,20 @@ class TemplateChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
         """The whole prompt, ready for the policy to answer."""
-        return self.tokenizer.apply_template(
-            [template_message(message, self.syntax) for message in messages],
-            [template_tool(tool) for tool in tools],
-            add_generation_prompt=True,
-        )
+        shown, listed = [template_message(message, self.syntax) for message in messages], [*map(template_tool, tools)]
+        prompt = self.tokenizer.apply_template(shown, listed, add_generation_prompt=True)
+        for place, message in enumerate(shown):
+            if place and message["role"] == Role.SYSTEM:  # Of all others, no template drops one.
+                self._require_place(shown, place, listed)
+        return prompt
+
+    def _require_place(self, shown: Sequence[JsonObject], place: int, listed: Sequence[JsonObject]) -> None:
+        """Some templates print the first system message alone. Its text says nothing: others may have the same."""
+        probed = [*shown[:place], {**shown[place], "content": _PROBE}, *shown[place + 1 :]]
+        if _PROBE not in self.tokenizer.decode(
+            self.tokenizer.apply_template(probed, listed, add_generation_prompt=True)
+        ):
+            raise ChatTemplateError(f"the chat template drops messages[{place}], a developer's that is not the first")
 
     def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
         """What follows a turn that ended in a stop token: all results, then the next turn's opening.
