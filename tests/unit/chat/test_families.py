@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from rft.chat.check import check_model
 from rft.chat.errors import ChatTemplateError
 from rft.chat.opening import OpenedChat, open_chat
 from rft.chat.probe import native_turn
 from rft.chat.template_messages import result_message, template_message, template_tool
+from rft.core.chat_spec import ChatSpec
 from rft.core.messages import Message, Role, ToolCall, ToolResult, ToolSchema
+from rft.engines.tokenizer import load_tokenizer, open_model_chat
 from tests.unit.chat.models import ALL, REFUSED, SOME_DAY, folder_of, opened, tokenizer_of
 
 GOLDEN = Path(__file__).parent / "golden_ids.json"
@@ -146,6 +149,18 @@ def test_a_developers_message_that_the_template_drops_is_refused(name: str) -> N
     for messages in ([first, later, QUESTION], [QUESTION, later], [first, QUESTION, first]):
         with pytest.raises(ChatTemplateError, match=r"drops messages\[\d\], a developer's that is not the first"):
             chat_format.prompt_ids(messages, TOOLS)
+
+
+def test_a_model_without_a_template_is_opened_with_the_one_that_its_check_found(tmp_path: Path) -> None:
+    """Base models of Gemma, for example; as the trainer opens them."""
+    gemma = folder_of("gemma")
+    (tmp_path / "tokenizer.json").write_text(gemma.tokenizer_json)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(dict(gemma.special_tokens)))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma2"}))
+    found = check_model(tmp_path, ChatSpec())
+    chat = open_model_chat(str(tmp_path), load_tokenizer(str(tmp_path)))
+    assert (found.problem, found.chat_format, found.is_template_shipped) == (None, "gemma3", True)
+    assert (chat.name, chat.template.fingerprint) == ("gemma3", found.template_fingerprint)
 
 
 def test_control_tokens_are_found_whatever_their_flag() -> None:

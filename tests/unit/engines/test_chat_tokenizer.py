@@ -49,8 +49,8 @@ def test_models_that_cannot_be_used_say_why(model_dir: Path, tmp_path: Path) -> 
     with pytest.raises(UnusableModel, match="cannot be loaded"):
         load_base_model(str(tmp_path))
     (model_dir / "chat_template.jinja").unlink()
-    with pytest.raises(UnusableModel, match="no chat template"):
-        load_tokenizer(str(model_dir))
+    with pytest.raises(UnusableModel, match="the model has no chat template; put one"):
+        open_model_chat(str(model_dir), load_tokenizer(str(model_dir)))
 
 
 def test_the_adapter_covers_attention_and_mlp(model_dir: Path) -> None:

@@ -29,7 +29,7 @@ class UnusableModel(RunFailed):
 
 
 def load_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
-    """The tokenizer as it was saved. Raises UnusableModel.
+    """The tokenizer as it was saved, which may have no chat template: there may be one of ours. Raises UnusableModel.
 
     AutoTokenizer trusts the architecture more than the saved files: for a Qwen2 model with a tokenizer of its own it
     silently puts Qwen2's splitting rules in place, and it reads DeepSeek V3's with those of Llama 2. Where there is a
@@ -41,8 +41,6 @@ def load_tokenizer(base_model: str) -> PreTrainedTokenizerBase:
         tokenizer = loader.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise UnusableModel(f"the tokenizer of {base_model} cannot be loaded: {error}") from error
-    if tokenizer.chat_template is None:
-        raise UnusableModel(f"the tokenizer of {base_model} has no chat template")
     if tokenizer.eos_token_id is None:
         raise UnusableModel(f"the tokenizer of {base_model} has no end-of-sequence token")
     if tokenizer.pad_token_id is None:
