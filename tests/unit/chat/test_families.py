@@ -104,6 +104,17 @@ def test_prompt_turn_and_suffixes_are_the_rendered_conversation(name: str) -> No
         buffer = answered
 
 
+@pytest.mark.parametrize("name", ["glm4moe", "gemma4", "gemma4_v5", "qwen3", "gptoss"])
+def test_results_are_opened_whatever_stop_token_the_policy_took(name: str) -> None:
+    """Where one of them opens results, it stands in front of them once."""
+    chat_format = opened(name).chat_format
+    usual, opening = chat_format.suffix_ids(RESULTS[:1]), chat_format.syntax.results_opening
+    mark = [] if opening is None else chat_format.tokenizer.encode(opening)
+    for stop in chat_format.stop_token_ids:
+        expected = usual if [stop] == mark else [*mark, *usual]
+        assert chat_format.suffix_ids(RESULTS[:1], stop) == expected
+
+
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     pairs = zip(one, other, strict=False)
     return next((place for place, (first, second) in enumerate(pairs) if first != second), min(len(one), len(other)))

@@ -192,7 +192,7 @@ def test_an_exception_of_ours_is_the_platforms_and_is_logged(
         raise KeyError("oops")
 
     class Broken(HermesChatFormat):
-        def suffix_ids(self, results: object) -> list[int]:
+        def suffix_ids(self, results: object, turn_end: int | None = None) -> list[int]:
             raise KeyError("oops")
 
     setups = {

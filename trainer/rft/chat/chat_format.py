@@ -42,8 +42,11 @@ class ChatFormat(Protocol):
         """The whole prompt, ready for the policy to answer."""
         ...
 
-    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
-        """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening."""
+    def suffix_ids(self, results: Sequence[ToolResult], turn_end: int | None = None) -> list[int]:
+        """What follows a turn that ended in a stop token: template glue, tool outputs, the next turn's opening.
+
+        `turn_end`: the stop token. Some formats have one that opens the results, which policies do not always take.
+        """
         ...
 
     def parse(

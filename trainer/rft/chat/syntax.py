@@ -56,6 +56,11 @@ class TurnSyntax(Protocol):
         ...
 
     @property
+    def results_opening(self) -> str | None:
+        """The stop literal that opens results as well, so that templates continue behind it; None: there is none."""
+        ...
+
+    @property
     def thought_marks(self) -> ThoughtMarks | None:
         """What stands around thoughts; None where this syntax has none."""
         ...
@@ -79,7 +84,9 @@ class TurnSyntax(Protocol):
 
 
 class PlainIds:
-    """Any call id will do: most templates print none."""
+    """Any call id will do: most templates print none. What opens results is most templates' own to print, too."""
+
+    results_opening: str | None = None
 
     def shown_id(self, call_id: str) -> str:
         """The same."""

@@ -68,7 +68,7 @@ class TemplateChatFormat:
         ):
             raise ChatTemplateError(f"the chat template drops messages[{place}], a developer's that is not the first")
 
-    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
+    def suffix_ids(self, results: Sequence[ToolResult], turn_end: int | None = None) -> list[int]:
         """What follows a turn that ended in a stop token: all results, then the next turn's opening.
 
         The difference of two renderings of a dummy conversation, with and without the results, taken on token ids
@@ -81,7 +81,9 @@ class TemplateChatFormat:
         )
         if rendered[: len(dummy.token_ids)] != dummy.token_ids:
             raise ChatTemplateError("the chat template rewrote an earlier turn for these tool results")
-        return rendered[len(dummy.token_ids) :]
+        end = dummy.token_ids[-1]
+        is_opened = turn_end in (None, end) or self.tokenizer.decode([end]) != self.syntax.results_opening
+        return rendered[len(dummy.token_ids) - (0 if is_opened else 1) :]
 
     def parse(
         self,

@@ -98,7 +98,7 @@ class Conversation(StagedRollout[RolloutSetup]):
             if stop_reason is not None:
                 return stop_reason
             results = await self._run_tools()
-            suffix = chat_format.suffix_ids(to_shown(results, parsed.tool_calls))
+            suffix = chat_format.suffix_ids(to_shown(results, parsed.tool_calls), sample.token_ids[-1])
 
     def _no_room_for_turn(self, suffix: list[int]) -> StopReason | None:
         """Why no further turn can be sampled; None when one can."""

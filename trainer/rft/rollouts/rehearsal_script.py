@@ -65,9 +65,9 @@ class ScriptedPolicy:
         del tools
         return [self._index_of[id(messages)]]
 
-    def suffix_ids(self, results: Sequence[ToolResult]) -> list[int]:
+    def suffix_ids(self, results: Sequence[ToolResult], turn_end: int | None = None) -> list[int]:
         """One token, whatever the tools answered: the script goes on all the same."""
-        del results
+        del results, turn_end
         return [_RESULTS]
 
     def count_tokens(self, text: str) -> int:

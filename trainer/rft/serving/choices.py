@@ -63,7 +63,7 @@ class ChoiceRun:
             if any(call.name for call in parsed.tool_calls) or turn + 1 == _MOST_TURNS:
                 return self._with_calls(parsed.tool_calls)
             answers = [result_of(call, self.chat_format.unreadable_call_output) for call in parsed.tool_calls]
-            suffix = self.chat_format.suffix_ids(answers)
+            suffix = self.chat_format.suffix_ids(answers, sample.token_ids[-1])
             if self._room() - len(suffix) < 1:
                 return self._choice("length", ())
             self._ids += suffix

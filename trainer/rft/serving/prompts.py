@@ -139,7 +139,7 @@ def _answered(known: RememberedTurn, answers: Sequence[Message], chat_format: Ch
         result_of(call, unreadable if wire_id is None else outputs[wire_id])
         for call, wire_id in zip(known.shown_calls, known.wire_ids, strict=True)
     ]
-    return (*known.token_ids, *chat_format.suffix_ids(results))
+    return (*known.token_ids, *chat_format.suffix_ids(results, known.token_ids[-1]))
 
 
 def result_of(call: ToolCall, output: str) -> ToolResult:

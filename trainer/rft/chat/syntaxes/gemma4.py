@@ -29,6 +29,7 @@ class Gemma4Syntax(PlainIds):
         *("<|tool>", "<tool|>", "<|tool_response>", "<tool_response|>"),
     )
     stop_literals = ("<turn|>", "<|tool_response>")
+    results_opening = "<|tool_response>"
     thought_marks = ThoughtMarks(f"{_THOUGHT}thought\n", (_THOUGHT_END,), _THOUGHT_END)
     call_shape = '`call:NAME{KEY:VALUE,...}`, each string between two `<|"|>`'
 

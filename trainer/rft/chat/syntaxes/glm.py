@@ -25,6 +25,7 @@ class GlmSyntax(PlainIds):
         *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     )
     stop_literals = ("<|observation|>", "<|user|>")
+    results_opening = "<|observation|>"
     thought_marks = THINK_TAGS
     call_shape = "the tool's name, then `<arg_key>KEY</arg_key>` and `<arg_value>VALUE</arg_value>` for each argument"
 

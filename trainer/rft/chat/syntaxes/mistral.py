@@ -28,6 +28,7 @@ class MistralSyntax:
         *("[THINK]", "[/THINK]"),
     )
     stop_literals = ()
+    results_opening = None
     thought_marks = ThoughtMarks("[THINK]", ("[/THINK]",), "[/THINK]")
     call_shape = "the tool's name and its arguments, these as one JSON object"
 
