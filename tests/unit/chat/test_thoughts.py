@@ -64,6 +64,7 @@ def test_a_call_in_a_thought_that_the_prompt_opened_is_made_only_where_the_thoug
     made = chat_format.parse(encode(f"{THOUGHT}{call}"), call_id_seed=0, context_ids=prompt)
     assert (made.reasoning, made.content, [one.name for one in made.tool_calls]) == (THOUGHT, "", ["search"])
     assert made.reasoning_tokens == len(encode(THOUGHT))
+    assert chat_format.thought_closing(prompt, encode(f"{THOUGHT}{call[:25]}")) == [], "nothing is put into a call"
 
 
 def test_where_thinking_is_off_or_unknown_there_is_nothing_to_limit() -> None:

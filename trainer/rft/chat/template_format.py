@@ -145,9 +145,12 @@ class TemplateChatFormat:
         marks = self.syntax.thought_marks
         if marks is None:
             return []
-        is_opened = self._has_opened_thought(context_ids)
-        is_within = marks.is_open_at_end(self.tokenizer.decode(token_ids), is_opened=is_opened)
-        return self.tokenizer.encode(marks.breaking_off) if is_within else []
+        is_opened, text = self._has_opened_thought(context_ids), self.tokenizer.decode(token_ids)
+        if not marks.is_open_at_end(text, is_opened=is_opened):
+            return []
+        if is_opened and self.syntax.read(text, (), is_thinking=True).calls:  # A call has ended it, or is about to.
+            return []
+        return self.tokenizer.encode(marks.breaking_off)
 
     def _has_opened_thought(self, context_ids: Sequence[int]) -> bool:
         marks = self.syntax.thought_marks
