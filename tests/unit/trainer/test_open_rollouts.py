@@ -3,6 +3,7 @@
 import uuid
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,25 @@ def test_what_was_begun_and_not_closed_is_left_for_the_next_process(tmp_path: Pa
     second.shut()
     assert OpenRolloutsFile(path).left == []
     assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("begun", [1, 3])
+def test_a_run_that_always_has_some_open_has_a_short_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    monkeypatch.setattr("rft.trainer.open_rollouts._MOST_LINES", 10)
+    path, ids = tmp_path / "open.log", [trace_id(uuid.UUID(int=number)) for number in range(200)]
+    book = OpenRolloutsFile(path)
+    for number, one in enumerate(ids):
+        book.begin(one)
+        if number >= begun:
+            book.close(ids[number - begun])
+        if number % 50 == 0:
+            book.shut()
+            book = OpenRolloutsFile(path)
+        assert OpenRolloutsFile(path).left == ids[max(0, number + 1 - begun) : number + 1]
+        assert path.stat().st_size < 30 * 45
+    book.shut()
 
 
 def test_a_run_without_hosts_has_no_journal(tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 
 from rft.trainer.events import write_all
 
+_MOST_LINES = 65_536
+"""Beyond twice what is open; more are written anew."""
 _LINE = re.compile(rb"([+-])(trace_[0-9a-f-]{36})\n")
+_LINE_BYTES = 44
 
 
 class OpenRolloutsFile:
-    """A journal in the run directory: `+` for a beginning, `-` for a told end. Emptied whenever nothing is open.
+    """A journal in the run directory: `+` for a beginning, `-` for a told end. Emptied whenever nothing is open, and
+    cut down to what is open where that never comes: rollouts of the next steps may always be under way.
 
     It outlives the process, not the machine: a host that lost its trainer's machine frees by its own deadline.
     """
@@ -18,20 +22,24 @@ class OpenRolloutsFile:
     def __init__(self, path: Path) -> None:
         self.left = _read(path)
         """Left open by the processes before this one, in the order of their beginnings."""
-        self._path, self._open = path, set(self.left)
+        self._path, self._open = path, dict.fromkeys(self.left)
         self._file: FileIO | None = None
+        self._lines = path.stat().st_size // _LINE_BYTES if path.exists() else 0
 
     def begin(self, trace_id: str) -> None:
         """Its beginning is about to be told."""
-        self._open.add(trace_id)
+        self._open[trace_id] = None
         self._write(f"+{trace_id}\n")
 
     def close(self, trace_id: str) -> None:
         """Its end was told, or could not be told within the retry budget."""
-        self._open.discard(trace_id)
+        self._open.pop(trace_id, None)
         self._write(f"-{trace_id}\n")
         if self._file is not None and not self._open:
             self._file.truncate(0)
+            self._lines = 0
+        elif self._lines > 2 * len(self._open) + _MOST_LINES:
+            self._cut_down()
 
     def shut(self) -> None:
         """Nothing is noted any more; what is open stays for the next process."""
@@ -39,11 +47,20 @@ class OpenRolloutsFile:
             self._file.close()
             self._file = None
 
+    def _cut_down(self) -> None:
+        """Whole or not at all."""
+        unfinished = self._path.with_suffix(".unfinished")
+        unfinished.write_text("".join(f"+{trace_id}\n" for trace_id in self._open))
+        unfinished.replace(self._path)
+        self.shut()
+        self._lines = len(self._open)
+
     def _write(self, line: str) -> None:
         if self._file is None:
             self._file = self._path.open("ab", buffering=0)
             line = f"\n{line}"  # It must not join a last line that was torn.
         write_all(self._file.fileno(), line.encode())
+        self._lines += 1
 
 
 def _read(path: Path) -> list[str]:
