@@ -16,8 +16,14 @@ ScoreInBounds = Annotated[FiniteFloat, Field(ge=-MAX_SCORE, le=MAX_SCORE)]
 class GradesTheInvalid(Record):
     """What all graders have in common."""
 
-    invalid_grade: ScoreInBounds = 0.0
-    """The grade of an answer that cannot be judged: it does not fit `response_format`, or the grader's code raises."""
+    invalid_grade: ScoreInBounds | None = None
+    """The grade of an answer that cannot be judged: it does not fit `response_format`, lacks what a template names, or
+    the grader's code raises on it."""
+
+    @property
+    def grade_of_invalid(self) -> float:
+        """What such an answer gets."""
+        return 0.0 if self.invalid_grade is None else self.invalid_grade
 
 
 class EndpointGrader(GradesTheInvalid):

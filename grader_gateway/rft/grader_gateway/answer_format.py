@@ -108,5 +108,5 @@ class RanksWhatFits:
 
 def misfit_grade(spec: GraderSpec, problem: str) -> Grade:
     """The contract's grade of an answer that does not fit, which nobody judged."""
-    grade = invalid(spec.name, spec.invalid_grade, SAMPLE_PARSE_ERROR, problem)
+    grade = invalid(spec.name, spec.grade_of_invalid, SAMPLE_PARSE_ERROR, problem)
     return grade.model_copy(update={"attempts": 0})

@@ -21,9 +21,9 @@ SPEC = LabelModelGrader(
 )
 
 
-async def grade(court: Court, judge: ScriptedJudge) -> Grade | Failure:
+async def grade(court: Court, judge: ScriptedJudge, spec: LabelModelGrader = SPEC) -> Grade | Failure:
     async with court(judge) as room:
-        return await LabelModelJudge(room.client, SPEC, room.server).grade(answered("Hi"), item={}, trace_id="trace_1")
+        return await LabelModelJudge(room.client, spec, room.server).grade(answered("Hi"), item={}, trace_id="trace_1")
 
 
 @pytest.mark.parametrize(("label", "reward"), [("polite", 1.0), ("mixed", 1.0), ("rude", 0.0), (" Rude ", 0.0)])
@@ -38,6 +38,19 @@ async def test_passing_labels_are_one_and_the_others_zero(court: Court, label: s
     assert system["role"] == "system"
     schema = sent(judge)[0]["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["result"]["enum"] == ["polite", "rude", "mixed"]
+
+
+@pytest.mark.parametrize(("wanted", "reward"), [(None, 0.0), (-1.0, -1.0)])
+async def test_an_answer_that_lacks_what_a_template_names_gets_the_invalid_grade_without_asking(
+    court: Court, wanted: float | None, reward: float
+) -> None:
+    message = JudgeMessage(role="user", content="{{ sample.output_tools[0].function.name }}")
+    judge = ScriptedJudge('{"result": "polite"}')
+
+    graded = await grade(court, judge, SPEC.model_copy(update={"input": (message,), "invalid_grade": wanted}))
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.is_invalid, judge.calls) == (reward, True, [])
 
 
 async def test_a_label_that_is_none_is_asked_for_again_and_then_a_failure(court: Court) -> None:

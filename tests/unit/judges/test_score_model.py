@@ -164,6 +164,17 @@ async def test_an_answer_that_lacks_what_a_template_names_gets_the_worst_score_w
     assert judge.calls == []
 
 
+@pytest.mark.parametrize("wanted", [-1.0, 0.0])
+async def test_such_an_answer_gets_the_invalid_grade_that_was_ordered(court: Court, wanted: float) -> None:
+    message = JudgeMessage(role="user", content="{{ sample.output_json.total }}")
+    spec = SPEC.model_copy(update={"input": (message,), "range": (1.0, 5.0), "invalid_grade": wanted})
+
+    graded = await grade(court, ScriptedJudge(verdict(5)), spec, "no JSON")
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.is_invalid) == (wanted, True)
+
+
 async def test_a_row_that_lacks_what_a_template_names_is_a_failure(court: Court) -> None:
     message = JudgeMessage(role="user", content="{{ sample.output_json.total }} {{ item.missing }}")
 

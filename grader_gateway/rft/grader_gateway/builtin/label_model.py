@@ -36,7 +36,7 @@ class LabelModelJudge(ModelJudge):
                 instruction=_INSTRUCTION.format(labels="\n".join(f"- {label}" for label in spec.labels)),
                 schema=steps_and({"type": "string", "enum": list(spec.labels)}),
                 read=lambda text: _score(text, spec.labels, spec.passing_labels),
-                worst=0.0,
+                worst=spec.grade_of_invalid,
             ),
         )
 

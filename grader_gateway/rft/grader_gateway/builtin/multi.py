@@ -88,7 +88,7 @@ class Multi:
         grades = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Grade)}
         return self._grade(
             grades,
-            reward=self._spec.invalid_grade,
+            reward=self._spec.grade_of_invalid,
             model_errors=errors,
             error_details=details,
             is_invalid=True,

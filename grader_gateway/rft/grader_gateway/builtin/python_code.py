@@ -49,7 +49,7 @@ class PythonCode:
         """
         request: dict[str, JsonValue] = {"sample": to_sample(trace), "item": to_item(item)}
         return await graded(
-            self._spec.name, trace_id, lambda: self._run(request), invalid_grade=self._spec.invalid_grade
+            self._spec.name, trace_id, lambda: self._run(request), invalid_grade=self._spec.grade_of_invalid
         )
 
     async def aclose(self) -> None:

@@ -46,4 +46,4 @@ class StringCheck:
             text, reference = rendered
             return Score(float(holds(self._spec.operation, text, reference)))
 
-        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.invalid_grade)
+        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.grade_of_invalid)

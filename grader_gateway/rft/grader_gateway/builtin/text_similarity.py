@@ -35,4 +35,4 @@ class TextSimilarity:
             except TextsTooLong as error:
                 return no_score(self._spec.name, FailureCode.OVERSIZE_REQUEST, str(error))
 
-        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.invalid_grade)
+        return await graded(self._spec.name, trace_id, compare, invalid_grade=self._spec.grade_of_invalid)

@@ -54,7 +54,7 @@ def test_the_invalid_grade_reaches_the_run_and_each_part_has_its_own() -> None:
     settings = Settings(home=Path(), database_url="", broker_url="")
     spec = to_grader_spec(GRADER.validate_python(multi), settings)
     assert spec.invalid_grade == -0.5
-    assert [part.invalid_grade for part in getattr(spec, "graders", {}).values()] == [-2.0, 0.0]
+    assert [part.invalid_grade for part in getattr(spec, "graders", {}).values()] == [-2.0, None]
 
 
 @pytest.mark.parametrize("value", [1e16, -1e200, float("inf"), float("nan"), "0", True])
