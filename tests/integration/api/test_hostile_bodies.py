@@ -111,6 +111,49 @@ async def test_what_json_has_no_number_for_is_refused_where_it_lies(
             assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}{suffix}")
 
 
+GRADER = "method.reinforcement.grader"
+ENDLESS: dict[str, tuple[str, str, Any, str | None]] = {
+    "fields of a job": ("/fine_tuning/jobs", "extra", [0] * 100_000, None),
+    "fields of a rehearsal": ("/rehearsals", "extra", {f"k{at}": at for at in range(50_000)}, None),
+    "fields of a tool": ("/tools", "extra", [0] * 100_000, None),
+    "fields of a registered grader": ("/graders", "grader.extra", [[]] * 100_000, "grader"),
+    "fields of a grader that is tried": ("/fine_tuning/alpha/graders/run", "grader.extra", [[]] * 100_000, "grader"),
+    "a row": ("/fine_tuning/alpha/graders/run", "item.extra", [0] * 1_000_000, None),
+    "variables": ("/fine_tuning/alpha/graders/run", "grader.input", "{{item.a}}" * 60_000, "grader"),
+    "variables of a job": ("/fine_tuning/jobs", "method.reinforcement.grader.input", "{{item.a}}" * 60_000, GRADER),
+}
+"""Where it is sent, in which field, and the field that is named."""
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+async def test_what_would_keep_the_event_loop_for_seconds_is_refused(
+    api: Api, order: dict[str, Any], what: str
+) -> None:
+    path, field, value, param = ENDLESS[what]
+    order["method"]["reinforcement"]["grader"] = EXACT
+    body = good_bodies(order)[path]
+    headers = {"authorization": f"Bearer {api.key}", "content-type": "application/json"}
+    async with httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client:
+        reply = await client.post(path, content=with_field(body, field, json.dumps(value)))
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert "names and values" in error["message"] or "is too long" in error["message"]
+    assert param is None or error["param"] == param
+
+
+async def test_of_many_unknown_fields_an_event_names_the_first(api: Api, order: dict[str, Any]) -> None:
+    strange = {f"strange_{number:05}": 1 for number in range(10_000)}
+    headers = {"authorization": f"Bearer {api.key}"}
+    async with httpx.AsyncClient(base_url=f"{api.url}/v1", headers=headers, timeout=60) as client:
+        job = (await client.post("/fine_tuning/jobs", json=order | strange)).json()
+        events = (await client.get(f"/fine_tuning/jobs/{job['id']}/events", params={"code": "unknown_fields"})).json()
+    (event,) = events["data"]
+    fields = event["data"]["fields"]
+    own = [field for field in fields if field.startswith("method.")]
+    assert fields == [*own, *(f"strange_{number:05}" for number in range(50 - len(own)))]
+    assert event["message"].endswith(f"{fields[-1]} and {9_950 + len(own):,} more")
+
+
 async def test_an_answer_that_utf_8_cannot_hold_is_told_with_a_replacement(api: Api) -> None:
     tools = ScriptedTools({"odd": lambda _arguments, _item: "half \ud800 and \x00"})
     headers = {"authorization": f"Bearer {api.key}"}

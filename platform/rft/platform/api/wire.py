@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import (
     BaseModel,
@@ -20,6 +20,10 @@ from pydantic_core import PydanticCustomError
 
 MAX_DEPTH = 100
 """Lists and objects inside one another in a body: what is deeper could be neither stored nor shown."""
+MAX_VALUES = 1_000_000
+"""Names and values in a body: each is looked at on the event loop. Twice what fits into a row of a dataset."""
+MAX_ORDER_VALUES = 100_000
+"""In an order of a job, a grader or a tool, which is redacted, compared, stored and shown value by value."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -31,13 +35,18 @@ UnixTime: TypeAlias = Annotated[int, BeforeValidator(_to_unix)]
 """Whole seconds, also of a row's time."""
 
 
-def proper_json(value: Any) -> Any:
-    """The value, if it is not nested too deeply and holds only numbers that JSON has: our parser takes `NaN`, too."""
-    is_finite = True
-    for part, depth in _parts(value):
+def proper_json(value: Any, *, most_values: int = MAX_VALUES) -> Any:
+    """The value, if it is neither nested too deeply nor of too many parts, and holds only numbers that JSON has: our
+    parser takes `NaN`, too."""
+    is_finite, seen = True, 0
+    for depth, level in enumerate(_levels(value)):
         if depth > MAX_DEPTH:
             raise PydanticCustomError("invalid_value", "is nested more than {depth} levels deep", {"depth": MAX_DEPTH})
-        is_finite = is_finite and not _is_infinite(part)
+        seen += len(level)
+        if seen > most_values:
+            message = "has more than {most} names and values"
+            raise PydanticCustomError("invalid_value", message, {"most": f"{most_values:,}"})
+        is_finite = is_finite and not any(_is_infinite(part) for part in level)
     if not is_finite:
         raise refused_at(_place_of_infinite(value) or (), "must be a number that JSON has, not NaN or Infinity")
     return value
@@ -47,11 +56,12 @@ class OpenBody(BaseModel):
     """A request body, or a part of it. Fields we do not know are kept and echoed."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+    most_values: ClassVar[int] = MAX_VALUES
 
     @model_validator(mode="before")
     @classmethod
     def _is_proper_json(cls, value: Any) -> Any:
-        return proper_json(value)
+        return proper_json(value, most_values=cls.most_values)
 
 
 class TextBody(OpenBody):
@@ -93,7 +103,16 @@ def refuse_unless(problem: Callable[[str], str | None]) -> Callable[[str], str]:
 
 def holds_only_text(value: Any) -> bool:
     """Whether every string can be written as UTF-8 and stored."""
-    return not any(isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)) for part, _ in _parts(value))
+    return not any(
+        isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part))
+        for level in _levels(value)
+        for part in level
+    )
+
+
+def text_chars(value: Any) -> int:
+    """Characters of all names and texts of a document together."""
+    return sum(len(part) for level in _levels(value) for part in level if isinstance(part, str))
 
 
 def _is_infinite(value: Any) -> bool:
@@ -122,19 +141,20 @@ def refused_at(place: tuple[int | str, ...], message: str) -> Exception:
     )
 
 
-def _parts(value: Any) -> Iterator[tuple[Any, int]]:
-    """Every name and value of a document, with its depth. Without recursion: it may be deeper than the stack."""
-    waiting = [(value, 0)]
-    while waiting:
-        part, depth = waiting.pop()
-        yield part, depth
-        match part:
-            case dict():
-                waiting.extend((inner, depth + 1) for pair in part.items() for inner in pair)
-            case list():
-                waiting.extend((inner, depth + 1) for inner in part)
-            case _:
-                pass
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """Every name and value of a document, by depth. Without recursion: it may be deeper than the stack."""
+    level = [value]
+    while level:
+        yield level
+        inner: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                entries = cast("dict[str, Any]", part)
+                inner += entries
+                inner += entries.values()
+            elif isinstance(part, list):
+                inner += part
+        level = inner
 
 
 PositiveSeconds: TypeAlias = Annotated[

@@ -16,7 +16,12 @@ from rft.platform.dry_runs.measured_calls_repository import MeasuredCalls, measu
 from rft.platform.files.repository import FileRow
 from rft.platform.jobs.creation import GRADER, check_baselines, check_files
 from rft.platform.jobs.objects import to_resolved_object
-from rft.platform.jobs.order_checks import refuse_misdescribed_tools, refuse_undescribed_tools, unknown_fields
+from rft.platform.jobs.order_checks import (
+    in_words,
+    refuse_misdescribed_tools,
+    refuse_undescribed_tools,
+    unknown_fields,
+)
 from rft.platform.jobs.order_warnings import order_warnings
 from rft.platform.jobs.run_spec import resolved
 from rft.platform.orders.base_models import resolve_base
@@ -162,7 +167,7 @@ def _told(order: JobCreate) -> list[tuple[str, str]]:
     told = [(warning.code, warning.message) for warning in order_warnings(order, ())]
     unknown = unknown_fields(order)
     if unknown:
-        told.append(("unknown_fields", f"These fields are not known here and have no effect: {', '.join(unknown)}"))
+        told.append(("unknown_fields", f"These fields are not known here and have no effect: {in_words(unknown)}"))
     if order.validation_file is None:
         told.append(("no_validation", "Without a validation file nothing tells which checkpoint is the best."))
     return told

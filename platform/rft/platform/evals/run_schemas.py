@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, TypeAdapter, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.templates import TemplateError
@@ -11,6 +11,7 @@ from rft.platform.api.wire import OpenBody, TextBody, must_be
 from rft.platform.evals.item_variables import item_path, variables_of
 from rft.platform.evals.schemas import Name
 from rft.platform.orders.judge_fields import Input, InputMessage, text_of
+from rft.platform.orders.message_parts import refuse_long_texts
 from rft.platform.orders.response_format import ResponseFormatWanted
 from rft.platform.orders.schemas import Metadata
 
@@ -62,7 +63,7 @@ class MessageTemplate(OpenBody):
     """Messages that each item fills in."""
 
     type: Literal["template"]
-    template: Annotated[Input, AfterValidator(_names_items_only)]
+    template: Annotated[Input, BeforeValidator(refuse_long_texts), AfterValidator(_names_items_only)]
 
 
 def _is_item_path(reference: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from rft.core.base import JsonObject
@@ -11,6 +11,7 @@ from rft.platform.api.pagination import Listed
 from rft.platform.api.tagged import tagged
 from rft.platform.api.wire import OpenBody, TextBody, UnixTime, must_be
 from rft.platform.evals.criteria import Criterion
+from rft.platform.orders.message_parts import refuse_long_texts
 from rft.platform.orders.schemas import Metadata
 from rft.platform.store.stored_json import StoredJson
 
@@ -70,7 +71,9 @@ class EvalCreate(TextBody):
     """Which data is graded how."""
 
     data_source_config: DataSourceConfig
-    testing_criteria: Annotated[list[Criterion], Field(min_length=1, max_length=MAX_CRITERIA)]
+    testing_criteria: Annotated[
+        list[Criterion], Field(min_length=1, max_length=MAX_CRITERIA), BeforeValidator(refuse_long_texts)
+    ]
     """All of them must pass for an output item to pass."""
     name: Name | None = None
     """The eval's id when absent."""

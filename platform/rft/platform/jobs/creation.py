@@ -16,7 +16,9 @@ from rft.platform.api.errors import BadRequest, NotFound
 from rft.platform.api.idempotency_repository import IdempotencyKey, Made, claim, earlier, fingerprint
 from rft.platform.files.repository import FileRepository, FileRow
 from rft.platform.jobs.order_checks import (
+    MOST_NAMED,
     fields_without_effect,
+    in_words,
     refuse_misdescribed_tools,
     refuse_undescribed_tools,
     unknown_fields,
@@ -221,9 +223,9 @@ async def _first_events(
         await add_event(
             uow.connection,
             job_id,
-            f"These fields are not known here; they are kept with the job and have no effect: {', '.join(unknown)}",
+            f"These fields are not known here; they are kept with the job and have no effect: {in_words(unknown)}",
             level="warn",
-            data={"code": "unknown_fields", "fields": [*unknown]},
+            data={"code": "unknown_fields", "fields": [*unknown[:MOST_NAMED]]},
             key="unknown-fields",
         )
     await add_event(uow.connection, job_id, validating_message(order.files), key="validating")

@@ -15,6 +15,8 @@ from rft.platform.orders.unknown_fields import unknown_in
 
 _GRADER_ID = "method.reinforcement.grader.id"
 _EFFORT = "reasoning_effort"
+MOST_NAMED = 50
+"""Unknown fields that an event names; the order itself has them all."""
 _NO_EFFECT = frozenset({"pass_threshold", "image_tag", _EFFORT})
 """Fields that we know, where a job has no use for them."""
 _CLIP_RANGE = ("epsilon", "epsilon_high")
@@ -63,6 +65,12 @@ def unknown_fields(order: JobCreate) -> list[str]:
         if tool.id is not None and not tool.id.startswith(TOOL_PREFIX):
             found.add(f"method.reinforcement.tools[{index}].id")
     return sorted(found)
+
+
+def in_words(paths: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    left_out = len(paths) - MOST_NAMED
+    return ", ".join(paths[:MOST_NAMED]) + (f" and {left_out:,} more" if left_out > 0 else "")
 
 
 def fields_without_effect(

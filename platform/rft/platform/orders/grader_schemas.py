@@ -1,6 +1,6 @@
 """Graders on the wire: `method.reinforcement.grader`, a union tagged by `type` (contract section 1.9)."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -10,6 +10,7 @@ from pydantic import (
     Field,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -18,9 +19,23 @@ from rft.core.graders import MAX_GRADER_NAME
 from rft.grader_gateway.builtin.formula import formula_problem
 from rft.grader_gateway.builtin.python_source import glance_problem
 from rft.platform.api.tagged import tagged
-from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be, refuse_unless, refused_at
+from rft.platform.api.wire import (
+    MAX_ORDER_VALUES,
+    OpenBody,
+    PositiveSeconds,
+    must_be,
+    refuse_unless,
+    refused_at,
+)
 from rft.platform.orders.judge_fields import Input, JudgeModel, SamplingWanted, Template
-from rft.platform.orders.message_parts import MAX_PARTS, by_name, dict_or_list, refuse_long_together, refuse_too_many
+from rft.platform.orders.message_parts import (
+    MAX_PARTS,
+    by_name,
+    dict_or_list,
+    refuse_long_texts,
+    refuse_long_together,
+    refuse_too_many,
+)
 from rft.platform.orders.tool_fields import EndpointUrl, Headers
 
 _Name: TypeAlias = Annotated[
@@ -39,11 +54,17 @@ ONLY_IMAGE = "2025-05-08"
 class AnyGrader(OpenBody):
     """What graders of all kinds have in common."""
 
+    most_values: ClassVar[int] = MAX_ORDER_VALUES
     invalid_grade: _Score | None = None
     """The grade of an answer that cannot be judged: it does not fit `response_format`, or a python grader raises on it.
 
     0 when absent. Of a multi grader its own counts for the whole.
     """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_not_too_long(cls, value: Any) -> Any:
+        return refuse_long_texts(value)
 
 
 class EndpointGrader(AnyGrader):

@@ -1,13 +1,23 @@
-"""The parts of a multi grader as they are written: an object or a list, bearable together."""
+"""Graders as they are written: bearable in length, the parts of a multi grader an object or a list."""
 
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
 from rft.grader_gateway.builtin.python_source import MAX_SOURCE_BYTES, source_bytes
-from rft.platform.api.wire import refused_at
+from rft.platform.api.wire import refused_at, text_chars
 
 MAX_PARTS = 64
+MAX_TEXT_CHARS = 1 << 19
+"""Of graders that are ordered together, or one. Templates are read on the event loop, several times."""
+
+
+def refuse_long_texts(written: Any) -> Any:
+    """Before any of it is read: a grader, graders or messages to a judge with more text than that."""
+    if text_chars(written) > MAX_TEXT_CHARS:
+        message = "is too long: all its texts may have {most} characters together"
+        raise PydanticCustomError("invalid_value", message, {"most": f"{MAX_TEXT_CHARS:,}"})
+    return written
 
 
 def by_name(graders: Any) -> Any:

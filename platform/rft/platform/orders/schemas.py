@@ -1,6 +1,6 @@
 """Fine-tuning jobs on the wire: what a customer orders."""
 
-from typing import Annotated, Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,14 @@ from pydantic_core import PydanticCustomError
 
 from rft.core.hyperparameters import MAX_STALENESS, LossType, PolicyPin
 from rft.core.update_spec import MAX_RESAMPLINGS
-from rft.platform.api.wire import OpenBody, PositiveSeconds, holds_only_text, must_be, refused_at
+from rft.platform.api.wire import (
+    MAX_ORDER_VALUES,
+    OpenBody,
+    PositiveSeconds,
+    holds_only_text,
+    must_be,
+    refused_at,
+)
 from rft.platform.lifecycle.records import FILE_PARAMS
 from rft.platform.orders.grader_schemas import Grader
 from rft.platform.orders.references import GraderOrReference, ToolOrReference
@@ -263,6 +270,8 @@ Metadata: TypeAlias = Annotated[
 
 class JobCreateOf(OpenBody, Generic[MethodT]):
     """The order of a fine-tuning job."""
+
+    most_values: ClassVar[int] = MAX_ORDER_VALUES
 
     model: Annotated[Annotated[str, Field(min_length=1, max_length=512)], must_be("the name of a base model")]
     training_file: Annotated[str, must_be("the id of an uploaded file")]

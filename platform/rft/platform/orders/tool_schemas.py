@@ -1,13 +1,13 @@
 """Tools on the wire: `method.reinforcement.tools[]`, and what the registry keeps of one."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from rft.core.base import JsonObject
 from rft.core.json_schema import parameters_problem
-from rft.platform.api.wire import OpenBody, PositiveSeconds, must_be
+from rft.platform.api.wire import MAX_ORDER_VALUES, OpenBody, PositiveSeconds, must_be
 from rft.platform.orders.tool_fields import EndpointUrl, Headers, either_url, with_server_url
 
 NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
@@ -31,6 +31,7 @@ class Tool(OpenBody):
     """Where one tool lives. Its description comes with the dataset's rows, or from here for rows without tools."""
 
     model_config = ConfigDict(json_schema_extra=either_url)
+    most_values: ClassVar[int] = MAX_ORDER_VALUES
 
     id: Annotated[str, must_be("a text")] | None = None
     """Of a registered tool: which one this is a copy of."""
