@@ -16,6 +16,9 @@ MAX_TRAIN_ROWS = 50_000
 MAX_VALID_ROWS = 1_000
 MAX_ROW_BYTES = 960 << 10
 """A row travels with every call to a tool or grader, and such a call may have 1 MiB in all."""
+MAX_ROW_DEPTH = 100
+"""Lists and objects inside one another in a row, as in every body of the API: readers of what it travels in stop at 200
+levels, or sooner."""
 
 
 class DatasetRow(Record):
@@ -97,7 +100,10 @@ def _item(line: bytes | str, *, is_first: bool) -> JsonObject:
     text = line.decode() if isinstance(line, bytes) else line
     if is_first:
         text = text.removeprefix("\ufeff")  # Some editors begin a file with a byte order mark.
-    item = _JSON.validate_python(json.loads(text, parse_constant=_refuse_constant, parse_float=_finite))
+    parsed = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    if text.count("[") + text.count("{") > MAX_ROW_DEPTH:
+        _refuse_deep(parsed)
+    item = _JSON.validate_python(parsed)
     if not isinstance(item, dict):
         raise RowError("", f"a row must be a JSON object, this is {kind_of(item)}")
     if "\\ud" in text or "\\uD" in text:
@@ -110,6 +116,19 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise RowError("", f"{digits[:20]} is too large for a number")
     return number
+
+
+def _refuse_deep(parsed: JsonValue) -> None:
+    level = [parsed]
+    for _ in range(MAX_ROW_DEPTH + 1):
+        level = [
+            inner
+            for part in level
+            if isinstance(part, dict | list)
+            for inner in (part.values() if isinstance(part, dict) else part)
+        ]
+    if level:
+        raise RowError("", f"nested more than {MAX_ROW_DEPTH} levels deep")
 
 
 def _refuse_halved_pairs(item: JsonObject) -> None:

@@ -31,6 +31,13 @@ def test_a_row_keeps_everything_the_customer_wrote() -> None:
     assert row.messages[0].role is Role.USER
 
 
+def test_a_row_may_be_as_deep_as_a_body_of_the_api() -> None:
+    deep = '{"messages": [{"role": "user", "content": "?"}], "a": ' + "[" * 100 + "]" * 100 + "}"
+    row = parse_row(deep, line_number=1, index=0)
+    assert isinstance(row, DatasetRow)
+    assert DatasetRow.model_validate_json(row.model_dump_json()) == row, "as it travels to rollout workers"
+
+
 def test_text_parts_are_joined() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     row = parse_row(json.dumps({"messages": [{"role": "user", "content": parts}]}), line_number=1, index=0)
@@ -60,6 +67,8 @@ def test_a_tool_message_answers_a_call_before_it() -> None:
         ("{", "", "not JSON"),
         ('{"messages": NaN}', "", "NaN is not JSON"),
         ("[" * 100_000, "", "nested too deeply"),
+        ('{"a": ' + "[" * 101 + "]" * 101 + "}", "", "nested more than 100 levels deep"),
+        ('{"a": ' + "[" * 300 + "]" * 300 + "}", "", "nested more than 100 levels deep"),
         ([1], "", "a row must be a JSON object, this is a list"),
         (True, "", "this is a boolean"),
         ({}, "messages", "missing"),
