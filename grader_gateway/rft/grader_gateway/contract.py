@@ -60,7 +60,7 @@ def to_sample(trace: FinishedTrace) -> JsonObject:
         ],
         "finish_reason": trace.finish_reason,
         "output_text": text,
-        "output_json": _as_json(text),
+        "output_json": as_json(text),
         "output_tools": [_to_tool_call(call) for message in produced for call in message.tool_calls],
         "output_audio": None,
         "input_tools": [_to_tool(tool) for tool in trace.tools],
@@ -128,8 +128,8 @@ def _to_tool(tool: ToolSchema) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def _as_json(text: str) -> JsonValue:
-    """The answer where it is JSON, otherwise None."""
+def as_json(text: str) -> JsonValue:
+    """What a text of the model's says where it is JSON, otherwise None."""
     try:
         return read_json(text)
     except (ValueError, RecursionError):

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, cast
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.grader_gateway.contract import as_json
 
 SAMPLE_NAMES = frozenset(
     {
@@ -23,6 +24,8 @@ _NOT_THE_MODELS = frozenset({"input_tools", "model", "output_audio", "output_rea
 _STEP = re.compile(
     r"""\.\s*([^.\[\]{}()|"'\s]+(?:[ \t]+[^.\[\]{}()|"'\s]+)*)|\[\s*(-?\d{1,9})\s*\]|\["([^"]*)"\]|\['([^']*)'\]"""
 )
+_ARGUMENTS = ("function", "arguments")
+"""Of a tool call: JSON as text. A path goes on into it, as published evals of the hosted service have it."""
 _SHOWN_CHARS = 60
 MAX_RENDERED_CHARS = 4 << 20
 """What the templates of one grader may become together: more than any model reads, and soon put together."""
@@ -180,7 +183,9 @@ def _step(match: re.Match[str]) -> str | int:
 
 def _find(variable: Variable, root: JsonObject) -> _Found | Unresolved:
     value: JsonValue = root
-    for step in variable.steps:
+    for place, step in enumerate(variable.steps):
+        if isinstance(value, str) and variable.namespace == "sample" and variable.steps[:place][-2:] == _ARGUMENTS:
+            value = as_json(value)
         found = _into(value, step)
         if found is None:
             return Unresolved(variable)

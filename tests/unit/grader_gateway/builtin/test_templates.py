@@ -55,6 +55,8 @@ RESOLVED = [
     ("{{ sample.output_text }}", "4"),
     ("{{sample.output_tools[0].function.name}}", "add"),
     ("{{sample.output_tools[0].function.arguments}}", '{"a": 2, "b": 2}'),
+    ("{{sample.output_tools[0].function.arguments.a}}", "2"),
+    ("{{ sample.trace.messages[1].tool_calls[0].function.arguments['b'] }}", "2"),
     ("{{ sample.choices[0].message.content }}", "4"),
     ("{{ sample.output_json }}", "4"),
     ("{{ sample.input_tools }}", "[]"),
@@ -98,7 +100,14 @@ def test_any_key_can_be_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ sample.output_tools[1].function.name }}", "{{ sample.output_json.total }}", "{{ sample.output_json }}"]
+    "text",
+    [
+        "{{ sample.output_tools[1].function.name }}",
+        "{{ sample.output_tools[0].function.arguments.c }}",
+        "{{ sample.output_tools[0].function.name.a }}",
+        "{{ sample.output_json.total }}",
+        "{{ sample.output_json }}",
+    ],
 )
 def test_what_the_answer_lacks_is_the_models_doing(text: str) -> None:
     found = parse(text).render(sample=to_sample(finished("no json")), item=ITEM)
