@@ -22,7 +22,7 @@ from rft.rollouts.executor import run_step
 from rft.rollouts.group import StepRow, with_job_tools
 from rft.rollouts.rehearsal_advice import advise, assumptions
 from rft.rollouts.rehearsal_figures import Measured, to_report
-from rft.rollouts.rehearsal_pace import limits
+from rft.rollouts.rehearsal_pace import caps_of, limits
 from rft.rollouts.rehearsal_report import RehearsalPlan, RehearsalReport
 from rft.rollouts.rehearsal_script import ScriptedPolicy
 from rft.rollouts.wiring import rollout_setup
@@ -93,7 +93,7 @@ async def rehearse(
     measured = Measured(ended, attempts, policy.unwritten_calls, wall_s, delays_s)
     report = to_report(plan, spec, measured)
     rests_on = tuple(assumptions(report, plan, spec.grader))
-    told = {"assumptions": rests_on, "advice": advise(report, plan), "limits": limits(report, plan)}
+    told = {"assumptions": rests_on, "advice": advise(report, plan), "limits": limits(report, plan, caps_of(spec))}
     return report.model_copy(update=told)
 
 

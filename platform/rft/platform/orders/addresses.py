@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from rft.core.base import JsonObject
 from rft.core.failure import Stage
 from rft.platform.orders.grader_schemas import EndpointGrader, Grader, MultiGrader
+from rft.platform.orders.grader_specification import leaves
 from rft.platform.orders.schemas import Method, Reinforcement
 
 
@@ -22,6 +23,20 @@ def addresses_in(method: JsonObject) -> dict[tuple[Stage, str], str]:
         return addresses_of(Method.model_validate(method).reinforcement)
     except ValidationError:
         return {}
+
+
+def caps_in(method: JsonObject) -> list[tuple[str, int | None, float | None]]:
+    """The address of each tool and endpoint grader of what a job keeps, and what may go there: calls at once, and a
+    second."""
+    try:
+        order = Method.model_validate(method).reinforcement
+    except ValidationError:
+        return []
+    graders = [leaf for _, _, leaf in leaves(order.grader, "") if isinstance(leaf, EndpointGrader)]
+    return [
+        *((tool.server_url, tool.max_concurrency, tool.rate_limit) for tool in order.tools or ()),
+        *((grader.url, grader.max_concurrency, grader.rate_limit) for grader in graders),
+    ]
 
 
 def _graders(grader: Grader) -> Iterable[tuple[str, str]]:

@@ -8,12 +8,12 @@ from psycopg.rows import TupleRow
 from rft.core.base import JsonObject
 from rft.core.failure import Stage
 from rft.core.hyperparameters import AUTO_STALENESS
-from rft.platform.orders.addresses import addresses_in
+from rft.platform.orders.addresses import addresses_in, caps_in
 from rft.platform.orders.devices import take_turns
 from rft.platform.rehearsals.measured_updates_repository import measured_updates
 from rft.platform.rehearsals.repository import RehearsalRepository, RehearsalRow
 from rft.platform.settings import Settings
-from rft.rollouts.rehearsal_pace import ASSUMED_UPDATE_S, rehearsed_pace
+from rft.rollouts.rehearsal_pace import ASSUMED_UPDATE_S, caps_by_url, rehearsed_pace
 
 _LATEST = 50
 """Rehearsals that are looked through for one of the same endpoints."""
@@ -57,7 +57,8 @@ async def auto_staleness(
     rehearsal = await _rehearsal_of(connection, addresses_in(method))
     if rehearsal is None or rehearsal.report is None:
         return AutoStaleness()
-    found = rehearsed_pace(rehearsal.report, rehearsal.plan, rollouts=rollouts)
+    caps = caps_by_url(caps_in(method))
+    found = rehearsed_pace(rehearsal.report, rehearsal.plan, rollouts=rollouts, caps=caps)
     if found is None:
         return AutoStaleness()
     known = await measured_updates(connection, model=model)
