@@ -76,6 +76,7 @@ async def test_an_expiry_may_come_on_both_sides_of_the_file(api: Api, names: tup
         (part("purpose", b"fine-tune") + part("file", ROW, filename="a.jsonl"), None, "invalid_form"),
         (b"no form at all", None, "invalid_form"),
         (part("purpose", b"x" * 70_000) + END, "purpose", "invalid_value"),
+        (part("purpose", b"evals") * 33 + part("file", ROW, filename="a") + END, None, "invalid_form"),
         (
             part("purpose", b"evals") + part("expires_after[seconds]", b"60") + part("file", ROW, filename="a") + END,
             "expires_after[seconds]",
