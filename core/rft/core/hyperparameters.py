@@ -81,6 +81,10 @@ class ResolvedHyperparameters(Update):
         """Training rollouts that may be under way at once: what the customer's endpoints must bear."""
         return self.rollouts_per_step * (1 + self.max_staleness)
 
+    def evaluation_burst(self, *rows: int) -> int:
+        """Rollouts that an evaluation starts at once, of the largest of these files."""
+        return max(rows, default=0) * self.eval_samples
+
 
 def group_size(compute_multiplier: float) -> int:
     """G = max(2, round(8 x compute_multiplier)), halves rounded up."""

@@ -29,7 +29,18 @@ async def test_good_files_queue_the_job_and_tell_the_burst(bench: Workbench) -> 
     )
     assert messages[1] == "Files validated, moving job to queued state"
     assert "each step starts 8 rollouts at once (2 rows x 4 rollouts)" in messages[2]
+    assert messages[2].endswith("this is the load your tools and grader must bear")
     assert bench.enqueued == [TaskMessage(RUN_JOB, job_id)]
+
+
+async def test_an_evaluation_that_is_more_than_a_step_is_told_beforehand(bench: Workbench) -> None:
+    valid = jsonl(*({**ROW, "n": -number} for number in range(1, 4)))
+    job_id = await bench.new_job(valid=valid, hyperparameters={"eval_samples": 5})
+    assert await validate_job(job_id, bench.context()) == "queued"
+    [plan] = [message for message in await bench.messages(job_id) if "rollouts at once" in message]
+    assert plan.endswith(
+        "this is the load your tools and grader must bear, and 15 rollouts at once when it is evaluated"
+    )
 
 
 async def test_the_rollouts_of_steps_under_way_at_once_are_told_beforehand(bench: Workbench) -> None:

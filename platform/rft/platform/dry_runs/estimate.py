@@ -105,7 +105,9 @@ def to_estimate(
             *_of_tools(order, used, rollouts.total, measured),
             *_of_graders(reinforcement.grader, used, rollouts),
         ],
-        warnings=[EstimateWarning(code=code, message=message) for code, message in _told(order)],
+        warnings=[
+            EstimateWarning(code=code, message=message) for code, message in _told(order, used, max(valid, test))
+        ],
     )
 
 
@@ -162,12 +164,17 @@ def _asked(
     )
 
 
-def _told(order: JobCreate) -> list[tuple[str, str]]:
+def _told(order: JobCreate, used: ResolvedHyperparameters, evaluated_rows: int) -> list[tuple[str, str]]:
     """What its owner would hear at once, as far as nobody has to be asked."""
     told = [(warning.code, warning.message) for warning in order_warnings(order, ())]
     unknown = unknown_fields(order)
     if unknown:
         told.append(("unknown_fields", f"These fields are not known here and have no effect: {in_words(unknown)}"))
+    if used.evaluation_burst(evaluated_rows) > used.burst:
+        message = (
+            f"An evaluation starts {used.evaluation_burst(evaluated_rows):,} rollouts at once, more than training."
+        )
+        told.append(("evaluation_burst", message))
     if order.validation_file is None:
         told.append(("no_validation", "Without a validation file nothing tells which checkpoint is the best."))
     return told

@@ -154,7 +154,8 @@ class Validation:
         job_id, record = self.lease.id, RunRepository(connection, self.lease)
         await record.lock()
         reports = {file.param: file.report for file in files if file.report is not None}
-        train_rows = reports["training_file"].rows
+        rows = {param: report.rows for param, report in reports.items()}
+        train_rows = rows["training_file"]
         adapter = {"lora": to_lora(order, job.model, self.context.settings), "max_context_tokens": context}
         chosen = resolved(order, train_rows=train_rows, parameters=parameters)
         if order.hyperparameters.max_staleness == "auto":
@@ -179,8 +180,12 @@ class Validation:
         await add_event(
             connection,
             job_id,
-            _plan(plan, {param: report.rows for param, report in reports.items()}),
-            data={"resolved": plan.model_dump(mode="json"), "burst": plan.burst},
+            _plan(plan, rows),
+            data={
+                "resolved": plan.model_dump(mode="json"),
+                "burst": plan.burst,
+                "evaluation_burst": _evaluation_burst(plan, rows),
+            },
             key="plan",
         )
         await release(connection, self.lease, JobStatus.QUEUED)
@@ -199,8 +204,17 @@ def _plan(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
         f"{plan.steps} steps over {rows['training_file']} training rows{validation}{tested}:"
         f" each step starts {plan.rollouts_per_step} rollouts at once"
         f" ({plan.batch_size} rows x {plan.group_size} rollouts){_beside_updates(plan)};"
-        f" this is the load your tools and grader must bear{_resampling(plan)}"
+        f" this is the load your tools and grader must bear{_evaluated(plan, rows)}{_resampling(plan)}"
     )
+
+
+def _evaluation_burst(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> int:
+    return plan.evaluation_burst(*(count for param, count in rows.items() if param != "training_file"))
+
+
+def _evaluated(plan: ResolvedHyperparameters, rows: Mapping[str, int]) -> str:
+    rollouts = _evaluation_burst(plan, rows)
+    return f", and {rollouts} rollouts at once when it is evaluated" if rollouts > plan.burst else ""
 
 
 def _beside_updates(plan: ResolvedHyperparameters) -> str:

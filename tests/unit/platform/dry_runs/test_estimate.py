@@ -30,6 +30,23 @@ def test_a_test_file_is_measured_twice_and_baselines_once_each() -> None:
     }
 
 
+def test_an_evaluation_of_more_rollouts_than_a_step_is_told() -> None:
+    wanted = order(EXACT, hyperparameters={"batch_size": 2, "eval_samples": 2})  # sixteen rollouts a step
+    told = [
+        [warning.message for warning in to_estimate(wanted, rows, {}).warnings if warning.code == "evaluation_burst"]
+        for rows in (
+            {"training_file": 10, "validation_file": 8},
+            {"training_file": 10, "validation_file": 9},
+            {"training_file": 10, "test_file": 700},
+        )
+    ]
+    assert told == [
+        [],
+        ["An evaluation starts 18 rollouts at once, more than training."],
+        ["An evaluation starts 1,400 rollouts at once, more than training."],
+    ]
+
+
 def test_a_ranking_asks_its_judge_once_for_a_group_and_others_for_each_rollout() -> None:
     hyperparameters = {"batch_size": 4, "n_epochs": 1, "compute_multiplier": 1.0}
     rows = {"training_file": 8}
