@@ -59,6 +59,7 @@ def good_bodies(order: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "/fine_tuning/alpha/tool/run": tool,
         "/tools": {**tool, "parameters": {"type": "object"}},
         "/graders": {"grader": EXACT},
+        "/evals": {"data_source_config": {"type": "custom", "item_schema": {}}, "testing_criteria": [EXACT]},
         "/fine_tuning/checkpoints/none/permissions": {"project_ids": ["proj_a"]},
     }
 
@@ -117,6 +118,7 @@ ENDLESS: dict[str, tuple[str, str, Any, str | None]] = {
     "fields of a rehearsal": ("/rehearsals", "extra", {f"k{at}": at for at in range(50_000)}, None),
     "fields of a tool": ("/tools", "extra", [0] * 100_000, None),
     "fields of a registered grader": ("/graders", "grader.extra", [[]] * 100_000, "grader"),
+    "an eval's schema": ("/evals", "data_source_config.item_schema.extra", [[]] * 100_000, None),
     "fields of a grader that is tried": ("/fine_tuning/alpha/graders/run", "grader.extra", [[]] * 100_000, "grader"),
     "a row": ("/fine_tuning/alpha/graders/run", "item.extra", [0] * 1_000_000, None),
     "variables": ("/fine_tuning/alpha/graders/run", "grader.input", "{{item.a}}" * 60_000, "grader"),

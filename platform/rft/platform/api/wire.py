@@ -23,7 +23,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
 """Names and values in a body: each is looked at on the event loop. Twice what fits into a row of a dataset."""
 MAX_ORDER_VALUES = 100_000
-"""In an order of a job, a grader or a tool, which is redacted, compared, stored and shown value by value."""
+"""In an order of a job, a grader, a tool or an eval, which is redacted, compared, stored and shown value by value."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 

@@ -1,6 +1,6 @@
 """Evals on the wire: what is ordered and what is shown, as the official SDK types it."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue
 from pydantic_core import PydanticCustomError
@@ -9,7 +9,7 @@ from rft.core.base import JsonObject
 from rft.core.json_schema import schema_problem
 from rft.platform.api.pagination import Listed
 from rft.platform.api.tagged import tagged
-from rft.platform.api.wire import OpenBody, TextBody, UnixTime, must_be
+from rft.platform.api.wire import MAX_ORDER_VALUES, OpenBody, TextBody, UnixTime, must_be
 from rft.platform.evals.criteria import Criterion
 from rft.platform.orders.message_parts import refuse_long_texts
 from rft.platform.orders.schemas import Metadata
@@ -69,6 +69,8 @@ DataSourceConfig: TypeAlias = Annotated[
 
 class EvalCreate(TextBody):
     """Which data is graded how."""
+
+    most_values: ClassVar[int] = MAX_ORDER_VALUES
 
     data_source_config: DataSourceConfig
     testing_criteria: Annotated[
