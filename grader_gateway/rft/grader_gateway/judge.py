@@ -32,7 +32,8 @@ _SCHEMA_REFUSALS = (400, 415, 422)
 """What servers answer that do not know `response_format`."""
 _SHOWN_CHARS = 120
 _READ_CHARS = 100_000
-_MOST_OBJECTS = 500
+_MOST_BRACES = 500
+"""At either end of an answer: an object may begin at each, and one that is none takes its time to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,24 +193,30 @@ def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
         return Unreadable(f"refused to judge: {show(refusal)}", REFUSED)
     if choice.get("finish_reason") == "content_filter":
         return Unreadable("refused to judge: its content filter stopped it", REFUSED)
-    text = text_of(message.get("content"))
+    text = _without_thoughts(text_of(message.get("content")))
     if choice.get("finish_reason") == "length":
         return Unreadable("ran out of tokens before its verdict; raise max_completions_tokens", CUT_OFF)
     return text if text.strip() else Unreadable("gave an empty answer")
 
 
+def _without_thoughts(text: str) -> str:
+    """What follows on thoughts that the judge's server left in the answer: a verdict among them is none yet."""
+    return text.partition("</think>")[2] if text.lstrip().startswith("<think>") and "</think>" in text else text
+
+
 def objects_in(text: str) -> Iterator[JsonObject]:
     """Every outermost JSON object in a text, in order: models wrap their answer in words, fences and thoughts."""
-    text, position = text[-_READ_CHARS:], 0
+    text, end = text[-_READ_CHARS:], 0
     decoder = json.JSONDecoder()
-    for _ in range(_MOST_OBJECTS):
-        position = text.find("{", position)
-        if position < 0:
-            return
+    begun = [position for position, character in enumerate(text) if character == "{"]
+    if len(begun) > 2 * _MOST_BRACES:
+        begun = begun[:_MOST_BRACES] + begun[-_MOST_BRACES:]  # Verdicts stand at the end, thoughts full of code before.
+    for position in begun:
+        if position < end:
+            continue
         try:
-            found, position = decoder.raw_decode(text, position)
+            found, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            position += 1
             continue
         yield cast("JsonObject", found)
 

@@ -105,6 +105,15 @@ async def test_an_answer_without_a_number_is_asked_for_again_and_then_a_failure(
     assert failed.usage == {"judge-1": TokenUsage(prompt_tokens=300, completion_tokens=60)}, "each answer was paid for"
 
 
+async def test_a_verdict_that_the_judge_only_thought_of_is_none(court: Court) -> None:
+    thought = f"<think>Perhaps {verdict(1)}? No.</think>"
+
+    graded = await grade(court, ScriptedJudge([f"{thought}It is good.", f"{thought}0.25"]))
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.attempts) == (0.25, 2)
+
+
 async def test_a_second_answer_that_can_be_read_counts_and_both_are_paid_for(court: Court) -> None:
     graded = await grade(court, ScriptedJudge(["well...", verdict(0.5)]))
 
@@ -214,3 +223,9 @@ def test_any_text_is_a_number_within_the_range_or_unreadable(text: str) -> None:
 def test_the_last_verdict_counts_because_models_think_aloud_first() -> None:
     assert read_score('<think>perhaps {"result": 1}</think> {"result": "0.2"}', 0.0, 1.0) == 0.2
     assert read_score("0.4", 0.0, 1.0) == 0.4
+
+
+@pytest.mark.parametrize("braces", [600, 5_000])
+def test_the_verdict_counts_however_much_code_the_judge_thinks_of_before(braces: int) -> None:
+    thoughts = verdict(1) + " or not: " + "if (x) { y(); } " * braces
+    assert read_score(thoughts + verdict(0.25), 0.0, 1.0) == 0.25
