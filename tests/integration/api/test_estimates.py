@@ -1,5 +1,6 @@
 """What an order comes to, told before there is a job."""
 
+import json
 from typing import Any
 
 import httpx
@@ -112,10 +113,29 @@ async def test_what_a_job_would_be_refused_for_is_told_at_its_field(
     assert refused["error"]["param"] == param
 
 
+async def test_files_that_a_job_would_fail_for_are_told(
+    api: Api, whole_order: dict[str, Any], client: AsyncOpenAI
+) -> None:
+    described = {"type": "function", "function": {"name": "dog"}}
+    strange = json.dumps({"messages": [{"role": "user", "content": "?"}], "tools": [described]}).encode()
+    broken, long, odd = [
+        (await upload(client, rows)).id for rows in (ROW * 10 + b"{\n", ROW * 1_001, ROW + strange + b"\n")
+    ]
+    names = {"training_file": broken, "validation_file": long, "test_file": odd}
+    warnings = (await estimated(api, changed(whole_order, names)))["warnings"]
+    told = [(warning["code"], warning["message"]) for warning in warnings if warning["code"].startswith("invalid_")]
+    assert told == [
+        ("invalid_training_file", f"A job would fail: file {broken} has 1 problem."),
+        ("invalid_validation_file", f"A job would fail: file {long} has 1,001 rows, 1,000 at most here."),
+        ("invalid_test_file", f"A job would fail: line 2 of file {odd} describes 'dog', no tool of the order."),
+    ]
+
+
 async def test_what_its_owner_should_hear_is_told(api: Api, whole_order: dict[str, Any]) -> None:
     order = {**with_reinforcement(whole_order, grader=EXACT, tools=[]), "validation_file": None, "sufix": "mail"}
     told = await estimated(api, order)
-    assert [warning["code"] for warning in told["warnings"]] == ["unknown_fields", "no_validation"]
-    assert "sufix" in told["warnings"][0]["message"]
+    codes = [warning["code"] for warning in told["warnings"]]
+    assert codes == ["invalid_training_file", "unknown_fields", "no_validation"], "its rows describe a tool"
+    assert "sufix" in told["warnings"][1]["message"]
     assert told["rollouts"]["validation"] == 0
     assert told["endpoints"] == []

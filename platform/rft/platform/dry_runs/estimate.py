@@ -21,6 +21,7 @@ from rft.platform.jobs.order_checks import (
     refuse_misdescribed_tools,
     refuse_undescribed_tools,
     unknown_fields,
+    unusable_files,
 )
 from rft.platform.jobs.order_warnings import order_warnings
 from rft.platform.jobs.run_spec import resolved
@@ -61,7 +62,9 @@ async def estimate_job(services: Services, wanted: JobOrder) -> EstimateObject:
     refuse_misdescribed_tools(files)
     refuse_undescribed_tools(tools, files.values())
     refuse_without_judge(order.method.reinforcement.grader, services.settings, param=GRADER)
-    return to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
+    told = to_estimate(order, rows, measured, auto_staleness=suiting.max_staleness)
+    unusable = [EstimateWarning(code=f"invalid_{param}", message=why) for param, why in unusable_files(tools, files)]
+    return told.model_copy(update={"warnings": [*unusable, *told.warnings]})
 
 
 def _rows(file: FileRow, param: str) -> int:

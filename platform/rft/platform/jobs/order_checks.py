@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
+from rft.core.dataset import MAX_VALID_ROWS
 from rft.platform.api.errors import BadRequest
 from rft.platform.files.repository import FileRow
 from rft.platform.orders.grader_schemas import ONLY_IMAGE
@@ -53,6 +54,23 @@ def refuse_misdescribed_tools(files: Mapping[str, FileRow]) -> None:
             raise BadRequest(
                 f"The file '{file.id}' describes a tool wrongly: {found}.", param=param, code=f"invalid_{param}"
             )
+
+
+def unusable_files(tools: Sequence[Tool], files: Mapping[str, FileRow]) -> Iterator[tuple[str, str]]:
+    """What a job will fail for as soon as it reads its files, as far as uploads told: the field, and the reason."""
+    names = {tool.name for tool in tools}
+    for param, file in files.items():
+        if file.report is None:
+            continue
+        stranger = next(((name, line) for name, line in file.report.tools.items() if name not in names), None)
+        if file.report.problems:
+            yield param, f"A job would fail: file {file.id} has {file.report.count}."
+        elif param != "training_file" and file.report.rows > MAX_VALID_ROWS:
+            most = f"{MAX_VALID_ROWS:,} at most here"
+            yield param, f"A job would fail: file {file.id} has {file.report.rows:,} rows, {most}."
+        elif stranger is not None:
+            name, line = stranger
+            yield param, f"A job would fail: line {line} of file {file.id} describes {name!r}, no tool of the order."
 
 
 def unknown_fields(order: JobCreate) -> list[str]:
