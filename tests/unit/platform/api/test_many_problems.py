@@ -65,5 +65,6 @@ def test_a_list_of_nothing_but_mistakes_is_one_mistake(model: type[BaseModel], b
 
 
 def test_too_many_parts_of_a_grader_are_counted_for_their_author() -> None:
-    with pytest.raises(ValidationError, match=f"must be {MAX_PARTS} graders at most, not {MANY}"):
-        MultiGrader.model_validate({"type": "multi", "graders": PARTS, "calculate_output": "1"})
+    parts = dict.fromkeys([*PARTS][:1_000], 1)
+    with pytest.raises(ValidationError, match=f"must be {MAX_PARTS} graders at most, not 1000"):
+        MultiGrader.model_validate({"type": "multi", "graders": parts, "calculate_output": "1"})
