@@ -13,6 +13,8 @@ ROLLOUTS_PER_ROW = 8
 """Group size at compute_multiplier 1."""
 PolicyPin = Literal["rollout", "turn"]
 """For how long a rollout keeps to the policy version that it samples from."""
+MAX_EVAL_SAMPLES = 1_000
+"""All rollouts of an evaluation are under way at once: a misplaced digit would take the memory of the host."""
 MAX_STALENESS = 8
 AUTO_STALENESS = 1
 """Rollouts and updates of about the same length never wait for each other then; what nothing else is known for."""

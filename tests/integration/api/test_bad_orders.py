@@ -128,6 +128,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], Path, str, str]] = [
     (put((*_H, "compute_multiplier"), 10.5), (*_H, "compute_multiplier"), INVALID, "10 at most"),
     (put((*_H, "eval_interval"), "often"), (*_H, "eval_interval"), INVALID, "auto"),
     (put((*_H, "eval_samples"), 0), (*_H, "eval_samples"), INVALID, "from 1"),
+    (put((*_H, "eval_samples"), 1_001), (*_H, "eval_samples"), INVALID, "from 1 to 1000"),
     (put((*_H, "temperature"), 0), (*_H, "temperature"), INVALID, "2 at most"),
     (put((*_H, "temperature"), 2.1), (*_H, "temperature"), INVALID, "2 at most"),
     (put((*_H, "beta"), -0.1), (*_H, "beta"), INVALID, "from 0"),

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from rft.core.hyperparameters import MAX_STALENESS, LossType, PolicyPin
+from rft.core.hyperparameters import MAX_EVAL_SAMPLES, MAX_STALENESS, LossType, PolicyPin
 from rft.core.update_spec import MAX_RESAMPLINGS
 from rft.platform.api.wire import (
     MAX_ORDER_VALUES,
@@ -61,7 +61,10 @@ class Hyperparameters(OpenBody):
         must_be("a number above 0.00001, 10 at most, or 'auto'"),
     ] = "auto"
     eval_interval: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
-    eval_samples: Annotated[Count | _AUTO, must_be("a whole number from 1, or 'auto'")] = "auto"
+    eval_samples: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_EVAL_SAMPLES, strict=True)] | _AUTO,
+        must_be(f"a whole number from 1 to {MAX_EVAL_SAMPLES}, or 'auto'"),
+    ] = "auto"
     max_staleness: Annotated[
         Annotated[int, Field(ge=0, le=MAX_STALENESS, strict=True)] | _AUTO,
         must_be(f"a whole number from 0 to {MAX_STALENESS}, or 'auto'"),
