@@ -103,7 +103,10 @@ def root_message(error: BaseException) -> str:
         and type(innermost) is not ssl.SSLError
     ):
         return os.strerror(innermost.errno)
-    message = innermost.strerror if isinstance(innermost, OSError) and innermost.strerror else str(innermost)
+    if isinstance(innermost, http_exceptions.HttpProcessingError):
+        message = " ".join(innermost.message.split())  # As a text it begins with a status that nobody answered.
+    else:
+        message = innermost.strerror if isinstance(innermost, OSError) and innermost.strerror else str(innermost)
     return message or ("timed out" if isinstance(innermost, TimeoutError) else type(innermost).__name__)
 
 

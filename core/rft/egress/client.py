@@ -8,11 +8,13 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cache
+from functools import cache, partial
+from http import HTTPStatus
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 from httpx_aiohttp import AiohttpTransport
 from multidict import CIMultiDict
 
@@ -179,7 +181,21 @@ class HttpClient:
             keepalive_timeout=IDLE_CONNECTION_S,
             ssl=self._tls,
         )
+        make = partial(_Connection, loop=asyncio.get_running_loop())
+        connector._factory = make  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+
+
+class _Connection(ResponseHandler):
+    """A connection that is not used again once something came on it that nobody had asked for.
+
+    aiohttp would take a second reply to one call for the reply to the next one, and each later call on that connection
+    would get the reply of the call before it: another rollout's output, another rollout's score.
+    """
+
+    def is_connected(self) -> bool:
+        """Whether the pool may hand it out."""
+        return super().is_connected() and not self.should_close
 
 
 @cache
@@ -213,8 +229,14 @@ async def _read(response: httpx.Response, cap: int, chunks: list[bytes]) -> byte
         if size > cap:
             break
     body = b"".join(chunks)
-    if encoding not in ("", "identity"):
-        body = unpack(body, encoding, cap, is_whole=size <= cap)
+    if encoding not in ("", "identity") and response.status_code != HTTPStatus.NO_CONTENT:
+        try:
+            body = unpack(body, encoding, cap, is_whole=size <= cap)
+        except Undecodable:
+            # Of a 2xx and of what may be the model's mistake the words count; all else is told by the status alone.
+            if status_code(response.status_code) in (None, FailureCode.REJECTED):
+                raise
+            body = b""
     if is_answer and max(size, len(body)) > cap:
         raise _TooLarge(response.status_code)
     return body[:cap]
