@@ -50,7 +50,8 @@ class AdaptiveSettings:
     growth: float = 0.04
     """Of the limit, per round."""
     light_first: int = 8
-    """Rounds after which latency under light load is measured even if nothing looks suspicious."""
+    """Rounds after which latency under light load is measured even if nothing looks suspicious, and between two tries
+    to leave the smallest limit."""
     light_every: int = 40
     """Rounds between two measurements under light load."""
     idle_s: float = 1.0
@@ -237,10 +238,19 @@ class AdaptiveWindow:
 
     def _go_light(self) -> None:
         if self._limit < 2 * self.settings.smallest:
+            self._leave_the_smallest()
             return
         self._before_light, self._reason_before_light = self._limit, self.reason
         self.reason = LimitReason.MEASURING
         self._enter(_Phase.LIGHT, self._limit / 2)
+
+    def _leave_the_smallest(self) -> None:
+        """There is no lighter load than this one; what it refuses may be borne later on, so it is tried seldom."""
+        if self._rounds % self.settings.light_first:
+            self._now.fade(0.7)
+            return
+        self._light, self._light_limit, self._now = self._now, self._limit, _Latency()
+        self._grow()
 
     def _enter(self, phase: _Phase, limit: float, *, skip: int | None = None) -> None:
         """Change phase or limit; by default a whole window of calls passes unread first."""

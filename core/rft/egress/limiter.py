@@ -41,10 +41,10 @@ _Lines: TypeAlias = dict[str, deque["asyncio.Future[None]"]]
 class Limiter:
     """One endpoint's turnstile: at most `window.limit` calls inside, `rate_limit` entries per second, fair to owners.
 
-    Waiting calls are served by owner (a job): the owner with the fewest calls inside goes first, and within one owner
-    first come, first served. Retries go before first attempts while the retry share covers them. Nobody enters while
-    the endpoint asked us to stay away (Retry-After), nor while the breaker is open: then probes go out, which count as
-    calls inside and as starts, too.
+    Waiting calls are served by owner (a job): the owner with the fewest calls inside goes first, of several the one
+    that was served longest ago, and within one owner first come, first served. Retries go before first attempts while
+    the retry share covers them. Nobody enters while the endpoint asked us to stay away (Retry-After), nor while the
+    breaker is open: then probes go out, which count as calls inside and as starts, too.
     """
 
     def __init__(
@@ -246,10 +246,11 @@ class Limiter:
                 self._wake_in(0.1)  # retries only, none of them covered yet
                 return
             owner = min(lines, key=lambda waiting: self._inside.get(waiting, 0))
-            waiter = lines[owner].popleft()
+            line = lines.pop(owner)
+            waiter = line.popleft()
             self.queued -= 1
-            if not lines[owner]:
-                del lines[owner]
+            if line:
+                lines[owner] = line  # Behind all others: of owners with equally few calls inside each has its turn.
             if not waiter.done():
                 self._admit(owner, is_retry=is_retry)
                 waiter.set_result(None)

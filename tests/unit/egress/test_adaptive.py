@@ -87,6 +87,26 @@ def test_failures_that_do_not_come_of_load_do_not_strangle_the_endpoint(share: f
     assert seen.goodput >= 0.85 * best_fixed(endpoint, callers=300)
 
 
+def narrow(capacity: int, service_s: float) -> Endpoint:
+    """Bears so many calls and refuses all others at once."""
+
+    def endpoint(inside: int, noise: random.Random) -> tuple[float, AttemptFailure | None]:
+        return (0.005, REFUSED) if inside > capacity else (service_s * noise.uniform(0.9, 1.1), None)
+
+    return endpoint
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_from_a_single_call_at_a_time_the_limit_grows_again_without_a_pause(seed: int) -> None:
+    window = AdaptiveWindow()
+    simulate(window, narrow(1, 0.2), callers=128, seconds=300.0, seed=seed)
+    seen = simulate(window, narrow(1, 0.2), callers=128, seconds=300.0, start_s=300.001, seed=seed)
+    assert (window.limit, seen.goodput) == (1, pytest.approx(5.0, rel=0.05))
+    assert seen.error_share < 0.2
+    simulate(window, endless(0.2), callers=128, seconds=120.0, start_s=600.002, seed=seed)
+    assert window.limit > 100
+
+
 def test_the_ramp_doubles_per_round() -> None:
     window = AdaptiveWindow(AdaptiveSettings(start=10))
     for expected in (20, 40, 80):

@@ -79,6 +79,23 @@ async def test_a_small_job_does_not_wait_behind_a_large_one() -> None:
     assert (limiter.in_flight, limiter.queued) == (0, 0)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+async def test_with_fewer_places_than_jobs_each_job_has_its_turn(limit: int) -> None:
+    limiter, served, enough = Limiter(FixedWindow(limit)), Counter[str](), asyncio.Event()
+
+    async def calls(owner: str) -> None:
+        while not enough.is_set():
+            await limiter.enter(owner)
+            await asyncio.sleep(0)
+            served[owner] += 1
+            if served.total() >= 500:
+                enough.set()
+            limiter.leave(owner)
+
+    await asyncio.gather(*(calls(owner) for owner in "abcde" for _ in range(4)))
+    assert min(served[owner] for owner in "abcde") > 80, served
+
+
 async def test_calls_start_no_faster_than_the_rate() -> None:
     limiter, started = Limiter(FixedWindow(100), rate_limit=100.0), list[float]()
     loop = asyncio.get_running_loop()
