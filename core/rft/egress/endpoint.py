@@ -164,7 +164,10 @@ def _parts(value: str) -> Iterator[str]:
         yield assigned.strip('"')
     if words[0].lower() == "basic":
         for word in words[1:]:
-            plain = base64.b64decode(word + "==", altchars=b"-_").decode(errors="replace")
+            try:
+                plain = base64.b64decode(word + "==", altchars=b"-_").decode(errors="replace")
+            except ValueError:
+                continue  # no base64: a name and a password as they are, say
             yield from (plain, plain.partition(":")[2])
 
 

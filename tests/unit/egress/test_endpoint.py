@@ -44,6 +44,8 @@ def test_secrets_are_redacted_whole_and_by_word() -> None:
         ('quo"te\\d', 'bare quo"te\\d, in JSON quo\\"te\\\\d', "bare ***, in JSON ***"),
         ("caf\u00e9-key", "caf\u00e9-key or caf\\u00e9-key", "*** or ***"),
         ("Basic not base64!", "not base64!", "not ***"),
+        ("Basic user:pass1", "no user:pass1 here", "no *** here"),
+        ("Basic user:pass\u00e91", "no user:pass\u00e91 here", "no *** here"),
         ("", "nothing", "nothing"),
     ],
 )
