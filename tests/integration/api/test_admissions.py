@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from rft.platform.api import admission
 from rft.platform.api.admission import AdmissionMonitor
 from rft.platform.api.authentication import Credential
 from rft.platform.api.errors import Unauthorized
@@ -72,6 +73,26 @@ async def test_a_silent_reply_is_refused_once_what_it_is_made_of_has_ended(
         await revoking
     assert (raised.value.code, seen, ended) == ("invalid_api_key", [1], ["events"])
     assert cancellations() == 0, "or the next timeout of this task would be taken for a cancellation"
+
+
+async def test_a_check_that_breaks_is_made_again(
+    connection: psycopg.AsyncConnection[Any], monitor: AdmissionMonitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, check = list[int](), admission.living_keys
+
+    async def breaks_once(*given: Any) -> Any:
+        checks.append(1)
+        if len(checks) == 1:
+            raise RuntimeError("nobody expected this")
+        return await check(*given)
+
+    monkeypatch.setattr(admission, "living_keys", breaks_once)
+    credential, revoking = await revoked_in_a_moment(connection)
+    async with asyncio.timeout(30):
+        with pytest.raises(Unauthorized):
+            await drained(monitor.while_admitted(credential, one_then_silence([])))
+        await revoking
+    assert len(checks) > 1
 
 
 async def test_each_event_may_be_awaited_by_another_task(

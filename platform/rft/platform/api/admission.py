@@ -108,6 +108,9 @@ class AdmissionMonitor:
         except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
             # While the database is away there is no news to tell anybody either.
             _LOG.warning("who may go on watching is not known right now: %s", error)
+        except Exception:
+            # The next check may come out otherwise; without one, replies would go on without their callers' keys.
+            _LOG.exception("who may go on watching could not be checked")
         finally:
             self._task = None
         if self._admissions:
