@@ -3,6 +3,7 @@
 import re
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\$?\s?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+CLOSING = re.compile(r"%*\)")
 
 
 def numbers_in(text: str) -> list[float]:
@@ -12,7 +13,9 @@ def numbers_in(text: str) -> list[float]:
         digits = re.sub(r"[\s$,]", "", match.group())
         if not re.search(r"\d", digits):
             continue
-        is_bracketed = text[: match.start()].endswith("(") and text[match.end() :].lstrip("%").startswith(")")
+        is_bracketed = (
+            text[max(0, match.start() - 1) : match.start()] == "(" and CLOSING.match(text, match.end()) is not None
+        )
         found.append(-float(digits) if is_bracketed else float(digits))
     return found
 
