@@ -179,11 +179,11 @@ class _Call(Generic[T]):
             return await self._send(0.0, None)
         asked_s = self._client.now()
         is_retry = self.attempts > 1
-        await self._limiter.enter(self._owner, is_retry=is_retry, probe=self._probe)
+        place = await self._limiter.enter(self._owner, is_retry=is_retry, probe=self._probe)
         try:
             return await self._send(self._client.now() - asked_s, self._limiter)
         finally:
-            self._limiter.leave(self._owner)
+            self._limiter.leave(self._owner, place)
 
     async def _send(self, queued_s: float, limiter: Limiter | None) -> T | AttemptFailure:
         client, started_s = self._client, self._client.now()

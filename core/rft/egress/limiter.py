@@ -35,7 +35,11 @@ def _strictest(*caps: int | None) -> int | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-_Lines: TypeAlias = dict[str, deque["asyncio.Future[None]"]]
+class Place:
+    """One call's place inside."""
+
+
+_Lines: TypeAlias = dict[str, deque["asyncio.Future[Place]"]]
 
 
 class Limiter:
@@ -75,6 +79,8 @@ class Limiter:
         self._departure: asyncio.Future[None] | None = None
         """Set when a slot is released: a probe may be waiting for one."""
         self._inside: dict[str, int] = {}
+        self._trial: Place | None = None
+        """Of the call that tries a half-open endpoint. What is inside since before may hang there for long."""
         self._firsts: _Lines = {}
         self._again: _Lines = {}
         self.in_flight = 0
@@ -146,8 +152,8 @@ class Limiter:
         self._interval_s = max((interval_s for _, interval_s in self._caps.values()), default=0.0)
         self._pump()
 
-    async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> None:
-        """Wait for a place inside. Each `enter` needs one `leave`; none when it raised.
+    async def enter(self, owner: str = "", *, is_retry: bool = False, probe: Probe | None = None) -> Place:
+        """Wait for a place inside. Each `enter` needs one `leave` of the place; none when it raised.
 
         `probe` is how to ask for life while the breaker is open. Raises EndpointDown when that has taken too long.
         """
@@ -155,24 +161,25 @@ class Limiter:
         self._start_prober()
         self._refuse_when_hopeless()
         if not self.queued and self._may_start() and (not is_retry or self._is_retry_covered()):
-            self._admit(owner, is_retry=is_retry)
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return self._admit(owner, is_retry=is_retry)
+        waiter: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
         (self._again if is_retry else self._firsts).setdefault(owner, deque()).append(waiter)
         self.queued += 1
         self._pump()
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self.leave(owner)
+                self.leave(owner, waiter.result())
             else:
                 self._pump()
             raise
 
-    def leave(self, owner: str = "") -> None:
+    def leave(self, owner: str = "", place: Place | None = None) -> None:
         """Release the slot."""
         self.in_flight -= 1
+        if place is not None and place is self._trial:
+            self._trial = None
         if self.in_flight == 0:
             self._empty_since_s = self._now()
         if self._departure is not None and not self._departure.done():
@@ -217,12 +224,20 @@ class Limiter:
             self._reason, self._reason_since_s = reason, now_s
 
     def _may_start(self) -> bool:
-        return self.in_flight < self.limit and self._now() >= self._next_start_s
+        return self._has_room() and self._now() >= self._next_start_s
+
+    def _has_room(self) -> bool:
+        if self.state is BreakerState.HALF_OPEN:
+            return self._trial is None and (self._cap is None or self.in_flight < self._cap)
+        return self.in_flight < self.limit
 
     def _is_retry_covered(self) -> bool:
         return self._retries is None or self._retries.covers(self._now())
 
-    def _admit(self, owner: str, *, is_retry: bool) -> None:
+    def _admit(self, owner: str, *, is_retry: bool) -> Place:
+        place = Place()
+        if self.state is BreakerState.HALF_OPEN:
+            self._trial = place
         if self.in_flight == 0:
             self._window.on_start(self._now() - self._empty_since_s)
         self.in_flight += 1
@@ -230,13 +245,14 @@ class Limiter:
         if is_retry and self._retries is not None:
             self._retries.on_start()
         self._count_start()
+        return place
 
     def _count_start(self) -> None:
         if self._interval_s:
             self._next_start_s = self._now() + self._interval_s
 
     def _pump(self) -> None:
-        while self.queued and self.in_flight < self.limit:
+        while self.queued and self._has_room():
             if (wait_s := self._next_start_s - self._now()) > 0:
                 self._wake_in(wait_s)
                 return
@@ -252,8 +268,7 @@ class Limiter:
             if line:
                 lines[owner] = line  # Behind all others: of owners with equally few calls inside each has its turn.
             if not waiter.done():
-                self._admit(owner, is_retry=is_retry)
-                waiter.set_result(None)
+                waiter.set_result(self._admit(owner, is_retry=is_retry))
 
     def _wake_in(self, wait_s: float) -> None:
         if self._timer is None:
@@ -267,6 +282,7 @@ class Limiter:
         state = self.state
         if state is before:
             return
+        self._trial = None
         if self._on_change is not None:
             self._on_change(state)
         self._start_prober()

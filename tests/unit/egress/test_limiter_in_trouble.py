@@ -65,7 +65,7 @@ class Host:
 
 
 async def attempt(limiter: Limiter, host: Host, owner: str = "", *, is_retry: bool = False) -> AttemptFailure | None:
-    await limiter.enter(owner, is_retry=is_retry, probe=host.probe)
+    place = await limiter.enter(owner, is_retry=is_retry, probe=host.probe)
     try:
         began_s = virtual_clock()
         failure = await host.visit()
@@ -73,7 +73,7 @@ async def attempt(limiter: Limiter, host: Host, owner: str = "", *, is_retry: bo
         limiter.learn(failure, latency_s=virtual_clock() - began_s)
         return failure
     finally:
-        limiter.leave(owner)
+        limiter.leave(owner, place)
 
 
 async def call(limiter: Limiter, host: Host, owner: str = "") -> int:
@@ -135,6 +135,48 @@ def test_a_probe_waits_for_room_below_the_owners_cap() -> None:
 
     host = run_in_virtual_time(main())
     assert host.most_inside == 2
+
+
+def test_one_call_tries_the_endpoint_whatever_hangs_there_since_before() -> None:
+    async def main() -> tuple[float, int]:
+        hanging, down, probes = [(DOWN, 600.0)] * 4, [(DOWN, 0.1)] * 2, [(DOWN, 0.1), (None, 0.1)]
+        host, limiter = Host([*hanging, *down, *probes, (None, 5.0)]), make_limiter(8)
+        cut_off = [asyncio.create_task(attempt(limiter, host)) for _ in hanging]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(attempt(limiter, host) for _ in down))
+        waiting = [asyncio.create_task(attempt(limiter, host)) for _ in range(6)]
+        await asyncio.sleep(3.0)
+        cut_off.pop().cancel()
+        await asyncio.sleep(1.0)
+        trials = host.inside - len(cut_off)
+        await asyncio.gather(*waiting)
+        ended_s = virtual_clock()
+        for call in cut_off:
+            call.cancel()
+        await limiter.aclose()
+        return ended_s, trials
+
+    ended_s, trials = run_in_virtual_time(main())
+    assert ended_s < 10.0
+    assert trials == 1, "a place that hangs and ends makes no room for a second trial"
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "ours"])
+def test_a_trial_that_tells_nothing_makes_room_for_another(ending: str) -> None:
+    async def main() -> float:
+        endings = [(DOWN, 0.1), (DOWN, 0.1), (DOWN, 0.1), (None, 0.1), (OURS, 1.0)]
+        host, limiter = Host(list(endings)), make_limiter(8)
+        await asyncio.gather(attempt(limiter, host), attempt(limiter, host))
+        trial = asyncio.create_task(attempt(limiter, host))
+        await asyncio.sleep(1.0)
+        assert (limiter.state, host.inside) == (BreakerState.HALF_OPEN, 1)
+        if ending == "cancelled":
+            trial.cancel()
+        await attempt(limiter, host)
+        await limiter.aclose()
+        return virtual_clock()
+
+    assert run_in_virtual_time(main()) < 10.0
 
 
 def test_a_probe_is_a_start_like_any_other() -> None:
