@@ -1,5 +1,7 @@
 """What is told of a turn before it is complete is a beginning of its content, however its tokens are cut."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +81,32 @@ def test_a_stop_sequence_in_two_tokens_stops() -> None:
 def test_a_long_answer_is_told_without_being_searched_anew_for_every_token() -> None:
     text = TurnText(MARKERS, ("END",), is_thinking=False)
     assert "".join(text.add("word ") for _ in range(40_000)) == ("word " * 40_000).rstrip()
+
+
+@given(st.lists(st.sampled_from([*b"a \xe2\x82\xac\xf0\x9f\x99\x82\xff\xc3\xef\xbf\xbd"]), max_size=60), sizes)
+def test_of_any_bytes_what_is_told_begins_their_text(ids: list[int], sizes: list[int]) -> None:
+    decoder, parts, rest = IncrementalText(as_bytes), list[str](), ids
+    while rest:
+        size = sizes[len(parts) % len(sizes)]
+        parts.append(decoder.add(rest[:size]))
+        rest = rest[size:]
+    assert as_bytes(ids).startswith("".join(parts))
+    assert len(as_bytes(ids)) - len("".join(parts)) <= 7
+
+
+@pytest.mark.parametrize("character", [b"\xff", b"\x80", b"\xe2", b"\xef\xbf\xbd"])
+def test_bytes_that_are_no_text_are_told_without_being_decoded_anew_for_every_token(character: bytes) -> None:
+    sizes = list[int]()
+
+    def decode(ids: Sequence[int]) -> str:
+        sizes.append(len(ids))
+        return as_bytes(ids)
+
+    decoder, ids = IncrementalText(decode), list(character * 300)
+    told = "".join(decoder.add([token]) for token in ids)
+    assert len(told) > 290
+    assert max(sizes) < 20
+
+
+def as_bytes(ids: Sequence[int]) -> str:
+    return bytes(ids).decode(errors="replace")

@@ -10,6 +10,8 @@ from rft.chat.thinking import THINK_CLOSE, THINK_OPEN
 _MAY_BE_A_CALL = ("{", "[", "`")
 """Whole answers that begin so are calls in some syntaxes."""
 _BROKEN = "\ufffd"
+_CHARACTER_TOKENS = 4
+"""Of one character at most: UTF-8 writes none in more bytes, and no token is less than a byte."""
 
 
 class IncrementalText:
@@ -23,11 +25,17 @@ class IncrementalText:
     def add(self, token_ids: Sequence[int]) -> str:
         """The text that is complete now and was not before. Half a character waits for its other half."""
         self._ids += token_ids
-        before = self._decode(self._ids[self._told_from : self._told_to])
+        before, end = self._decode(self._ids[self._told_from : self._told_to]), len(self._ids)
         now = self._decode(self._ids[self._told_from :])
-        if now.endswith(_BROKEN) or len(now) <= len(before):
+        if now.endswith(_BROKEN):
+            # What is no character may stay none for thousands of tokens: what stands before the last few is complete.
+            whole, end = now, max(self._told_to, end - _CHARACTER_TOKENS)
+            now = self._decode(self._ids[self._told_from : end])
+            if not whole.startswith(now):
+                return ""
+        if len(now) <= len(before):
             return ""
-        self._told_from, self._told_to = self._told_to, len(self._ids)
+        self._told_from, self._told_to = self._told_to, end
         return now[len(before) :]
 
 
