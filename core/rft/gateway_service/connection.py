@@ -50,7 +50,9 @@ QUEUE_S = 3600.0
 OUR_RETRIES = RetryBudget(max_retries=9, first_wait_s=0.5, max_wait_s=10.0)
 
 
-_NOT_TOLD = AttemptFailure(FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet")
+_NOT_TOLD = AttemptFailure(
+    FailureCode.SERVER_ERROR, "does not know this job: its trainer has not told it yet", surely_not_sent=True
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from rft.core.base import JsonObject
 from rft.core.failure import FailureCode, Stage
 from rft.core.failure import Fault as Blame
 from rft.core.messages import ToolCall
-from rft.core.spec import RetryBudget
+from rft.core.spec import RetryBudget, ToolServer
 from rft.egress.endpoint_client import encode_json
 from rft.gateway_service import connection
 from rft.testing.endpoint import ScriptedEndpoint
 from rft.testing.faults import Fault, FaultKind, FaultSequence
 from rft.testing.loopback import LoopbackEndpoint
 from rft.tool_gateway.contract import to_wire
-from tests.integration.gateways.conftest import CALLBACK_PATH, ITEM, TOKEN, Town
+from rft.tool_gateway.remote import RemoteToolGateway
+from tests.integration.gateways.conftest import CALLBACK_PATH, ECHO, ITEM, TOKEN, Town
 from tests.shared.running_service import RunningService
 from tests.shared.waiting import until
 
@@ -86,6 +87,28 @@ async def test_callbacks_of_such_a_tool_are_not_sent_through_a_restart_again_eit
     assert failure is not None
     assert (failure.code, failure.fault) == (FailureCode.INTERNAL_ERROR, Blame.PLATFORM)
     assert len([received for received in town.endpoint.calls if received.body]) == 1
+
+
+async def test_a_call_that_may_not_be_repeated_waits_for_the_job_to_be_told(town: Town) -> None:
+    service = town.run(town.service())
+    trainer = await town.trainer(service.url, is_safe=False)
+    line = connection.ServiceConnection(
+        "tool gateway",
+        service.url,
+        token=TOKEN,
+        job_id="ftjob-1",
+        registration=None,
+        listener=connection.Listener(),
+        retries=RetryBudget(max_retries=200, first_wait_s=0.1, max_wait_s=0.1),
+    )
+    tool = ToolServer(name="echo", server_url=town.server.tool_url, retry="unsafe")
+    async with RemoteToolGateway(line, [tool]) as worker:
+        call = ToolCall(call_id="call_1", name="echo", arguments='{"text": "hi"}')
+        result = asyncio.create_task(worker.call(call, tools=[ECHO], item=ITEM, trace_id="trace_1"))
+        await asyncio.wait([result], timeout=0.3)
+        assert await trainer.gateway.keep_registered() is None
+        assert (await result).output == "hi"
+    assert len(town.endpoint.calls) == 1
 
 
 async def test_a_service_that_is_down_is_the_platforms_fault(town: Town) -> None:
