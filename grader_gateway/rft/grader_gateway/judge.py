@@ -30,6 +30,8 @@ CUT_OFF = "model_grader_exceeded_max_tokens_error"
 
 _SCHEMA_REFUSALS = (400, 415, 422)
 """What servers answer that do not know `response_format`."""
+_THOUGHT_OPEN, _THOUGHT_CLOSE = "<think>", "</think>"
+"""As servers hand thoughts out that do not tell them apart."""
 _SHOWN_CHARS = 120
 _READ_CHARS = 100_000
 _MOST_BRACES = 500
@@ -151,7 +153,7 @@ class _Reader(Generic[T]):
             return AttemptFailure(FailureCode.INVALID_REPLY, message, status=reply.status)
         self.usage += read_usage(completion)
         text = read_text(completion)
-        outcome = text if isinstance(text, Unreadable) else self.read_text(text)
+        outcome = text if isinstance(text, Unreadable) else self.read_text(without_thought(text))
         if not isinstance(outcome, Unreadable):
             self.reply = "" if isinstance(text, Unreadable) else shorten_reply(redact(text, reply.secrets))
             return outcome
@@ -193,15 +195,15 @@ def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
         return Unreadable(f"refused to judge: {show(refusal)}", REFUSED)
     if choice.get("finish_reason") == "content_filter":
         return Unreadable("refused to judge: its content filter stopped it", REFUSED)
-    text = _without_thoughts(text_of(message.get("content")))
+    text = text_of(message.get("content"))
     if choice.get("finish_reason") == "length":
         return Unreadable("ran out of tokens before its verdict; raise max_completions_tokens", CUT_OFF)
     return text if text.strip() else Unreadable("gave an empty answer")
 
 
-def _without_thoughts(text: str) -> str:
-    """What follows on thoughts that the judge's server left in the answer: a verdict among them is none yet."""
-    return text.partition("</think>")[2] if text.lstrip().startswith("<think>") and "</think>" in text else text
+def without_thought(text: str) -> str:
+    """What follows the thought that a text begins with: a verdict that was weighed there is not the one given."""
+    return text.partition(_THOUGHT_CLOSE)[2] if text.lstrip().startswith(_THOUGHT_OPEN) else text
 
 
 def objects_in(text: str) -> Iterator[JsonObject]:

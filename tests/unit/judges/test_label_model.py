@@ -63,6 +63,24 @@ async def test_a_label_that_is_none_is_asked_for_again_and_then_a_failure(court:
     assert "'friendly', which is not among the labels" in failed.message
 
 
+@pytest.mark.parametrize(
+    ("answer", "reward"),
+    [
+        ('<think>Perhaps {"result": "polite"}? No.</think>\nrude', 0.0),
+        ('<think>Perhaps {"result": "rude"}? No.</think>{"result": "polite"}', 1.0),
+        ('<think>Perhaps {"result": "polite"}? Well.</think>I cannot say.', None),
+        ('<think>Perhaps {"result": "polite"}?', None),
+        ('{"steps": [{"description": "It says <think> and </think>."}], "result": "polite"}', 1.0),
+    ],
+)
+async def test_what_a_thought_weighs_is_no_verdict(court: Court, answer: str, reward: float | None) -> None:
+    graded = await grade(court, ScriptedJudge(answer))
+
+    assert (graded.reward if isinstance(graded, Grade) else None) == reward
+    if isinstance(graded, Grade):
+        assert graded.reply == answer, "people read it whole"
+
+
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
 def test_what_names_no_label_is_unreadable(text: str) -> None:
     assert isinstance(read_label(text, SPEC.labels), Unreadable)
