@@ -1,5 +1,6 @@
 """Total classification: every exception of the client and every HTTP status has one failure code."""
 
+import asyncio
 import errno
 import os
 import socket
@@ -91,9 +92,10 @@ def is_surely_not_sent(error: BaseException) -> bool:
     return any(isinstance(cause, _NOT_SENT) for cause in _causes(error))
 
 
-def root_message(error: BaseException) -> str:
+def root_message(error: Exception) -> str:
     """The innermost cause, as a message."""
-    innermost = list(_causes(error))[-1]
+    # A deadline is a TimeoutError that comes of a cancellation, which nobody has to hear of.
+    innermost = [cause for cause in _causes(error) if not isinstance(cause, asyncio.CancelledError)][-1]
     if isinstance(innermost, ssl.SSLCertVerificationError):
         return f"certificate refused: {getattr(innermost, 'verify_message', innermost)}"
     if (
