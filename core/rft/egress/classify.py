@@ -84,7 +84,10 @@ def exception_code(error: BaseException) -> FailureCode:
     causes = list(_causes(error))
     if any(isinstance(cause, OSError) and cause.errno in OUR_SHORTAGES for cause in causes):
         return FailureCode.INTERNAL_ERROR
-    return mapped_code([type(cause) for cause in causes]) or FailureCode.INTERNAL_ERROR
+    code = mapped_code([type(cause) for cause in causes]) or FailureCode.INTERNAL_ERROR
+    if code is FailureCode.TIMEOUT and any(isinstance(c, OSError) and c.errno == errno.ETIMEDOUT for c in causes):
+        return FailureCode.CONNECTION_RESET  # No deadline of ours: the kernel found nobody at the other end.
+    return code
 
 
 def is_surely_not_sent(error: BaseException) -> bool:

@@ -5,11 +5,13 @@ httpx's API on an aiohttp transport: plain httpx collapses under a burst of hund
 
 import asyncio
 import logging
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache, partial
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 import httpx
@@ -30,6 +32,8 @@ from rft.egress.urls import parse_url
 CONNECT_TIMEOUT_S = 10.0
 IDLE_CONNECTION_S = 4.0
 """Below the five seconds after which uvicorn closes an idle connection, so that we do not write into a closing one."""
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds of silence before the other end's kernel is asked, seconds between two questions, and how many."""
 _SNIPPET_CHARS = 200
 _LARGE_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
@@ -180,10 +184,25 @@ class HttpClient:
             resolver=GuardedResolver(self._make_resolver(), self.policy, is_https=is_https),
             keepalive_timeout=IDLE_CONNECTION_S,
             ssl=self._tls,
+            socket_factory=_watched_socket,
         )
         make = partial(_Connection, loop=asyncio.get_running_loop())
         connector._factory = make  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+
+
+def _watched_socket(address: tuple[Any, ...]) -> socket.socket:
+    """One whose kernel notices within a minute that nobody is at the other end any more.
+
+    A machine that loses its power closes no connection: a call there would wait for its whole deadline.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 class _Connection(ResponseHandler):

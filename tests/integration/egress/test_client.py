@@ -298,16 +298,6 @@ async def test_a_name_that_does_not_exist_is_a_connect_error() -> None:
     assert failure.code in (FailureCode.CONNECT_ERROR, FailureCode.TIMEOUT)
 
 
-async def test_a_server_that_accepts_connections_and_says_nothing_is_told_as_a_timeout() -> None:
-    endpoint = ScriptedEndpoint()
-    async with LoopbackEndpoint(endpoint) as server, HttpClient(connect_timeout_s=0.2) as client:
-        url = server.tool_url.replace("http:", "https:")  # The handshake waits for an answer that never comes.
-        failure = await client.post(url, b"{}", headers=HEADERS, timeout_s=60.0)
-    assert isinstance(failure, AttemptFailure)
-    assert (failure.code, failure.surely_not_sent) == (FailureCode.CONNECT_ERROR, True)
-    assert failure.message == "could not be reached (timed out)"
-
-
 async def test_cancelling_a_call_closes_its_connection() -> None:
     endpoint = ScriptedEndpoint(faults=FaultSequence([Fault(FaultKind.HANG)]))
     async with LoopbackEndpoint(endpoint) as server, HttpClient() as client:

@@ -129,6 +129,16 @@ RESET = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
             False,
         ),
         (caused(httpx.ReadTimeout("x"), aiohttp.SocketTimeoutError()), FailureCode.TIMEOUT, False),
+        (
+            caused(httpx.ConnectTimeout("x"), aiohttp.ClientOSError(110, "x"), TimeoutError(errno.ETIMEDOUT, "x")),
+            FailureCode.CONNECTION_RESET,
+            False,
+        ),
+        (
+            caused(httpx.ConnectTimeout("x"), connector_error(TimeoutError(errno.ETIMEDOUT, "x"))),
+            FailureCode.CONNECT_ERROR,
+            True,
+        ),
         (caused(httpx.TimeoutException("x"), aiohttp.ConnectionTimeoutError()), FailureCode.CONNECT_ERROR, True),
         (TimeoutError(), FailureCode.TIMEOUT, False),
         (
