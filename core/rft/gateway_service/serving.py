@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from rft.core.gc_tuning import collect_rarely
+from rft.core.open_files import allow_many_open_files
 from rft.gateway_service.settings import ServiceSettings
 
 _GRACE_S = 10
@@ -46,6 +47,7 @@ def serve(
         timeout_graceful_shutdown=_GRACE_S,
     )
     collect_rarely()
+    allow_many_open_files()
     uvicorn.Server(config).run()
     return 0
 

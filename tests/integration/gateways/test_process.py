@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from rft.core.open_files import ENOUGH
 from rft.gateway_service.serving import serve
 from rft.tool_gateway.app import create_app
 from tests.integration.gateways.conftest import TOKEN, Town
@@ -18,10 +20,10 @@ MODULES = ("rft.tool_gateway", "rft.grader_gateway")
 
 
 @contextmanager
-def running(module: str) -> Generator[str]:
-    """The service's address, until it is asked to stop."""
+def running(module: str) -> Generator[tuple[str, int]]:
+    """The service's address and process, until it is asked to stop; begun with few open files allowed."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, "--port", "0"],
+        ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", sys.executable, "-m", module, "--port", "0"],
         env={**os.environ, "RFT_GATEWAY_TOKEN": TOKEN},
         stderr=subprocess.PIPE,
         text=True,
@@ -30,7 +32,7 @@ def running(module: str) -> Generator[str]:
     try:
         for line in process.stderr:
             if found := re.search(r"running on (http://[\d.:]+)", line):
-                yield found[1]
+                yield found[1], process.pid
                 break
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
@@ -43,7 +45,9 @@ def running(module: str) -> Generator[str]:
 
 @pytest.mark.parametrize("module", MODULES)
 async def test_it_starts_serves_and_stops(town: Town, module: str) -> None:
-    with running(module) as url:
+    with running(module) as (url, pid):
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        assert soft == (ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)), "calls in flight need more"
         assert b'"status":"ok"' in (await town.ask("GET", f"{url}/health", token=None)).body
         assert (await town.ask("GET", f"{url}/v1/jobs/a/breakers", token=None)).status == 401
         assert (await town.ask("GET", f"{url}/v1/jobs/a/breakers")).status == 404

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from rft.core.open_files import allow_many_open_files
 from rft.engines.import_env import prepare_imports
 from rft.trainer.ranks.processes import EXIT_RANK_LOST, RankLost, end_with_launcher
 from rft.trainer.ranks.world import launched_world
@@ -24,6 +25,7 @@ def main(arguments: list[str]) -> int:
 
             return compute_as(world)  # Standard input, and what it may hold, is rank 0's.
     prepare_imports()
+    allow_many_open_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():

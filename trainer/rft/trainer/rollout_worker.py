@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from rft.core.base import Record
 from rft.core.gc_tuning import collect_rarely
+from rft.core.open_files import allow_many_open_files
 from rft.rollouts.celery_executor import serve_hints
 from rft.rollouts.shards.http_inbox import HttpWorkerInbox, RunAddress, open_inbox_http
 from rft.rollouts.shards.wire import LARGEST
@@ -153,6 +154,7 @@ def main() -> int:
         return 2
     logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     collect_rarely()
+    allow_many_open_files()
     worker = RolloutWorker(config)
     log.info("rollout worker %s", worker.name)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

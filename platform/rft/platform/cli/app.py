@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from rft.core.open_files import allow_many_open_files
 from rft.platform.cli import host_commands
 from rft.platform.cli import resource_commands as resources
 from rft.platform.cli.answers import Answer
@@ -52,6 +53,7 @@ app.add_on_host("doctor", panel=_HOST)(host_commands.doctor)
 
 def main() -> None:
     """Entry point of the console script."""
+    allow_many_open_files()  # Of what `rft up` and `rft worker` start, and of a rehearsal.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # A terminal without our letters shows others, and breaks nothing.
