@@ -8,10 +8,18 @@ DRAIN_S = 5.0
 """How long somebody who was told to stop still tries."""
 
 
-async def drain_pending(underway: Iterable[asyncio.Task[None]], hurry: asyncio.Event | None = None) -> int:
+QUIET_S = 660.0
+"""How long all of them may go without one that ends: whoever is told has ten minutes to answer. A server that went down
+with the last rollouts would keep their job from its end for as long as calls wait for servers that are down, an hour.
+"""
+
+
+async def drain_pending(
+    underway: Iterable[asyncio.Task[None]], hurry: asyncio.Event | None = None, *, quiet_s: float | None = QUIET_S
+) -> int:
     """Wait until each has ended by itself; how many were cut short.
 
-    Once `hurry` is set they have only seconds. Cancelling the wait cancels them all.
+    Once `hurry` is set, or none has ended for `quiet_s`, they have only seconds. Cancelling the wait cancels them all.
     """
     tasks = list(underway)
     if not tasks:
@@ -19,7 +27,11 @@ async def drain_pending(underway: Iterable[asyncio.Task[None]], hurry: asyncio.E
     hurried: asyncio.Task[Any] = asyncio.create_task((hurry or asyncio.Event()).wait())
     all_told: asyncio.Task[Any] = asyncio.create_task(asyncio.wait(tasks))
     try:
-        await asyncio.wait((all_told, hurried), return_when=asyncio.FIRST_COMPLETED)
+        ended, before = 0, -1
+        while ended > before and not (all_told.done() or hurried.done()):
+            before = ended
+            await asyncio.wait((all_told, hurried), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
+            ended = sum(task.done() for task in tasks)
         _, late = await asyncio.wait(tasks, timeout=DRAIN_S)
         return len(late)
     finally:

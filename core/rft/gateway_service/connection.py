@@ -114,7 +114,8 @@ class ServiceConnection:
             self._watch = None
         if self._registrations:
             self._registrations = 0
-            await drain_pending([asyncio.create_task(self._unregister())], hurry)
+            # The service says itself when it gives up.
+            await drain_pending([asyncio.create_task(self._unregister())], hurry, quiet_s=None)
         await self._http.aclose()
 
     async def _unregister(self) -> None:
