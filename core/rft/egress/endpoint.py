@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
-from urllib.parse import unquote, unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from yarl import URL
 
@@ -103,7 +103,7 @@ def public_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return "the URL"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def header_problem(headers: Mapping[str, str]) -> str | None:

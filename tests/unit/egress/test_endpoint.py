@@ -101,6 +101,8 @@ def test_the_customers_headers_go_over_ours() -> None:
 def test_a_public_url_carries_no_secret() -> None:
     assert public_url("https://u:p@a.com:1/x?key=secret#f") == "https://a.com:1/x"
     assert public_url("https://[::1") == "the URL"
+    assert public_url("/login?next=secret") == "/login", "as servers redirect within themselves"
+    assert public_url("//u:p@a.com/x?key=secret") == "//a.com/x"
 
 
 def test_json_is_compact_utf8_and_bears_any_text() -> None:
