@@ -36,7 +36,9 @@ T = TypeVar("T")
 ATTEMPTS = 8
 """Of one request, before it is left for the next start; a 429 counts as none of them."""
 LONGEST_WAIT_S = 60.0
-"""Between attempts, where the service does not say how long."""
+"""Between attempts, where the service asks for no longer one."""
+THINGS_IN_VAIN = 3
+"""After so many lists or files in a row without an answer it is asked whether the service is there at all."""
 FINAL = ("completed", "failed", "canceled")
 HTTP_GONE = (404, 410)
 FILE_ID = re.compile(r"file[-_][A-Za-z0-9_-]+")
@@ -188,7 +190,8 @@ class Service:
 
     def __init__(self, client: openai.OpenAI, screen: Screen) -> None:
         self.client, self._screen = client, screen
-        self._unanswered = 0
+        self._unanswered = set[str]()
+        """Lists and files since the last answer."""
 
     def ask(self, what: str, call: Callable[[], T]) -> T:
         """What the call returns; waits and tries again where that can help. Gone, Refused, Unanswered, Stop."""
@@ -207,12 +210,15 @@ class Service:
                 failures += status != 429 or throttled > 10 * ATTEMPTS
                 wait_s = wait_asked_for(error)
             else:
-                self._unanswered = 0
+                self._unanswered.clear()
                 return answer
             if failures >= ATTEMPTS:
-                self._give_up(message)
+                self._give_up(what, message)
+            patience_s = min(LONGEST_WAIT_S, 0.5 * 2 ** (failures + min(throttled, ATTEMPTS) - 1))
             if wait_s is None:
-                wait_s = min(LONGEST_WAIT_S, 0.5 * 2 ** (failures + min(throttled, ATTEMPTS) - 1))
+                wait_s = patience_s
+            elif status == 429:  # For as long as it is crowded, not for as many seconds as it was asked.
+                wait_s = max(wait_s, patience_s)
             self._screen.show(f"{message}; again in {wait_s:.0f} s")
             time.sleep(wait_s)
 
@@ -221,17 +227,27 @@ class Service:
         if status == 401:
             raise Stop(3, f"The service refuses the key. {message}") from None
         if status in HTTP_GONE:
-            self._unanswered = 0
+            self._unanswered.clear()
             raise Gone(message) from None
         if status < 500 and status not in (408, 409, 429):
-            self._unanswered = 0
+            self._unanswered.clear()
             raise Refused(message) from None
 
-    def _give_up(self, message: str) -> None:
-        self._unanswered += 1
-        if self._unanswered >= 3:
+    def _give_up(self, what: str, message: str) -> None:
+        """What the service cannot answer, in pages of any size, does not keep the rest back."""
+        self._unanswered.add(what)
+        if len(self._unanswered) >= THINGS_IN_VAIN and not self._is_there():
             raise Stop(1, f"The service does not answer. {message}")
         raise Unanswered(message)
+
+    def _is_there(self) -> bool:
+        """Whether the lightest of all requests is answered."""
+        try:
+            self.client.evals.with_raw_response.list(limit=1)
+        except openai.OpenAIError:
+            return False
+        self._unanswered.clear()
+        return True
 
     def page(self, what: str, ask_list: Callable[..., Any], after: str | None, limit: int) -> "Page":
         """One page behind an id; where a page is too heavy for the service, a smaller one."""
@@ -342,8 +358,10 @@ class Folder:
             return
         try:
             fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise Stop(2, f"Another export is at work in {self.root}.") from None
+        except OSError:  # nor on some network drives
+            return
 
     def _replay(self) -> None:
         self._journal.seek(0)
@@ -409,24 +427,24 @@ class Export:
 
     def run(self) -> None:
         """Fetches all that lacks."""
-        if self._state.is_ended:
-            lists = {name: dict[str, Any]() for name in self._state.lists if not name.startswith("items of ")}
-            self._folder.note(is_ended=False, lists=lists)
         evals = self._service.client.evals.with_raw_response
         try:
+            if self._state.is_ended:
+                # What is complete stays so until the service answers: it may have closed meanwhile.
+                self._service.page("evals", evals.list, None, 1)
+                lists = {name: dict[str, Any]() for name in self._state.lists if not name.startswith("items of ")}
+                self._folder.note(is_ended=False, lists=lists)
             self._read_list("evals", evals.list, self._keep_evals)
         except (Gone, Refused) as error:
             raise Stop(3, f"The service has no evals for this key. {error}") from None
+        except Unanswered as error:
+            raise Stop(1, f"The service does not answer. {error}") from None
         for at, eval_id in enumerate(self.evals()):
             self._screen.show(f"{self.counts()} Eval {at + 1} of {len(self.evals())}.")
             self._fetch_eval(eval_id)
         self._fetch_files()
-        for path, name in expected(self._state).items():
-            if (
-                path not in self._state.files
-                and not {name, self._state.runs.get(name, {}).get("eval")} & self._state.gone.keys()
-            ):
-                self.failed.setdefault(name, f"{path} lacks")
+        for path, name in lacking(self._state).items():
+            self.failed.setdefault(name, f"{path} lacks")
         self._folder.note(is_ended=not self.failed)
 
     def evals(self) -> list[str]:
@@ -553,7 +571,8 @@ class Export:
             part.replace(self._folder.root / path)
 
     def _fetch_files(self) -> None:
-        wanted = [name for name in self._state.named if not self._folder.has(f"files/{safe(name)}")]
+        paths = {name: f"files/{safe(name)}" for name in self._state.named}
+        wanted = [name for name, path in paths.items() if not all(map(self._folder.has, (path, f"{path}.json")))]
         for at, file_id in enumerate(wanted):
             self._screen.show(f"{self.counts()} File {at + 1} of {len(wanted)}.")
             with self._attributed(file_id, is_refusal_final=True):
@@ -587,7 +606,17 @@ def expected(state: State) -> dict[str, str]:
     paths = {f"evals/{safe(eval_id)}.json": eval_id for eval_id in known_evals(state)}
     paths |= {f"runs/{safe(run)}.json": run for run in state.runs}
     paths |= {f"items/{safe(run)}.jsonl": run for run in state.runs}
-    return paths | {f"files/{safe(name)}": name for name in state.named if name not in state.refused}
+    files = {f"files/{safe(name)}": name for name in state.named if name not in state.refused}
+    return paths | files | {f"{path}.json": name for path, name in files.items()}
+
+
+def lacking(state: State) -> dict[str, str]:
+    """What of it is not on disk, and was not deleted there either."""
+    return {
+        path: name
+        for path, name in expected(state).items()
+        if path not in state.files and not {name, state.runs.get(name, {}).get("eval")} & state.gone.keys()
+    }
 
 
 def count(state: State) -> dict[str, int]:
@@ -606,7 +635,7 @@ def manifest(state: State, base_url: str, failed: dict[str, str]) -> dict[str, A
     return {
         "format": "evals-export/1",
         "base_url": base_url,
-        "is_complete": state.is_ended and not failed,
+        "is_complete": state.is_ended and not failed and not lacking(state),
         "counts": count(state),
         "evals": {
             eval_id: sorted(run for run, about in state.runs.items() if about["eval"] == eval_id)
@@ -652,7 +681,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Exports and says how it went; the exit code."""
     chosen = arguments()
-    key = os.environ.get("OPENAI_API_KEY", "")
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not key:
         print("Set OPENAI_API_KEY to a key of the project whose evals you want.", file=sys.stderr)
         return 2
@@ -670,7 +699,8 @@ def main() -> int:
         except KeyboardInterrupt:
             code, message = 130, "Interrupted. Run it again to go on."
         document = manifest(folder.state, str(client.base_url), export.failed)
-        document["is_complete"] &= code == 0
+        if code != 0 and document["is_complete"]:
+            message += " What was exported before is complete and stays so."
         folder.write("manifest.json", json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
     except Stop as stop:
         screen.say(str(stop))

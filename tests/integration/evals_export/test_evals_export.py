@@ -1,5 +1,7 @@
 """`examples/evals_export.py` takes everything out of the hosted service, whatever happens meanwhile."""
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import evals_export
 
 from tests.integration.evals_export.hosted_evals import FILE_BYTES, KEY, HostedEvals, Trouble
 
@@ -223,6 +226,63 @@ def test_what_could_not_be_fetched_is_told_and_fetched_by_the_next_start(hosted:
     assert export(hosted, tmp_path / "out")[0] == 0
     assert manifest(tmp_path / "out")["counts"]["output_items"] == 63
     assert all("evalrun_0_1" in path for path in hosted.requests)
+
+
+def test_runs_that_the_service_cannot_answer_keep_nothing_else_back(tmp_path: Path) -> None:
+    with HostedEvals(evals=2, runs=3) as hosted:
+        hosted.trouble = lambda path, times: Trouble(500, {"Retry-After": "0"}) if "evalrun_0_" in path else None
+        code, shown = export(hosted, tmp_path / "out", "--page-size", "100")
+        told = manifest(tmp_path / "out")
+        assert (code, sorted(told["failed"])) == (1, ["evalrun_0_0", "evalrun_0_1", "evalrun_0_2"]), shown
+        assert {f"items/evalrun_1_{number}.jsonl" for number in range(3)} <= told["files"].keys()
+
+
+@pytest.mark.parametrize("page_size", ["1", "100"])
+def test_a_service_that_answers_nothing_is_told(hosted: HostedEvals, tmp_path: Path, page_size: str) -> None:
+    hosted.trouble = lambda path, times: Trouble(500, {"Retry-After": "0"})
+    code, shown = export(hosted, tmp_path / "out", "--page-size", page_size)
+    assert (code, "does not answer" in shown, "Traceback" in shown) == (1, True, False)
+
+
+def test_a_crowded_service_is_waited_for_longer_than_it_asks(hosted: HostedEvals, tmp_path: Path) -> None:
+    hosted.trouble = lambda path, times: Trouble(429, {"Retry-After": "0"})
+    with start(hosted, tmp_path / "out") as process:
+        time.sleep(4)
+        process.kill()
+        process.communicate()
+    assert 2 <= len(hosted.requests) <= 5  # at 0, 0.5, 1.5 and 3.5 s
+
+
+@pytest.mark.parametrize("trouble", [Trouble(410), Trouble(401), Trouble(500, {"Retry-After": "0"})])
+def test_an_export_that_was_complete_stays_so_where_the_service_has_closed(
+    hosted: HostedEvals, tmp_path: Path, trouble: Trouble
+) -> None:
+    assert export(hosted, tmp_path / "out")[0] == 0
+    whole = content(tmp_path / "out")
+    hosted.trouble = lambda path, times: trouble
+    code, shown = export(hosted, tmp_path / "out")
+    assert (code, "complete" in shown) == (1 if trouble.status == 500 else 3, True), shown
+    assert content(tmp_path / "out") == whole
+
+    (tmp_path / "out" / "files" / "file-image.json").unlink()
+    export(hosted, tmp_path / "out")
+    assert not manifest(tmp_path / "out")["is_complete"]
+    hosted.trouble = lambda path, times: None
+    assert export(hosted, tmp_path / "out")[0] == 0
+    assert content(tmp_path / "out") == whole
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # The journal is open to the end.
+def test_a_folder_whose_file_system_has_no_locks_is_written_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    folder = evals_export.Folder(tmp_path)
+    folder.note(gone={"eval_1": "404"})
+    assert folder.state.gone == {"eval_1": "404"}
 
 
 def test_files_that_the_service_keeps_to_itself_are_named(hosted: HostedEvals, tmp_path: Path) -> None:
