@@ -17,6 +17,7 @@ from rft.platform.cli.chat_command import chat
 from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.eval_commands import evals_app
+from rft.platform.cli.formats import json_text, printable
 from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
 from rft.platform.cli.model_check import check_model
 
@@ -134,6 +135,7 @@ def validate(
 
     with problems_end_command(as_json=as_json):
         validated = validate_files(data, validation, context_tokens=context_tokens)
-    typer.echo(validated.model_dump_json(indent=2) if as_json else "\n".join(report_lines(validated)))
+        report = validated.model_dump(mode="json")
+        typer.echo(json_text(report) if as_json else printable("\n".join(report_lines(validated))))
     if not validated.is_usable:
         raise typer.Exit(1)

@@ -1,6 +1,8 @@
 """How the command line says dates, sizes, durations and numbers, and how foreign text becomes safe to print."""
 
+import json
 import re
+import sys
 from datetime import UTC, datetime, tzinfo
 from math import isfinite
 
@@ -12,6 +14,12 @@ NOTHING = "-"
 def printable(text: str) -> str:
     """Without what would steer a terminal: models, tools and customers write what they like."""
     return _NOT_PRINTABLE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """JSON as it came; letters that the encoding of standard output lacks are escaped, where they became others."""
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(document, indent=indent, ensure_ascii=not is_unicode)
 
 
 def one_line(text: str, *, limit: int = 200) -> str:

@@ -1,6 +1,5 @@
 """`rft up`, `doctor`, `worker`, `keys ...` and `secrets ...`: on the platform's host, some straight in its database."""
 
-import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typer import Argument, Option
 
 from rft.platform.cli.answers import Answer, Resource
 from rft.platform.cli.command import Group
+from rft.platform.cli.formats import json_text
 from rft.platform.cli.inputs import CannotDo
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def list_keys(
 
     found = [key for key in _in_database(settings, list_keys) if show_all or key.revoked_at is None]
     if as_json:
-        typer.echo(json.dumps([key.model_dump(mode="json") for key in found], indent=2, ensure_ascii=False))
+        typer.echo(json_text([key.model_dump(mode="json") for key in found]))
     elif not found:
         typer.echo("no keys", err=True)
     else:

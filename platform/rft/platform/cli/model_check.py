@@ -10,6 +10,7 @@ from rft.core.base import Record
 from rft.core.model_check import ModelCheck, ModelFigures, cannot_sample
 from rft.core.spec import Engine
 from rft.core.update_spec import MANY_STEPS, UpdateWanted, resolve_update
+from rft.platform.cli.formats import json_text, printable
 from rft.platform.cli.inputs import CannotDo
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check_model(
 ) -> None:
     """Tell how a base model's chat is read, as a job's creation finds it; 1 where it cannot be trained."""
     found = look_at(model, reasoning_effort, settings)
-    typer.echo(found.model_dump_json(indent=2) if as_json else "\n".join(report_lines(found)))
+    typer.echo(json_text(found.model_dump(mode="json")) if as_json else printable("\n".join(report_lines(found))))
     if found.problem is not None:
         raise typer.Exit(1)
 

@@ -1,6 +1,5 @@
 """Rehearsals that the platform plays, and the report of any rehearsal for people."""
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.console import Console
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer, Resource
 from rft.platform.cli.client import PlatformProblem
-from rft.platform.cli.formats import NOTHING, printable
+from rft.platform.cli.formats import NOTHING, json_text, printable
 from rft.platform.cli.inputs import CannotDo, part, read_body
 from rft.platform.cli.pages import table
 from rft.platform.cli.resources import rehearsal_state
@@ -77,7 +76,7 @@ ENDPOINT_REPORT = Resource(
 def conclude(report: JsonObject, raw: JsonObject, *, as_json: bool) -> None:
     """Print the report, or `raw` for programs; exit with status 1 when a job would fail."""
     if as_json:
-        typer.echo(json.dumps(raw, indent=2, ensure_ascii=False))
+        typer.echo(json_text(raw))
     else:
         show_report(Answer(report), console())
     if any(report.get(name) for name in ("excluded_rollouts", "unfinished_rollouts", "missing_tools")):

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from rft.core.base import JsonObject
 from rft.platform.api.errors import BadRequest, Unavailable
 from rft.platform.cli.inputs import CannotDo, read_body
 from rft.platform.cli.rehearsals import Wanted
+from rft.platform.cli.session import console
 from rft.platform.cli.transfer import progress_bar
 from rft.platform.orders.grader_sources import refuse_bad_sources
 from rft.platform.orders.redaction import redacted_method, secrets_of
@@ -61,7 +61,7 @@ async def _report(wanted: Wanted, chosen: Settings, *, is_quiet: bool) -> Rehear
         plan=plan,
     )
     columns = (MofNCompleteColumn(), TextColumn("rollouts"), TimeElapsedColumn())
-    with progress_bar(Console(stderr=True), "rehearsing", *columns, total=plan.rollouts, is_hidden=is_quiet) as move:
+    with progress_bar(console(stderr=True), "rehearsing", *columns, total=plan.rollouts, is_hidden=is_quiet) as move:
         spec, keys = to_spec(rehearsal, chosen), secrets_of(order.method)
         return await rehearse(rows, spec, plan, keys, on_rollout=lambda: move(advance=1))
 

@@ -1,21 +1,21 @@
 """One command's connection to the platform: how its answers are shown, how problems end the command."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from rft.core.errors import RftError
 from rft.platform.cli.address import find_address
 from rft.platform.cli.answers import Answer, Resource, filled
 from rft.platform.cli.client import Client, Listing, PlatformProblem
-from rft.platform.cli.formats import NOTHING
+from rft.platform.cli.formats import NOTHING, json_text, printable
 from rft.platform.cli.pages import page, table
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ class Session:
             shown = filled(how, answer) or NOTHING
         else:
             shown = page(how, answer, self.out) if isinstance(how, Resource) else how(answer)
-        self.out.print(shown, markup=False, highlight=False)
+        if isinstance(shown, str):
+            _print_line(self.out, shown)
+        else:
+            self.out.print(shown)
 
     def show_all(self, listing: Listing, resource: Resource) -> None:
         """A list as a table."""
@@ -64,23 +67,23 @@ class Session:
 
     def print_json(self, raw: "JsonObject | list[JsonObject]", *, indent: int | None = 2) -> None:
         """Exactly what came; through no console, which would wrap and colour it."""
-        sys.stdout.write(json.dumps(raw, indent=indent, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(raw, indent=indent) + "\n")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
         """What may go wrong with what was done; never part of the answer."""
-        self.err.print(f"warning: {text}", markup=False, highlight=False, style="yellow", soft_wrap=True)
+        _print_line(self.err, f"warning: {text}", "yellow")
 
     def note(self, text: str) -> None:
         """For the person, never part of the answer."""
-        self.err.print(text, markup=False, highlight=False, style="dim")
+        _print_line(self.err, text, "dim")
 
 
 @contextmanager
 def session(base_url: str | None, api_key: str | None, *, as_json: bool = False) -> Generator[Session]:
     """A session; what goes wrong ends the command."""
     with problems_end_command(as_json=as_json), Client(find_address(base_url, api_key)) as client:
-        yield Session(client=client, as_json=as_json, out=console(), err=Console(stderr=True))
+        yield Session(client=client, as_json=as_json, out=console(), err=console(stderr=True))
 
 
 @contextmanager
@@ -104,17 +107,23 @@ def problems_end_command(*, as_json: bool = False) -> Generator[None]:
         _give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
 
 
-def console() -> Console:
-    """For standard output."""
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out.width = _WIDE
-    return out
+def console(*, stderr: bool = False) -> Console:
+    """For standard output, or the error stream. `:cat:` in an id or a name stays what it is."""
+    made = Console(highlight=False, emoji=False, stderr=stderr)
+    if not made.is_terminal:
+        made.width = _WIDE
+    return made
+
+
+def _print_line(to: Console, text: str, style: str = "") -> None:
+    """Foreign text, safe to print; ids and links in it stay whole, whatever the terminal's width is."""
+    to.print(Text(printable(text), style), soft_wrap=True)
 
 
 def _give_up(why: str, *, as_json: bool, answered: "JsonObject | None" = None) -> NoReturn:
-    typer.echo(f"rft: {why}", err=True)
+    typer.echo(f"rft: {printable(why)}", err=True)
     if as_json:
         error = answered or {"message": why, "type": None, "param": None, "code": None}
-        typer.echo(json.dumps({"error": error}, ensure_ascii=False))
+        with suppress(OSError):  # Where standard output is what cannot be written.
+            typer.echo(json_text({"error": error}, indent=None))
     raise typer.Exit(1)
