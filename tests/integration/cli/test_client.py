@@ -190,6 +190,11 @@ def test_what_no_request_can_hold_is_told(address: Address) -> None:
         client.get("/files")
 
 
+def test_a_key_with_a_line_break_is_told_as_that() -> None:
+    with pytest.raises(PlatformProblem, match="holds a line break"):
+        Client(Address("http://127.0.0.1:1/v1", "key\r"))
+
+
 def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "gopher://proxy:1")
     with pytest.raises(PlatformProblem, match="cannot be called"):

@@ -69,6 +69,19 @@ async def test_a_download_overwrites_nothing_unless_told_to(shell: Shell, rows: 
     assert not list(shell.folder.glob(".*.part"))
 
 
+async def test_a_device_is_written_to_and_a_link_followed(shell: Shell, rows: str, tmp_path: Path) -> None:
+    file_id = (await shell.ok("files", "upload", rows, "--json")).json["id"]
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    reading = asyncio.to_thread(pipe.read_bytes)
+    _, content = await asyncio.gather(shell.ok("files", "download", file_id, "-o", pipe), reading)
+    assert (content.count(b"\n"), pipe.is_fifo()) == (3, True)
+    link.symlink_to(tmp_path / "there")
+    await shell.ok("files", "download", file_id, "-o", link)
+    assert link.is_symlink()
+    assert (tmp_path / "there").read_bytes() == content
+
+
 async def test_problems_of_a_dataset_are_told(shell: Shell, rows: str) -> None:
     shell.put(rows, b"[]\n")
     done = await shell.ok("files", "upload", rows)
@@ -109,6 +122,12 @@ async def test_a_wrong_key_is_told_before_the_bytes(shell: Shell, rows: str) -> 
     done = await shell.rft("files", "upload", rows, "--api-key", "wrong")
     assert done.status == 1
     assert "API key" in done.err
+
+
+async def test_a_wrong_key_is_told_with_what_to_do(shell: Shell) -> None:
+    done = await shell.rft("jobs", "list", RFT_API_KEY="rft_wrong")
+    assert "Incorrect API key" in done.err
+    assert "rft keys create" in done.err
 
 
 async def test_nobody_there_is_told_with_what_to_do(shell: Shell) -> None:

@@ -1,6 +1,9 @@
 """What a stranger runs into: errors for programs, bodies that are none, jobs that wait, ids that a shell completes."""
 
+import asyncio
 import json
+import os
+import subprocess
 from collections.abc import Sequence
 
 import pytest
@@ -68,6 +71,37 @@ async def test_a_mark_that_editors_put_before_a_body_does_no_harm(shell: Shell) 
     grader = {"type": "string_check", "name": "x", "input": "a", "reference": "a", "operation": "eq"}
     body = shell.put("grader.json", b"\xef\xbb\xbf" + json.dumps(grader).encode())
     assert "a job would take this grader" in (await shell.ok("graders", "validate", body)).out
+    typed = "\ufeff" + json.dumps({**grader, "name": "ä"}, ensure_ascii=False)
+    assert "this grader: ä" in (await shell.ok("graders", "validate", "-", typed=typed)).out
+
+
+@pytest.mark.parametrize("name", ["NaN", "1e999", '"\\ud800"'])
+async def test_a_value_that_no_request_can_hold_is_the_platforms_to_refuse(shell: Shell, name: str) -> None:
+    grader = f'{{"type": "string_check", "name": {name}, "input": "a", "reference": "a", "operation": "eq"}}'
+    done = await shell.rft("graders", "create", "-", typed=grader)
+    assert (done.status, done.err.count("\n")) == (1, 1), done.err
+
+
+@pytest.mark.parametrize("job_id", ["", ".", ".."])
+async def test_what_would_be_another_path_is_no_id(shell: Shell, job_id: str) -> None:
+    for command in (("jobs", "get", job_id), ("files", "delete", job_id), ("evals", "run", "eval_x", job_id)):
+        done = await shell.rft(*command)
+        assert (done.status, done.err[: len(job_id) + 16]) == (1, f"rft: '{job_id}' is no id")
+
+
+async def test_a_chat_with_a_model_that_is_not_there_does_not_begin(shell: Shell) -> None:
+    done = await shell.rft("chat", "nobody", typed="hello\n")
+    assert (done.status, done.err) == (1, "rft: The model 'nobody' does not exist. (param: model)\n")
+
+
+@pytest.mark.parametrize("arguments", [("jobs", "list", "--json"), ("validate", "rows.jsonl")], ids=" ".join)
+async def test_a_full_disk_behind_the_output_is_told_in_a_line(shell: Shell, arguments: Sequence[str]) -> None:
+    shell.put("rows.jsonl", b"{}")
+    full = os.open("/dev/full", os.O_WRONLY)
+    process = shell.start(*arguments, stdout=full, stderr=subprocess.PIPE, cwd=shell.folder)
+    os.close(full)
+    _, err = await asyncio.to_thread(process.communicate)
+    assert (process.returncode, err) == (1, "rft: input or output: No space left on device\n")
 
 
 async def test_a_job_that_waits_for_a_slot_says_whose(shell: Shell, bench: Workbench, run: Run) -> None:

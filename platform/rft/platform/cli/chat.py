@@ -1,6 +1,5 @@
 """`rft chat`: a conversation with a model in the terminal; the tools of its job are really called."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -131,12 +130,11 @@ class Chat:
                 self.here.out.print()
                 self.here.note("ended; what you said and this answer are not kept")
             except PlatformProblem as problem:
-                self.here.err.print(Text(str(problem), "red"))
+                self.here.err.print(Text(printable(str(problem)), "red"), soft_wrap=True)
 
     def _show(self, event: Answer) -> None:
         if self.here.as_json:
-            sys.stdout.write(json.dumps(event.raw, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            self.here.print_json(event.raw, indent=None)
             return
         match event.need("type", str):
             case "text":
@@ -200,9 +198,8 @@ def open_conversation(
     with_item: JsonObject = options if item is None else {**options, "item": item}
     if model.startswith("ftjob-"):
         return JobConversation(here.client, model, None, with_item)
-    owner = job_id
-    if owner is None and model.startswith("ft:"):
-        owner = Answer(here.client.get(f"/models/{part(model)}")).need("fine_tuning_job_id", str)
+    found = Answer(here.client.get(f"/models/{part(model)}"))  # Whom nobody knows is told before anything is said.
+    owner = job_id or found.get("fine_tuning_job_id", str)
     if owner is not None:
         return JobConversation(here.client, owner, model, with_item)
     if item is not None:

@@ -28,6 +28,7 @@ _TIMEOUT_S = 60.0
 _PATIENT_S = 1900.0
 """For what waits for a customer's endpoint, all its retries included."""
 _PAGE = 100
+_OTHER_KEY = "give another with --api-key or RFT_API_KEY; `rft keys create NAME` on the platform's host makes one"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Query = Mapping[str, str | int | None]
@@ -72,6 +73,11 @@ class Client(AbstractContextManager["Client"]):
 
     def __init__(self, address: Address, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.address = address
+        if not (address.api_key.isascii() and address.api_key.isprintable()):
+            raise PlatformProblem(
+                f"{address.base_url} cannot be called: the API key in --api-key or RFT_API_KEY holds a line break, or"
+                " another character that no key has"
+            )
         try:
             self._http = httpx.Client(
                 headers={
@@ -87,7 +93,7 @@ class Client(AbstractContextManager["Client"]):
                 # Certificates take longer to load than a call takes: only where there is something to verify.
                 verify=address.base_url.startswith("https:"),
             )
-        except (ValueError, ImportError, httpx.InvalidURL) as problem:  # A key that no header holds, a proxy's scheme.
+        except (ValueError, ImportError, httpx.InvalidURL) as problem:  # A proxy's scheme.
             raise PlatformProblem(f"{address.base_url} cannot be called: {problem}") from problem
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +107,7 @@ class Client(AbstractContextManager["Client"]):
     def post(self, path: str, body: "JsonValue" = None, *, is_patient: bool = False) -> "JsonObject":
         """What came of a POST; without a body where there is none."""
         patience: dict[str, Any] = {"timeout": _PATIENT_S} if is_patient else {}
-        return self._object("POST", path, **patience, **({} if body is None else {"json": body}))
+        return self._object("POST", path, **patience, **({} if body is None else _as_json(body)))
 
     def delete(self, path: str) -> "JsonObject":
         """What came of a DELETE."""
@@ -147,7 +153,9 @@ class Client(AbstractContextManager["Client"]):
 
     def post_stream(self, path: str, body: "JsonValue") -> Generator[Sent]:
         """Messages that a POST is answered with; closed early, it is given up."""
-        yield from self._messages("POST", path, None, headers={"Accept": "text/event-stream"}, json=body)
+        sent_along = _as_json(body)
+        sent_along["headers"]["Accept"] = "text/event-stream"
+        yield from self._messages("POST", path, None, **sent_along)
 
     def _messages(self, method: str, path: str, last_id: str | None, **sent_along: Any) -> Generator[Sent]:
         with self._reply(method, path, **sent_along) as reply:
@@ -191,6 +199,12 @@ class Client(AbstractContextManager["Client"]):
         if is_upload and any(isinstance(cause, BrokenPipeError | ConnectionResetError) for cause in causes):
             return f"{where} closed the connection before it had everything (a file may have 512 MB at most)"
         return f"the connection to {where} broke ({type(problem).__name__})"
+
+
+def _as_json(body: "JsonValue") -> dict[str, Any]:
+    """A body as it was given: what UTF-8 cannot hold, escaped, and NaN are for the platform to refuse."""
+    content = json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace")
+    return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
 def to_listing(page: "JsonObject") -> Listing:
@@ -240,4 +254,5 @@ def _error_of(status: int, content: bytes) -> "tuple[str, JsonObject | None]":
         return f"the platform answered with HTTP status {status}", None
     param = error.get("param")
     named = f" (param: {one_line(param)})" if isinstance(param, str) and param and f"'{param}'" not in message else ""
-    return one_line(message, limit=2000) + named, error
+    hint = f" ({_OTHER_KEY})" if error.get("code") == "invalid_api_key" else ""
+    return one_line(message, limit=2000) + named + hint, error

@@ -40,6 +40,7 @@ def import_evals(
         done = Import(here, opened, model, partial)
         done.carry()
         if wait:
+            here.note("waiting for the runs; after Ctrl-C, the same command goes on")
             done.wait()
     report = to_report(done)
     if here.as_json:

@@ -20,7 +20,9 @@ class CannotDo(RftError):
 
 
 def part(text: str) -> str:
-    """An id as one part of a path."""
+    """An id as one part of a path. Raises CannotDo for what would be another path."""
+    if text in ("", ".", ".."):
+        raise CannotDo(f"'{text}' is no id: is a variable empty?" if not text else f"'{text}' is no id")
     return quote(text, safe="")
 
 
@@ -28,8 +30,9 @@ def read_body(source: str) -> "JsonObject":
     """A JSON object from a file or, named `-`, from standard input. Raises CannotDo and OSError."""
     where = "standard input" if source == "-" else source
     try:
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
         # Editors of some systems begin their files with a mark that is no part of JSON.
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise CannotDo(f"{where} is not JSON: it is not UTF-8 ({problem.reason} at byte {problem.start})") from problem
     return to_object(text, where)

@@ -258,7 +258,9 @@ def regrade(
         order["limit"] = limit
     raw = here.client.post(_path(job_id, "regrade"), order)
     if wait:
-        raw = wait_for_end(here, "grading again", raw, _path(job_id, "regrade", Answer(raw).need("id", str)))
+        regrade_id = Answer(raw).need("id", str)
+        here.note(f"{regrade_id} is ordered; after Ctrl-C, `rft jobs regrades {job_id} {regrade_id}` shows it")
+        raw = wait_for_end(here, "grading again", raw, _path(job_id, "regrade", regrade_id))
     here.show(raw, REGRADE)
     raise typer.Exit(1 if Answer(raw).need("status", str) == "failed" else 0)
 

@@ -98,13 +98,18 @@ def download(here: Session, file_id: str, output: Path | None, *, may_overwrite:
         fetch(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return output
+    if output.exists() and not output.is_file():  # A device or a pipe: nothing to overwrite, and never to replace.
+        with output.open("wb") as target:
+            fetch(target)
+        return output
     if output.exists() and not may_overwrite:
         raise CannotDo(f"{output} exists; --force overwrites it, --output names another place")
-    beside = output.with_name(f".{output.name}.part")
+    place = output.resolve()  # A link stays one.
+    beside = place.with_name(f".{place.name}.part")
     try:
         with beside.open("wb") as target:
             fetch(target)
-        beside.replace(output)
+        beside.replace(place)
     finally:
         beside.unlink(missing_ok=True)
     return output
