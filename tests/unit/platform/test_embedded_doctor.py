@@ -83,6 +83,25 @@ def test_port(tmp_path: Path) -> None:
     assert doctor.check_port(settings(tmp_path)).level is Level.OK
 
 
+def test_an_address_of_another_machine_is_no_busy_port(tmp_path: Path) -> None:
+    finding = doctor.check_port(settings(tmp_path, host="192.0.2.1"))
+    assert (finding.level, "cannot be used" in finding.what, "--host" in finding.what_to_do) == (
+        Level.ERROR,
+        True,
+        True,
+    )
+
+
+def test_vllm_is_looked_for_where_trainers_start_it(tmp_path: Path) -> None:
+    (missing,) = doctor.check_engine(settings(tmp_path, engine="vllm", vllm_python=tmp_path / "gone"))
+    assert missing.level is Level.ERROR
+    assert "rft engine install" in missing.what_to_do
+    (tmp_path / "python").touch()
+    (found,) = doctor.check_engine(settings(tmp_path, engine="vllm", vllm_python=tmp_path / "python"))
+    assert found.level is Level.OK
+    assert doctor.check_engine(settings(tmp_path, engine="vllm", vllm_servers=["http://127.0.0.1:1"])) == []
+
+
 def test_broker_reachable() -> None:
     with listening() as listener:
         assert (

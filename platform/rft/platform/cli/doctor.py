@@ -1,5 +1,6 @@
 """`rft doctor`: what is wrong with a machine, in words. One small function per check."""
 
+import errno
 import importlib.metadata
 import importlib.util
 import locale
@@ -15,14 +16,16 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from rft.core.spec import Engine
 from rft.platform.embedded.connection import read_connection
 from rft.platform.embedded.faults import StartFailed
 from rft.platform.embedded.postgres import wheel_binaries
-from rft.platform.embedded.programs import listen
+from rft.platform.embedded.programs import how_to_listen, listen
 from rft.platform.embedded.service_user import CANDIDATES, ServiceUser, choose_service_user
 from rft.platform.embedded.valkey import find_binary, wheel_binary
 from rft.platform.orders.devices import devices_problem, nvidia_gpus, shared_gpu_warning
 from rft.platform.settings import Settings
+from rft.vllm_server.environment import python_of
 
 _GIB = 1 << 30
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
@@ -61,6 +64,7 @@ def examine(settings: Settings) -> list[Finding]:
         *(check_modules(extra, names) for extra, names in _MODULES.items()),
         *check_servers(settings),
         *check_base_models(settings.base_model_paths),
+        *check_engine(settings),
         check_home(settings.home),
         check_disk(settings.home, shutil.disk_usage(_nearest_existing(settings.home)).free / _GIB),
         check_memory(_memory_gib()),
@@ -167,6 +171,17 @@ def _check_base_model(model: str, place: str) -> Finding:
     )
 
 
+def check_engine(settings: Settings) -> list[Finding]:
+    """vLLM is there where trainers are to start it."""
+    if settings.engine != Engine.VLLM or settings.vllm_servers:
+        return []  # What the servers of RFT_VLLM_SERVERS serve, `rft engine check` asks them.
+    python = settings.vllm_python or python_of(settings.home)
+    if not python.exists():
+        what = f"RFT_ENGINE is `{settings.engine}`, and there is no vLLM at {python}"
+        return [error(what, "`rft engine install cpu` (or gpu) makes it; or set RFT_VLLM_PYTHON or RFT_VLLM_SERVERS")]
+    return [ok(f"vLLM at {python.parent.parent}")]
+
+
 def check_home(home: Path) -> Finding:
     """We can create files there."""
     nearest = _nearest_existing(home)
@@ -212,7 +227,10 @@ def check_port(settings: Settings) -> Finding:
     try:
         listen(settings.host, settings.port).close()
     except StartFailed as problem:
-        return error(f"port {where} is not free ({problem.__cause__})", "use `rft up --port 0`, or another port")
+        why = problem.__cause__
+        assert isinstance(why, OSError)
+        what = "is not free" if why.errno == errno.EADDRINUSE else "cannot be used"
+        return error(f"port {where} {what} ({why})", how_to_listen(why))
     return ok("a free port will be taken" if settings.port == 0 else f"port {where} is free")
 
 

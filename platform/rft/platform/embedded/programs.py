@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -33,6 +34,13 @@ def child_environment(overrides: Mapping[str, str]) -> dict[str, str]:
     return {**EMBEDDED_DEFAULTS, **os.environ, **overrides}
 
 
+def how_to_listen(problem: OSError) -> str:
+    """What to do about an address that cannot be listened on."""
+    if problem.errno in (errno.EADDRINUSE, errno.EACCES):
+        return "choose another port with --port, or --port 0 for a free one"
+    return "choose an address of this machine with --host"
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises StartFailed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -43,10 +51,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as problem:
         listener.close()
-        raise StartFailed(
-            f"cannot listen on {host}:{port}: {problem.strerror}; "
-            "choose another port with --port, or --port 0 for a free one"
-        ) from problem
+        what_to_do = how_to_listen(problem)
+        raise StartFailed(f"cannot listen on {host}:{port}: {problem.strerror}; {what_to_do}") from problem
     listener.setblocking(False)
     return listener
 
