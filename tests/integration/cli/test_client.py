@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from rft.platform.cli.address import Address
 from rft.platform.cli.client import Client, ConnectionLost, NotFound, PlatformProblem, Sent
+from rft.platform.cli.session import Session, console
+from rft.platform.cli.transfer import wait_for_end
 
 
 class Canned(ThreadingHTTPServer):
@@ -24,6 +26,8 @@ class Canned(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply: tuple[int, dict[str, str], bytes] = (200, {}, b"")
+        self.troubles = 0
+        """So many requests are answered with 503 first."""
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     @property
@@ -42,6 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
         """The reply."""
         self._canned.asked.append((self.path, dict(self.headers)))
         status, headers, body = self._canned.reply
+        if self._canned.troubles:
+            self._canned.troubles -= 1
+            status = 503
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -170,6 +177,14 @@ def test_a_download_that_is_cut_off_says_how_far_it_came(server: Canned) -> None
     with Client(server.address) as client, pytest.raises(ConnectionLost, match="after 3 of 10 bytes"):
         client.download("/files/x/content", io.BytesIO(), counts.append)
     assert sum(counts) == 3
+
+
+def test_waiting_goes_on_where_the_platform_restarts(server: Canned) -> None:
+    server.reply, server.troubles = (200, {}, b'{"status": "succeeded"}'), 2
+    with Client(server.address) as client:
+        here = Session(client, as_json=True, out=console(), err=console(stderr=True))
+        assert wait_for_end(here, "waiting", {"status": "running"}, "/regrade") == {"status": "succeeded"}
+    assert len(server.asked) == 3
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_told(server: Canned, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from rft.platform.cli.session import Session
 
 STANDARD_OUTPUT = Path("-")
 _POLL_S = 0.5
+_POLLS_IN_VAIN = 120
+"""A platform that restarts ends nobody's waiting."""
 _UNFINISHED = ("queued", "running", "in_progress")
 
 
@@ -36,11 +38,17 @@ def progress_bar(
 
 def wait_for_end(here: Session, what: str, raw: JsonObject, path: str) -> JsonObject:
     """The object at a path once it is neither queued nor being worked on, with a bar meanwhile."""
+    in_vain = 0
     with progress_bar(here.err, what, progress.MofNCompleteColumn(), is_hidden=here.as_json) as move:
         while (now := Answer(raw)).need("status", str) in _UNFINISHED:
             move(completed=now.get("done", int) or 0, total=now.get("total", int))
             time.sleep(_POLL_S)
-            raw = here.client.get(path)
+            try:
+                raw, in_vain = here.client.get(path), 0
+            except ConnectionLost:
+                in_vain += 1
+                if in_vain > _POLLS_IN_VAIN:
+                    raise
     return raw
 
 
