@@ -18,8 +18,9 @@ from rft.platform.cli.command import Group
 from rft.platform.cli.engine_commands import engine_app
 from rft.platform.cli.eval_commands import evals_app
 from rft.platform.cli.formats import json_text, printable
-from rft.platform.cli.job_commands import jobs_app, regrade, rollouts_app
+from rft.platform.cli.job_commands import jobs_app
 from rft.platform.cli.model_check import check_model
+from rft.platform.cli.rollout_commands import regrade, rollouts_app
 
 _WORK = "A platform's objects"
 _BEFORE = "Before a job"

@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from rft.platform.cli.formats import one_line
+from rft.platform.cli.inputs import JOBS
 
 _OFFERED = 100
 _PATIENCE_S = 3.0
@@ -66,7 +67,7 @@ Output = Annotated[
 Force = Annotated[bool, Option("--force", help="Overwrite what is there.")]
 HomeOption = Annotated[Path | None, Option("--home", help="Data directory (default: RFT_HOME).")]
 
-of_jobs = ids("/fine_tuning/jobs", "status", "model")
+of_jobs = ids(JOBS, "status", "model")
 JobId = Annotated[str, Argument(metavar="JOB", help="ftjob-...", autocompletion=of_jobs)]
 FileId = Annotated[str, Argument(metavar="FILE", help="file-...", autocompletion=ids("/files", "filename"))]
 ToolId = Annotated[

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.formats import number, share
+from rft.platform.cli.job_resources import reward_of
 from rft.platform.cli.pages import facts
-from rft.platform.cli.resources import reward_of
 
 DOT = "●"
 _EMPTY_CELL = "\u2800"

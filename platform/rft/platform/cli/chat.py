@@ -12,7 +12,7 @@ from rich.text import Text
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.client import ConnectionLost, PlatformProblem, Sent, json_object
 from rft.platform.cli.formats import duration, one_line, printable
-from rft.platform.cli.inputs import CannotDo, part
+from rft.platform.cli.inputs import CannotDo, job_path, part
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
@@ -44,7 +44,7 @@ class JobConversation:
     def say(self, messages: "list[JsonObject]") -> "Iterator[JsonObject]":
         """What the API tells, event by event."""
         body = cast("JsonObject", {**self.options, "model": self.model, "messages": messages, "stream": True})
-        with closing(self.client.post_stream(f"/fine_tuning/jobs/{part(self.job_id)}/playground", body)) as sent:
+        with closing(self.client.post_stream(job_path(self.job_id, "playground"), body)) as sent:
             for message in sent:
                 yield _event(message)
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rft.core.base import JsonObject
 
 
+JOBS = "/fine_tuning/jobs"
+
+
 class CannotDo(RftError):
     """What was asked for cannot be done as it is."""
 
@@ -24,6 +27,11 @@ def part(text: str) -> str:
     if text in ("", ".", ".."):
         raise CannotDo(f"'{text}' is no id: is a variable empty?" if not text else f"'{text}' is no id")
     return quote(text, safe="")
+
+
+def job_path(job_id: str, *more: str) -> str:
+    """Of a job, or of what it has."""
+    return "/".join((JOBS, *map(part, (job_id, *more))))
 
 
 def read_body(source: str) -> "JsonObject":

@@ -1,9 +1,8 @@
-"""`rft jobs ...`, `rft rollouts ...` and `rft regrade`."""
+"""`rft jobs ...`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from typer import Argument, Option
 
 from rft.core.errors import RftError
@@ -13,38 +12,26 @@ from rft.platform.cli.arguments import (
     Body,
     Force,
     FromStep,
-    GraderBody,
     JobId,
     Limit,
     Output,
-    Split,
     ToStep,
-    of_jobs,
-    only,
 )
 from rft.platform.cli.command import Group
-from rft.platform.cli.inputs import CannotDo, pairs, part, read_body, read_grader
-from rft.platform.cli.resources import ATTEMPT, CHECKPOINT, ENDPOINT, JOB, REGRADE, ROLLOUT, STEP, job_state
+from rft.platform.cli.inputs import JOBS, CannotDo, job_path, pairs, read_body
+from rft.platform.cli.job_resources import CHECKPOINT, ENDPOINT, JOB, STEP, job_state
+from rft.platform.cli.rollout_resources import REGRADE
 
 if TYPE_CHECKING:
     from rft.core.base import JsonObject
-    from rft.platform.cli.client import Client
     from rft.platform.cli.session import Session
 
 jobs_app = Group("Fine-tuning jobs.")
-rollouts_app = Group("What the model did: rollouts and their conversations.")
-_JOBS = "/fine_tuning/jobs"
-_JOB = f"{_JOBS}/{{job_id}}"
-_JOBS_SEARCHED = 200
-_Sort = Literal["newest", "reward", "completion_tokens", "duration_s", "tool_calls"]
+_JOB = f"{JOBS}/{{job_id}}"
 
 
 def _moved(job: Answer) -> str:
     return f"{job.need('id', str)}: {job_state(job)}"
-
-
-def _path(job_id: str, *more: str) -> str:
-    return "/".join((_JOBS, *map(part, (job_id, *more))))
 
 
 def _upload(flag: str, about: str) -> Any:
@@ -71,7 +58,7 @@ def create_job(
         for field, path in (("training_file", train), ("validation_file", valid), ("test_file", test)):
             if path is not None:
                 order[field] = send(path)
-        made = here.client.post(_JOBS, order)
+        made = here.client.post(JOBS, order)
     here.show(made, JOB)
     job_id = Answer(made).need("id", str)
     for warning in _warnings(here, job_id):
@@ -83,7 +70,7 @@ def create_job(
 def _warnings(here: "Session", job_id: str) -> list[str]:
     """What the platform finds doubtful in an order that it took, such as fields that nobody knows."""
     try:
-        found = here.client.listed(_path(job_id, "events"), limit=100).found
+        found = here.client.listed(job_path(job_id, "events"), limit=100).found
     except RftError:
         return []  # The order is placed; its events can be read later.
     events = map(Answer, reversed(found))
@@ -113,7 +100,7 @@ def list_jobs(
     }
     # What is as ever is not named: platforms of earlier releases know no such parameters.
     wanted |= {"search": search, "status": status, "sort": None if sort == "created" else sort}
-    here.show_all(here.client.listed(_JOBS, wanted, limit=limit, after=after), JOB)
+    here.show_all(here.client.listed(JOBS, wanted, limit=limit, after=after), JOB)
 
 
 jobs_app.add_get("get", "One job: where it stands, what it runs with, what it made.", _JOB, JOB)
@@ -124,7 +111,7 @@ def list_events(here: "Session", job_id: JobId, limit: Limit = 20, after: After 
     """A job's newest events, the latest at the bottom (with --json newest first, as the API has them)."""
     from rft.platform.cli.watch import event_lines
 
-    here.show_list(here.client.listed(_path(job_id, "events"), limit=limit, after=after), event_lines, "no events")
+    here.show_list(here.client.listed(job_path(job_id, "events"), limit=limit, after=after), event_lines, "no events")
 
 
 _PAUSE = "Stop a job within seconds; `resume` goes on at the same step."
@@ -143,7 +130,7 @@ def resume_job(
 ) -> None:
     """Let a paused job go on."""
     options: JsonObject = {} if max_importance_gap is None else {"max_importance_gap": max_importance_gap}
-    here.show(here.client.post(_path(job_id, "resume"), options), _moved)
+    here.show(here.client.post(job_path(job_id, "resume"), options), _moved)
 
 
 jobs_app.add_list(
@@ -168,7 +155,7 @@ def list_endpoints(
     ] = None,
 ) -> None:
     """How the job's tools and graders fare (default: over the latest ten steps); or other URLs and headers for them."""
-    path = _path(job_id, "endpoints")
+    path = job_path(job_id, "endpoints")
     if changes is not None:
         here.show(here.client.post(path, read_body(changes)), _moved)
         return
@@ -187,9 +174,9 @@ def show_regrades(
 ) -> None:
     """A job's regrades, newest first; or one of them."""
     if regrade_id is not None:
-        here.show(here.client.get(_path(job_id, "regrade", regrade_id)), REGRADE)
+        here.show(here.client.get(job_path(job_id, "regrade", regrade_id)), REGRADE)
         return
-    here.show_all(here.client.listed(_path(job_id, "regrade"), limit=limit, after=after), REGRADE)
+    here.show_all(here.client.listed(job_path(job_id, "regrade"), limit=limit, after=after), REGRADE)
 
 
 @jobs_app.add("result", has_json=False)
@@ -197,7 +184,7 @@ def get_result(here: "Session", job_id: JobId, output: Output = None, force: For
     """The result file, a CSV with a line per step; to standard output unless told otherwise."""
     from rft.platform.cli.transfer import STANDARD_OUTPUT, download
 
-    job = Answer(here.client.get(_path(job_id)))
+    job = Answer(here.client.get(job_path(job_id)))
     files = job.listed("result_files", str)
     if not files:
         raise CannotDo(f"{job.need('id', str)} is {job_state(job)} and has no result file yet")
@@ -212,7 +199,7 @@ def watch_job(here: "Session", job_id: JobId) -> None:
     """
     from rft.platform.cli.watch import watch
 
-    watch(here, job_id, _path(job_id, "stream"))
+    watch(here, job_id, job_path(job_id, "stream"))
 
 
 jobs_app.add_list(
@@ -238,95 +225,4 @@ def show_curves(
     from rft.platform.cli.chart import curves_page
 
     window = {"from_step": from_step, "to_step": to_step, "points": points}
-    here.show(here.client.get(_path(job_id, "curves"), window), lambda curves: curves_page(curves, here.out.width))
-
-
-def regrade(
-    here: "Session",
-    job_id: JobId,
-    grader: GraderBody,
-    split: Split = None,
-    step: Annotated[list[int] | None, Option("--step", min=0, help="Only of this step; repeatable.")] = None,
-    limit: Annotated[int | None, Option("--limit", min=1, help="Rollouts at most (default: 1000).")] = None,
-    wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for the report.")] = True,
-) -> None:
-    """Run another grader over a job's stored rollouts and tell what changes. The policy is not touched."""
-    from rft.platform.cli.transfer import wait_for_end
-
-    order: JsonObject = {"grader": read_grader(grader), "split": split, "steps": [*step] if step else None}
-    if limit is not None:
-        order["limit"] = limit
-    raw = here.client.post(_path(job_id, "regrade"), order)
-    if wait:
-        regrade_id = Answer(raw).need("id", str)
-        here.note(f"{regrade_id} is ordered; after Ctrl-C, `rft jobs regrades {job_id} {regrade_id}` shows it")
-        raw = wait_for_end(here, "grading again", raw, _path(job_id, "regrade", regrade_id))
-    here.show(raw, REGRADE)
-    raise typer.Exit(1 if Answer(raw).need("status", str) == "failed" else 0)
-
-
-TraceId = Annotated[str, Argument(metavar="TRACE", help="trace_...")]
-OfJob = Annotated[
-    str | None,
-    Option(
-        "--job",
-        metavar="JOB",
-        help="Whose rollout it is (default: the newest jobs are searched).",
-        autocompletion=of_jobs,
-    ),
-]
-rollouts_app.add_list(
-    "list",
-    "A job's rollouts, newest step first.",
-    f"{_JOB}/rollouts",
-    ROLLOUT,
-    limit=50,
-    filters={
-        "step": only("--step", "Only of this step.", int, min=0),
-        "from_step": only("--from-step", "From this step on.", int, min=0),
-        "to_step": only("--to-step", "Up to this step.", int, min=0),
-        "row_index": only("--row", "Only of this dataset row, from 0.", int, min=0),
-        "split": Split,
-        "outcome": only("--outcome", "Only with this outcome.", Literal["graded", "failed"]),
-        "min_reward": only("--min-reward", "Only with at least this reward.", float),
-        "max_reward": only("--max-reward", "Only with at most this reward.", float),
-        "stop_reason": only("--stop-reason", "Only those that ended so."),
-        "failure_code": only("--failure", "Only failed so.", metavar="CODE"),
-        "tool": only("--tool", "Only those that called this tool."),
-        "q": only("--search", "Words of prompt or answer; `word*` is a beginning.", metavar="WORDS"),
-        "contains": only("--contains", "Text in prompt or answer; needs --step.", metavar="TEXT"),
-        "sort": only("--sort", "In this order, the largest first.", _Sort),
-        "order": only("--order", "asc: the smallest first.", Literal["asc", "desc"]),
-    },
-)
-
-
-@rollouts_app.add("show")
-def show_rollout(here: "Session", trace_id: TraceId, job: OfJob = None) -> None:
-    """One rollout's whole conversation, and how it was judged."""
-    from rft.platform.cli.pages import rollout_page
-
-    here.show(_rollout(here.client, trace_id, job)[1], rollout_page)
-
-
-@rollouts_app.add("attempts")
-def list_attempts(here: "Session", trace_id: TraceId, job: OfJob = None, limit: Limit = 100) -> None:
-    """Every call a rollout made to your endpoints, each attempt of it."""
-    path = _rollout(here.client, trace_id, job)[0]
-    here.show_all(here.client.listed(f"{path}/attempts", limit=limit), ATTEMPT)
-
-
-def _rollout(client: "Client", trace_id: str, job_id: str | None) -> tuple[str, "JsonObject"]:
-    """Path and object of a rollout. Raises CannotDo when no searched job has it."""
-    from rft.platform.cli.client import NotFound
-
-    if job_id is not None:
-        path = _path(job_id, "rollouts", trace_id)
-        return path, client.get(path)
-    for job in client.listed(_JOBS, limit=_JOBS_SEARCHED).found:
-        path = _path(str(job.get("id")), "rollouts", trace_id)
-        try:
-            return path, client.get(path)
-        except NotFound:
-            continue
-    raise CannotDo(f"none of the newest {_JOBS_SEARCHED} jobs has a rollout '{trace_id}'; --job names an older one")
+    here.show(here.client.get(job_path(job_id, "curves"), window), lambda curves: curves_page(curves, here.out.width))

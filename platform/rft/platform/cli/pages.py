@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rft.platform.cli.answers import Answer, Field, Resource, Styled, split
 from rft.platform.cli.formats import NOTHING, one_line, printable
-from rft.platform.cli.resources import spelled
+from rft.platform.cli.rollout_resources import spelled
 
 _UNBOUNDED = 10_000
 _FACT_LIMIT = 2000

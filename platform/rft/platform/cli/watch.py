@@ -18,7 +18,7 @@ from rft.platform.cli.answers import Answer, NotUnderstood
 from rft.platform.cli.chart import Point, reward_curve, to_point
 from rft.platform.cli.client import ConnectionLost, Sent, json_object
 from rft.platform.cli.formats import clock, date, duration, one_line, share
-from rft.platform.cli.resources import job_progress, job_state, wanted_slot
+from rft.platform.cli.job_resources import job_progress, job_state, wanted_slot
 
 if TYPE_CHECKING:
     from rft.platform.cli.session import Session

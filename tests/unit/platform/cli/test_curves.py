@@ -8,8 +8,8 @@ from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.chart import Point, curves_page, to_point
+from rft.platform.cli.job_resources import STEP
 from rft.platform.cli.pages import table
-from rft.platform.cli.resources import STEP
 
 
 def figures(reward: float | None, excluded: int = 0) -> dict[str, Any]:

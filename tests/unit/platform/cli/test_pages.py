@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rft.platform.cli.answers import Answer
+from rft.platform.cli.job_resources import JOB
 from rft.platform.cli.pages import page, rollout_page, table
-from rft.platform.cli.resources import JOB, ROLLOUT
+from rft.platform.cli.rollout_resources import ROLLOUT
 from rft.platform.cli.watch import event_lines
 
 TRACE = "trace_ed036d06-1569-43ed-917b-c5788d99c024"

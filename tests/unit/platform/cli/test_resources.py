@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from rft.platform.checkpoints.schemas import CheckpointObject
-from rft.platform.cli import eval_resources, resources
+from rft.platform.cli import eval_resources, job_resources, resources, rollout_resources
 from rft.platform.cli.answers import Answer, NotUnderstood, Resource
 from rft.platform.cli.chart import curves_page
 from rft.platform.cli.client import Sent
@@ -35,13 +35,13 @@ from rft.platform.signing.schemas import SigningSecretObject
 from rft.rollouts.rehearsal_report import EndpointReport, RehearsalReport
 
 SHOWN: dict[str, tuple[Resource, type[BaseModel]]] = {
-    "job": (resources.JOB, JobObject),
-    "checkpoint": (resources.CHECKPOINT, CheckpointObject),
-    "endpoint": (resources.ENDPOINT, EndpointHealth),
-    "rollout": (resources.ROLLOUT, RolloutSummary),
-    "attempt": (resources.ATTEMPT, AttemptObject),
-    "step": (resources.STEP, StepObject),
-    "regrade": (resources.REGRADE, RegradeObject),
+    "job": (job_resources.JOB, JobObject),
+    "checkpoint": (job_resources.CHECKPOINT, CheckpointObject),
+    "endpoint": (job_resources.ENDPOINT, EndpointHealth),
+    "rollout": (rollout_resources.ROLLOUT, RolloutSummary),
+    "attempt": (rollout_resources.ATTEMPT, AttemptObject),
+    "step": (job_resources.STEP, StepObject),
+    "regrade": (rollout_resources.REGRADE, RegradeObject),
     "file": (resources.FILE, FileObject),
     "bad line": (resources.BAD_LINE, ProblemObject),
     "model": (resources.MODEL, ModelObject),
