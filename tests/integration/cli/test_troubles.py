@@ -89,6 +89,12 @@ async def test_what_would_be_another_path_is_no_id(shell: Shell, job_id: str) ->
         assert (done.status, done.err[: len(job_id) + 16]) == (1, f"rft: '{job_id}' is no id")
 
 
+async def test_text_of_another_encoding_is_told_in_a_line(shell: Shell) -> None:
+    for command in (("jobs", "get", "\udcff"), ("jobs", "list", "--search", "\udcff")):
+        done = await shell.rft(*command)
+        assert (done.status, "is not UTF-8" in done.err, done.err.count("\n")) == (1, True, 1)
+
+
 async def test_a_chat_with_a_model_that_is_not_there_does_not_begin(shell: Shell) -> None:
     done = await shell.rft("chat", "nobody", typed="hello\n")
     assert (done.status, done.err) == (1, "rft: The model 'nobody' does not exist. (param: model)\n")

@@ -91,10 +91,10 @@ class Exported:
         lines = "".join(json.dumps(item) + "\n" for item in items)
         self._write(f"items/{document['id']}.jsonl", lines.encode())
 
-    def add_file(self, file_id: str, content: bytes) -> None:
+    def add_file(self, file_id: str, content: bytes, *, name: str = "rows.jsonl") -> None:
         """A file that a run names."""
         self._write(f"files/{file_id}", content)
-        self._write(f"files/{file_id}.json", json.dumps({"id": file_id, "filename": "rows.jsonl"}).encode())
+        self._write(f"files/{file_id}.json", json.dumps({"id": file_id, "filename": name}).encode())
 
     def add_gone(self, eval_id: str) -> None:
         """An eval that was deleted while it was exported."""

@@ -105,6 +105,19 @@ async def test_a_file_of_the_export_is_the_file_of_the_run(stage: Stage, export:
     assert [file.filename for file in files] == ["rows.jsonl"]
 
 
+@pytest.mark.parametrize("name", ["..", "/", "行" * 90 + ".jsonl"])
+async def test_a_file_whose_name_no_disk_takes_is_carried_over_by_its_id(
+    stage: Stage, export: Exported, name: str
+) -> None:
+    run = a_run(1, {"type": "jsonl", "source": {"type": "file_id", "id": "file-1"}}, passed=1, failed=0)
+    export.add_eval(an_eval(1))
+    export.add_run(run, ITEMS)
+    export.add_file("file-1", json.dumps(row("7", "7")).encode(), name=name)
+    await imported(stage, export.close())
+    files = await collect(stage.client.files.list(purpose="evals"))
+    assert [file.filename for file in files] == ["file-1.jsonl"]
+
+
 async def test_runs_over_stored_samples_bring_what_was_recorded(stage: Stage, export: Exported) -> None:
     logs = {"type": "logs", "metadata": {"usecase": "sums"}, "schema": CUSTOM["schema"]}
     export.add_eval(an_eval(1, config=logs))

@@ -39,7 +39,7 @@ def import_evals(
     with open_export(export, may_be_incomplete=incomplete) as opened:
         done = Import(here, opened, model, partial)
         done.carry()
-        if wait:
+        if wait and any(carried.runs for carried in done.evals):
             here.note("waiting for the runs; after Ctrl-C, the same command goes on")
             done.wait()
     report = to_report(done)

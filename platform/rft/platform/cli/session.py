@@ -15,7 +15,7 @@ from rft.core.errors import RftError
 from rft.platform.cli.address import find_address
 from rft.platform.cli.answers import Answer, Resource, filled
 from rft.platform.cli.client import Client, Listing, PlatformProblem
-from rft.platform.cli.formats import NOTHING, json_text, printable
+from rft.platform.cli.formats import NOTHING, json_text, one_line, printable
 from rft.platform.cli.pages import page, table
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ def problems_end_command(*, as_json: bool = False) -> Generator[None]:
     except RftError as problem:
         answered = problem.answered if isinstance(problem, PlatformProblem) else None
         _give_up(str(problem), as_json=as_json, answered=answered)
+    except UnicodeEncodeError as problem:
+        _give_up(
+            f"'{one_line(problem.object)}' is not UTF-8; nothing here takes text of another encoding", as_json=as_json
+        )
     except OSError as problem:
         _give_up(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", as_json=as_json)
 

@@ -1,5 +1,6 @@
 """What takes a while, with a progress bar: files on their way, and what is waited for."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -19,6 +20,8 @@ from rft.platform.cli.inputs import CannotDo, part
 from rft.platform.cli.session import Session
 
 STANDARD_OUTPUT = Path("-")
+_LONGEST_NAME = 240
+"""Bytes; file systems take 255, and a download has a longer name until it is whole."""
 _POLL_S = 0.5
 _POLLS_IN_VAIN = 120
 """A platform that restarts ends nobody's waiting."""
@@ -101,7 +104,7 @@ def download(here: Session, file_id: str, output: Path | None, *, may_overwrite:
         with progress_bar(here.err, name, *sizes(), total=size, is_hidden=is_hidden) as move:
             here.client.download(f"{path}/content", target, lambda count: move(advance=count))
 
-    output = output or _local_name(name, file_id)
+    output = output or Path(local_name(name, file_id))
     if output == STANDARD_OUTPUT:
         fetch(sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -123,7 +126,8 @@ def download(here: Session, file_id: str, output: Path | None, *, may_overwrite:
     return output
 
 
-def _local_name(name: str, otherwise: str) -> Path:
-    """The file's name as one in the current directory, whatever the platform calls it."""
+def local_name(name: str, otherwise: str) -> str:
+    """The file's name as one in a directory here, whatever it is called elsewhere; `otherwise` where that is none."""
     last = Path(name.replace("\\", "/")).name.lstrip(".")
-    return Path("".join(letter for letter in last if letter.isprintable()) or otherwise)
+    printable = "".join(letter for letter in last if letter.isprintable())
+    return printable if 0 < len(os.fsencode(printable)) <= _LONGEST_NAME else otherwise

@@ -33,7 +33,7 @@ from rft.platform.cli.evals_import.orders import (
 from rft.platform.cli.formats import counted
 from rft.platform.cli.inputs import CannotDo, part
 from rft.platform.cli.session import Session
-from rft.platform.cli.transfer import uploading_for_order, wait_for_end
+from rft.platform.cli.transfer import local_name, uploading_for_order, wait_for_end
 
 _ALL = 1_000_000
 _UNFINISHED = ("queued", "in_progress")
@@ -164,7 +164,7 @@ class Import:
                 with self.export.file(plan.file_id) as file:
                     if file is None:
                         raise CannotDo(f"the export holds no file {plan.file_id}")
-                    path = Path(folder) / (Path(file[0]).name or "items.jsonl")
+                    path = Path(folder) / local_name(file[0], f"{plan.file_id}.jsonl")
                     with path.open("wb") as copy:
                         shutil.copyfileobj(file[1], copy)
                 return send(path)
