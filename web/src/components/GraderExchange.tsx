@@ -1,4 +1,4 @@
-import { prettyJson } from "../lib/conversation";
+import { prettyJson } from "../lib/json_text";
 import { shownRequest } from "../lib/grading";
 import { Preformatted } from "./Preformatted";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Message } from "../api/types";
-import { callIds, excerpt, flatArguments, isToolError, prettyJson, splitThought, toTurns } from "./conversation";
+import { callIds, excerpt, isToolError, splitThought, toTurns } from "./conversation";
 
 function message(role: Message["role"], content: string, given: Partial<Message> = {}): Message {
   return { role, content, reasoning_content: "", tool_calls: [], tool_call_id: null, name: null, ...given };
@@ -69,22 +69,6 @@ test("thoughts are split off, finished or not", () => {
   expect(splitThought("<think>a\nb</think>\n\nc")).toEqual(["a\nb", "c"]);
   expect(splitThought("<think>cut off")).toEqual(["cut off", ""]);
   expect(splitThought("plain")).toEqual(["", "plain"]);
-});
-
-test("arguments are read as pairs when they are flat", () => {
-  expect(flatArguments('{"query": "x", "top": 3, "deep": null}')).toEqual([
-    ["query", "x"],
-    ["top", "3"],
-    ["deep", "null"],
-  ]);
-  expect(flatArguments('{"a": {"b": 1}}')).toBeNull();
-  expect(flatArguments("[1]")).toBeNull();
-  expect(flatArguments('{"query": ')).toBeNull();
-});
-
-test("what the model wrote is shown even when it is not JSON", () => {
-  expect(prettyJson('{"a":1}')).toBe('{\n  "a": 1\n}');
-  expect(prettyJson('{"a":')).toBe('{"a":');
 });
 
 test("long outputs are folded, nearly short ones are not", () => {

@@ -81,29 +81,6 @@ export function isToolError(output: string | null): boolean {
   return output !== null && /^\s*error:/i.test(output);
 }
 
-/** JSON laid out over several lines when it is JSON, else the text as it is. */
-export function prettyJson(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
-/** Arguments as `name: value` pairs when they are a flat object; null when they must be shown as JSON. */
-export function flatArguments(text: string): [string, string][] | null {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    return null;
-  }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return null;
-  const entries = Object.entries(parsed);
-  const isFlat = entries.every(([, value]) => typeof value !== "object" || value === null);
-  return isFlat ? entries.map(([name, value]) => [name, typeof value === "string" ? value : String(value)]) : null;
-}
-
 export interface Excerpt {
   head: string;
   /** Lines that are folded away; 0 when everything is in the head. */

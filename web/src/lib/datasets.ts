@@ -1,6 +1,7 @@
 /** Files in a line: what is in one, whether jobs can use it, who does. */
 import type { FileUse, StoredFile } from "../api/types";
 import { count, plural } from "./format";
+import { prettyJson } from "./json_text";
 
 /** Whether a job can use it, where that is known. */
 export function fileMark(file: StoredFile): { label: string; tone: string } {
@@ -48,7 +49,7 @@ export function previewOf(lines: readonly string[]): PreviewRow[] {
     return {
       line: i + 1,
       text: row === undefined ? line : inALine(row),
-      whole: row === undefined ? line : JSON.stringify(row, null, 2),
+      whole: prettyJson(line),
     };
   });
 }

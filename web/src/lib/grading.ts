@@ -1,6 +1,6 @@
 /** Why a reward is what it is: what graders were shown, and what they said. */
 import type { Grade, Grading } from "../api/types";
-import { prettyJson } from "./conversation";
+import { prettyJson } from "./json_text";
 
 export interface GraderAnswer {
   name: string;

@@ -5,7 +5,7 @@ import { Empty, Problem, Skeleton } from "../../components/State";
 import { Trail } from "../../components/Trail";
 import { useChat, useModels } from "../../data/models";
 import type { ChatCall, ChatTurn, Exchange } from "../../lib/chat";
-import { prettyJson } from "../../lib/conversation";
+import { prettyJson } from "../../lib/json_text";
 import "../../components/form.css";
 import { Composer } from "./Composer";
 import "../../components/models.css";

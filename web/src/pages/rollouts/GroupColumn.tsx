@@ -1,7 +1,8 @@
 import { Link } from "wouter";
 import type { EndedRollout } from "../../api/types";
-import { type Block, excerpt, isToolError, prettyJson, type Turn } from "../../lib/conversation";
+import { type Block, excerpt, isToolError, type Turn } from "../../lib/conversation";
 import { delta, reward } from "../../lib/format";
+import { prettyJson } from "../../lib/json_text";
 import { endWords } from "../../lib/outcome";
 import { firstBlocks } from "../../lib/trace_search";
 

@@ -1,15 +1,9 @@
 import { useState } from "react";
 import { AttemptList } from "../../components/AttemptList";
 import type { Attempt } from "../../api/types";
-import {
-  type CallBlock,
-  flatArguments,
-  isToolError,
-  prettyJson,
-  type TextBlock,
-  type Turn,
-} from "../../lib/conversation";
+import { type CallBlock, isToolError, type TextBlock, type Turn } from "../../lib/conversation";
 import { count, plural } from "../../lib/format";
+import { flatArguments, prettyJson } from "../../lib/json_text";
 import { blockCount, firstBlocks, searched } from "../../lib/trace_search";
 import { CopyText } from "./CopyText";
 import { Folded } from "./Folded";
@@ -148,8 +142,8 @@ function Arguments({ text, find }: { text: string; find: string }) {
   if (flat.length === 0) return <p className="arguments muted small">no arguments</p>;
   return (
     <dl className="arguments mono">
-      {flat.map(([name, value]) => (
-        <div key={name}>
+      {flat.map(([name, value], i) => (
+        <div key={i}>
           <dt>{name}</dt>
           <dd>
             <Folded text={value} className="mono" find={find} label={name} />
