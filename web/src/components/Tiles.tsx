@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { Job, RolloutStats } from "../api/types";
 import { compact, count, delta, percent, reward } from "../lib/format";
-import { type JobCurves, difference, figures, relativeChange } from "../lib/summary";
+import { besideBaseline, difference, figures, type JobCurves } from "../lib/summary";
 
 /** The handful of numbers that say whether it works: best against baseline. */
 export function Tiles({ job, curves }: { job: Job; curves: JobCurves }) {
@@ -81,12 +81,12 @@ function ChangeTile({
   now: number | null | undefined;
   before: number | null | undefined;
 }) {
-  const change = relativeChange(now, before);
+  const { value, note, change } = besideBaseline(now, before);
   return (
     <Tile
       label={label}
-      value={compact(now ?? before)}
-      note={change === null ? "baseline" : `baseline ${compact(before)}`}
+      value={compact(value)}
+      note={note}
       change={
         change === null ? null : (
           <span className="change muted">

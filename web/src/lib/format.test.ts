@@ -55,6 +55,11 @@ describe("numbers", () => {
     [0.031, "3.1 %"],
     [0.5, "50 %"],
     [-0.46, "−46 %"],
+    [0.996, "99.6 %"],
+    [0.9996, "> 99.9 %"],
+    [1, "100 %"],
+    [0.0004, "< 0.1 %"],
+    [Number.NaN, "–"],
   ])("share %f", (share, text) => expect(percent(share)).toBe(text));
 
   test("thousands are set apart", () => {

@@ -21,11 +21,14 @@ export function delta(value: number | null | undefined, digits = 3): string {
   return value !== null && value !== undefined && value > 0 && Number(text) !== 0 ? `+${text}` : text;
 }
 
-/** A share in [0, 1] as percent. */
+/** A share in [0, 1] as percent. What is not all is not called 100 %, nor what is something nothing. */
 export function percent(value: number | null | undefined): string {
-  if (value === null || value === undefined) return NONE;
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   const scaled = value * 100;
-  return `${fixed(scaled, scaled !== 0 && Math.abs(scaled) < 10 ? 1 : 0)} %`;
+  if (scaled > 0 && scaled < 0.05) return "< 0.1 %";
+  if (scaled >= 99.95 && scaled < 100) return "> 99.9 %";
+  const size = Math.abs(scaled);
+  return `${fixed(scaled, (size > 0 && size < 10) || (size > 99 && size < 100) ? 1 : 0)} %`;
 }
 
 /** A whole number with thin spaces between thousands. */

@@ -113,6 +113,8 @@ test("ticks have the digits that tell them apart", () => {
   expect(tickLabels([0, 0.2, 0.4], undefined)).toEqual(["0.0", "0.2", "0.4"]);
   expect(tickLabels([0, 5, 10], undefined)).toEqual(["0", "5", "10"]);
   expect(tickLabels([0, 20_000], undefined)).toEqual(["0", "20k"]);
+  expect(tickLabels([7500, 10_000, 12_500], undefined)).toEqual(["7500", "10.0k", "12.5k"]);
+  expect(tickLabels([0, 2.5e-6, 1.25e-5], undefined)).toEqual(["0", "2.5e-6", "1.25e-5"]);
   expect(tickLabels([0, 0.05, 0.1], "percent")).toEqual(["0 %", "5 %", "10 %"]);
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { curves, job, stats, step } from "../testing/records";
-import { difference, elapsed, figures, isTerminal, NO_CURVES, progress, refined, relativeChange } from "./summary";
+import { besideBaseline, difference, elapsed, figures, isTerminal, NO_CURVES, progress, refined } from "./summary";
 
 test("progress is unknown until there are steps", () => {
   expect(progress(job())).toBeNull();
@@ -52,8 +52,6 @@ test("best is the platform's choice, once there is more than the baseline", () =
 test("differences need both sides", () => {
   expect(difference(0.5, null)).toBeNull();
   expect(difference(0.5, 0.25)).toBe(0.25);
-  expect(relativeChange(2, 4)).toBe(-0.5);
-  expect(relativeChange(2, 0)).toBeNull();
 });
 
 test("a paused job goes on", () => {
@@ -69,4 +67,11 @@ test("a part in more detail adds its steps and no sums; what was voided since is
   expect(more.data.map((one) => one.step)).toEqual([0, 50, 51, 52, 100]);
   expect(more).toMatchObject({ steps: 101, rollouts: 800, excluded: 3 });
   expect(refined(whole, undefined)).toBe(whole);
+});
+
+test("a figure is called the baseline's only where it is", () => {
+  expect(besideBaseline(undefined, 2)).toEqual({ value: 2, note: "baseline", change: null });
+  expect(besideBaseline(2, 4)).toEqual({ value: 2, note: "baseline 4.00", change: -0.5 });
+  expect(besideBaseline(3.2, 0)).toEqual({ value: 3.2, note: "baseline 0.00", change: null });
+  expect(besideBaseline(3.2, null)).toEqual({ value: 3.2, note: "no baseline", change: null });
 });

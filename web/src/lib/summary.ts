@@ -1,5 +1,6 @@
 /** What a job has come to, from its row and its steps. */
 import type { Curves, Job, RolloutStats, Step } from "../api/types";
+import { compact } from "./format";
 import { latest, refinedBy } from "./series";
 
 const TERMINAL: readonly string[] = ["succeeded", "failed", "cancelled"];
@@ -69,9 +70,19 @@ export function difference(a: number | null | undefined, b: number | null | unde
   return a === null || a === undefined || b === null || b === undefined ? null : a - b;
 }
 
-/** `a / b - 1` where that means something. */
-export function relativeChange(a: number | null | undefined, b: number | null | undefined): number | null {
-  return a === null || a === undefined || !b ? null : a / b - 1;
+export interface BesideBaseline {
+  value: number | null;
+  /** What `value` is, or is held against. */
+  note: string;
+  /** As a share of the baseline, where that means something. */
+  change: number | null;
+}
+
+/** A figure of the best policy beside the baseline's; the baseline's alone until there is another. */
+export function besideBaseline(now: number | null | undefined, before: number | null | undefined): BesideBaseline {
+  if (now == null) return { value: before ?? null, note: "baseline", change: null };
+  if (before == null) return { value: now, note: "no baseline", change: null };
+  return { value: now, note: `baseline ${compact(before)}`, change: before === 0 ? null : now / before - 1 };
 }
 
 /** 1 for an evaluation that counts against others; 0 where it lost more than half of its rollouts. */
