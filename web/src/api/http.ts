@@ -33,9 +33,10 @@ export type Parameters = Record<string, Parameter | readonly Parameter[] | undef
 
 export const UNREACHABLE = "The platform cannot be reached.";
 
-/** A reply that is good. A body is sent as JSON, a form as what it is. Throws ApiError. */
-export async function send(method: Method, path: string, body?: unknown): Promise<Response> {
-  const response = await fetch(path, { method, ...contentOf(body) }).catch(() => {
+/** A reply that is good. A body is sent as JSON, a form as what it is. Throws ApiError, as of a platform that cannot be
+ * reached where `signal` gives it up. */
+export async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const response = await fetch(path, { method, ...contentOf(body), ...(signal && { signal }) }).catch(() => {
     throw new ApiError(0, UNREACHABLE);
   });
   if (!response.ok) throw await errorOf(response);

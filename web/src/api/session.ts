@@ -1,5 +1,6 @@
 /** Signing in and out. The session is a cookie that no script can read, so there is nothing to keep here. */
-import { call, get } from "./http";
+import { call, send } from "./http";
+import { learnTime } from "./platform_time";
 import type { Condition, SessionState, SignIn } from "./types";
 
 const PATH = "/dashboard/session";
@@ -20,5 +21,13 @@ export async function signOut(): Promise<void> {
   await call("DELETE", PATH);
 }
 
-/** Asked from every page: also whether the platform is there, and whether this browser is still signed in. */
-export const condition = () => get<Condition>("/v1/dashboard/condition");
+/** A platform that takes longer is as good as gone: it may be there, and answer nobody. */
+const PATIENCE_MS = 10_000;
+
+/** Asked from every page: also whether the platform is there, what time it is there, and whether this browser is still
+ * signed in. Throws ApiError. */
+export async function condition(patienceMs = PATIENCE_MS): Promise<Condition> {
+  const response = await send("GET", "/v1/dashboard/condition", undefined, AbortSignal.timeout(patienceMs));
+  learnTime(response.headers.get("date"));
+  return (await response.json()) as Condition;
+}

@@ -19,6 +19,9 @@ export interface StreamOptions {
   signal: AbortSignal;
 }
 
+/** Three times as long as the platform leaves a line silent; after that it is taken for broken, though it is open. */
+export const MOST_SILENT_MS = 45_000;
+
 const TYPES: readonly string[] = ["job", "step", "event"];
 
 /** Reads until the server closes the stream; the last event id seen. Throws ApiError. */
@@ -32,19 +35,53 @@ export async function readStream(options: StreamOptions, handlers: StreamHandler
       if (message) messages.push(message);
     },
   });
-  const body = await openStream(options);
-  handlers.onOpen();
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  const line = lineOf(options.signal);
   try {
-    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
-      parser.feed(chunk.value);
-      if (messages.length) handlers.onMessages(messages);
-      messages = [];
+    const body = await openStream({ ...options, signal: line.signal });
+    handlers.onOpen();
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    try {
+      for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
+        line.hear();
+        parser.feed(chunk.value);
+        if (messages.length) handlers.onMessages(messages);
+        messages = [];
+      }
+    } catch {
+      if (!options.signal.aborted) throw new StreamBroken(lastEventId);
     }
-  } catch {
-    if (!options.signal.aborted) throw new StreamBroken(lastEventId);
+  } finally {
+    line.close();
   }
   return lastEventId;
+}
+
+interface Line {
+  signal: AbortSignal;
+  /** Something came. */
+  hear(): void;
+  close(): void;
+}
+
+/** Given up with the signal, or where nothing was heard for too long: a platform that stands still, or a network
+ * that has forgotten the connection, breaks nothing. */
+function lineOf(signal: AbortSignal): Line {
+  const own = new AbortController();
+  const giveUp = () => own.abort();
+  let timer = setTimeout(giveUp, MOST_SILENT_MS);
+  signal.addEventListener("abort", giveUp, { once: true });
+  return {
+    signal: own.signal,
+    hear: () => {
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, MOST_SILENT_MS);
+    },
+    close: () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", giveUp);
+      giveUp();
+    },
+  };
 }
 
 /** The connection broke after it was open; carries where to go on. */

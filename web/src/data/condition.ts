@@ -13,7 +13,7 @@ export function useCondition() {
   const cache = useQueryClient();
   const { data, error, dataUpdatedAt, isFetching, refetch } = useQuery({
     queryKey: CONDITION,
-    queryFn: condition,
+    queryFn: () => condition(),
     retry: false,
     staleTime: 0,
     refetchInterval: ({ state }) => (isUnreachable(state.error) ? WHILE_GONE_MS : EVERY_MS),

@@ -24,11 +24,9 @@ export function useLive(jobId: string, isWanted: boolean, position: string | und
     const handlers = {
       onOpen: () => setLiveness("live"),
       onMessages: foldedInto(cache, jobId),
-      onBroken: () => {
-        setLiveness("interrupted");
-        // It may be more than this stream that is gone.
-        void cache.invalidateQueries({ queryKey: CONDITION });
-      },
+      onStopped: () => setLiveness("interrupted"),
+      // It may be more than this stream that is gone.
+      onBroken: () => void cache.invalidateQueries({ queryKey: CONDITION }),
       onRefused: refuse,
     };
     void follow({ jobId, position, signal: stop.signal }, handlers);
@@ -45,6 +43,9 @@ interface Target {
 }
 
 interface Handlers extends StreamHandlers {
+  /** Nothing comes before it is connected again. */
+  onStopped(): void;
+  /** It did not end by itself. */
   onBroken(): void;
   onRefused(): void;
 }
@@ -66,6 +67,7 @@ async function follow(target: Target, handlers: Handlers): Promise<void> {
       else if (!(error instanceof ApiError)) throw error;
       handlers.onBroken();
     }
+    if (!target.signal.aborted) handlers.onStopped();
     failures += 1;
     await pause(reconnectDelay(failures), target.signal);
   }
