@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from playwright.async_api import Page, Route, expect
 
 from tests.e2e.web.every_address import every_address
+from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_evals import SeededEval
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.watched_page import PageProblems, sign_in
@@ -37,6 +38,24 @@ async def test_each_page_says_what_is_the_matter_and_loads_when_asked_again(
         await expect(trouble, address).to_have_count(0)
         await expect(page.locator("main h1"), address).to_be_visible()
         await expect(page.locator("main .skeleton"), address).to_have_count(0)
+
+
+async def test_a_part_that_does_not_load_is_not_told_to_be_empty(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("507")
+    job = await platform.new_job(suffix="half")
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    for part in ("checkpoints", "events", "dashboard/curves"):
+        await page.route(re.compile(rf"/{part}\?"), refuse)
+    await sign_in(page, platform.url, platform.key)
+    trouble = page.get_by_role("alert").filter(has_text="The disk is full.")
+    await expect(page.locator("table.jobs").filter(has=trouble)).to_be_visible()
+    await page.goto(f"{platform.url}/jobs/{job.id}")
+    await expect(trouble).to_have_count(2)
+    for said in ("No checkpoint yet", "Nothing to report"):
+        await expect(page.get_by_text(said)).to_have_count(0)
 
 
 def answered_after(moment: asyncio.Event) -> Callable[[Route], Awaitable[None]]:

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import type { JobEvent } from "../api/types";
 import { clockTime, dateTime } from "../lib/format";
 import { Segmented } from "./Segmented";
@@ -6,10 +7,14 @@ import { Empty } from "./State";
 interface Props {
   /** Newest first. */
   events: readonly JobEvent[];
+  /** Else there may be others than these. */
+  isLoaded: boolean;
   view: EventView;
   onView(view: EventView): void;
   hasMore: boolean;
   onMore(): void;
+  /** What is to be said of events that are not here. */
+  children?: ReactNode;
 }
 
 export type EventView = "messages" | "all";
@@ -20,7 +25,7 @@ const VIEWS = [
 ] as const;
 
 /** What happened, newest first. */
-export function EventLog({ events, view, onView, hasMore, onMore }: Props) {
+export function EventLog({ events, isLoaded, view, onView, hasMore, onMore, children }: Props) {
   const shown = view === "all" ? events : events.filter((event) => event.type !== "metrics");
   return (
     <section className="panel" aria-labelledby="events">
@@ -29,8 +34,9 @@ export function EventLog({ events, view, onView, hasMore, onMore }: Props) {
         <span className="spacer" />
         <Segmented label="Which events" options={VIEWS} value={view} onChange={onView} />
       </header>
+      {children}
       {shown.length === 0 ? (
-        <Empty title="Nothing to report" />
+        isLoaded && <Empty title="Nothing to report" />
       ) : (
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also by keyboard
         <ol className="events" tabIndex={0} aria-label="Events, newest first">

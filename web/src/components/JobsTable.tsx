@@ -10,6 +10,9 @@ import { StatusBadge } from "./Badge";
 import { ProgressBar } from "./Progress";
 import { Sparkline } from "./Sparkline";
 
+/** So many columns there are. */
+export const COLUMNS = 11;
+
 /** Heads of the list; its rows are `JobRow`s. */
 export function JobsTable({ children }: { children: ReactNode }) {
   return (

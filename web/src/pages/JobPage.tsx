@@ -137,7 +137,9 @@ export function JobPage({ jobId }: { jobId: string }) {
           )}
           <div className="columns">
             <div className="stack">
-              <Checkpoints rows={rows} isOver={!isActive} />
+              {checkpoints.error && <Problem error={checkpoints.error} onRetry={() => void checkpoints.refetch()} />}
+              {checkpoints.isPending && <Skeleton height={160} />}
+              {checkpoints.data && <Checkpoints rows={rows} isOver={!isActive} />}
               <Usage
                 job={job.data}
                 colors={colors}
@@ -148,11 +150,15 @@ export function JobPage({ jobId }: { jobId: string }) {
             </div>
             <EventLog
               events={log}
+              isLoaded={events.data !== undefined}
               view={view}
               onView={setView}
               hasMore={events.hasNextPage}
               onMore={() => void events.fetchNextPage()}
-            />
+            >
+              {events.error && <Problem error={events.error} onRetry={() => void events.refetch()} />}
+              {events.isPending && <Skeleton height={160} />}
+            </EventLog>
           </div>
           <RolloutsPanel jobId={jobId} isActive={isActive} listed={listed} />
         </>

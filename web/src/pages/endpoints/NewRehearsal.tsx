@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from "react";
 import { Amount } from "../../components/Amount";
 import { Refusal } from "../../components/Refusal";
+import { Problem } from "../../components/State";
 import { useRehearsalActions } from "../../data/endpoints";
 import { useFiles } from "../../data/files";
 import { useGraders, useTools } from "../../data/registry";
@@ -27,6 +28,7 @@ export function NewRehearsal({ onClose }: { onClose(): void }) {
       <p className="muted small">
         With registered tools and graders; an order of its own is rehearsed by <code>rft rehearse job.json</code>.
       </p>
+      {files.error && <Problem error={files.error} onRetry={() => void files.refetch()} />}
       <label className="field">
         Dataset
         <select required value={fileId} onChange={(event) => setFileId(event.target.value)}>

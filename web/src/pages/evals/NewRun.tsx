@@ -3,6 +3,7 @@ import type { Eval, EvalRun } from "../../api/types";
 import { ChoiceField, PartProblem, ProblemContext, problemOf, TextField } from "../../components/order/fields";
 import { Refusal } from "../../components/Refusal";
 import { Segmented } from "../../components/Segmented";
+import { Problem } from "../../components/State";
 import { Upload } from "../../components/Upload";
 import { useEvalActions } from "../../data/evals";
 import { useFiles, useUpload } from "../../data/files";
@@ -93,6 +94,11 @@ function Items({ form, change }: ItemsProps) {
   }));
   return (
     <>
+      {files.error && (
+        <div className="wide">
+          <Problem error={files.error} onRetry={() => void files.refetch()} />
+        </div>
+      )}
       <ChoiceField
         label="Items"
         path={`${SOURCE}.source`}

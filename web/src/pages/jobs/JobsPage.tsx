@@ -1,7 +1,7 @@
 import { useCallback, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import type { Job } from "../../api/types";
-import { JobRow, JobsTable } from "../../components/JobsTable";
+import { COLUMNS, JobRow, JobsTable } from "../../components/JobsTable";
 import { JobsToolbar } from "../../components/JobsToolbar";
 import { Preformatted } from "../../components/Preformatted";
 import { Empty, Problem, Skeleton } from "../../components/State";
@@ -92,17 +92,28 @@ interface RowsProps {
 /** The jobs of one page, whose curves come together. */
 function Rows({ jobs, now, chosen, onChoose }: RowsProps) {
   const curves = useCurvesOf(jobs);
-  return jobs.map((job) => (
-    <JobRow
-      key={job.id}
-      job={job}
-      curves={curves.data?.get(job.id) ?? NO_CURVES}
-      // Of a job that is over nothing changes by the second.
-      now={isTerminal(job) ? now - (now % 60) : now}
-      isChosen={chosen.includes(job.id)}
-      onChoose={onChoose}
-    />
-  ));
+  return (
+    <>
+      {curves.error && (
+        <tr>
+          <td colSpan={COLUMNS}>
+            <Problem error={curves.error} onRetry={() => void curves.refetch()} />
+          </td>
+        </tr>
+      )}
+      {jobs.map((job) => (
+        <JobRow
+          key={job.id}
+          job={job}
+          curves={curves.data?.get(job.id) ?? NO_CURVES}
+          // Of a job that is over nothing changes by the second.
+          now={isTerminal(job) ? now - (now % 60) : now}
+          isChosen={chosen.includes(job.id)}
+          onChoose={onChoose}
+        />
+      ))}
+    </>
+  );
 }
 
 /** What was chosen to be compared, and the way there. */

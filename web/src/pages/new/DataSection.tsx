@@ -1,4 +1,5 @@
 import type { Model, StoredFile } from "../../api/types";
+import { Problem } from "../../components/State";
 import { Upload } from "../../components/Upload";
 import { useFiles, useUpload } from "../../data/files";
 import type { Draft } from "../../lib/draft";
@@ -39,6 +40,7 @@ export function DataSection({ draft, models, row, onChange }: Props) {
       <header>
         <h2 id="new-data">Model and data</h2>
       </header>
+      {files.error && <Problem error={files.error} onRetry={() => void files.refetch()} />}
       <div className="form">
         <ChoiceField
           label="Base model"
