@@ -11,8 +11,9 @@ export interface RehearsalOrder {
   fileId: string;
   toolIds: readonly string[];
   graderId: string;
-  batchSize: number;
-  callsPerRollout: number;
+  /** Null: what the API takes. */
+  batchSize: number | null;
+  callsPerRollout: number | null;
 }
 
 export const endpointsApi = {
@@ -30,13 +31,13 @@ export const endpointsApi = {
 function bodyOf(order: RehearsalOrder): object {
   return {
     training_file: order.fileId,
-    calls_per_rollout: order.callsPerRollout,
+    ...(order.callsPerRollout !== null && { calls_per_rollout: order.callsPerRollout }),
     method: {
       type: "reinforcement",
       reinforcement: {
         grader: { id: order.graderId },
         tools: order.toolIds.map((id) => ({ id })),
-        hyperparameters: { batch_size: order.batchSize },
+        ...(order.batchSize !== null && { hyperparameters: { batch_size: order.batchSize } }),
       },
     },
   };

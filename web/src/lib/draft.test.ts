@@ -32,6 +32,8 @@ describe("an order", () => {
     );
     expect(told).toMatchObject({ hyperparameters: { batch_size: 8, n_epochs: "two" }, max_episode_steps: 5 });
     expect(told.hyperparameters).not.toHaveProperty("beta");
+    expect(toOrder(draft({ seed: "9007199254740991" })).seed).toBe(9007199254740991);
+    expect(toOrder(draft({ seed: "9007199254740993" })).seed).toBe("9007199254740993");
   });
 
   test("names registered tools by their ids and others in full", () => {
@@ -102,7 +104,14 @@ describe("a clone", () => {
         { id: "tool_1", name: "search", server_url: "http://s" },
         { name: "cat", server_url: "http://c", headers: null, retry: "unsafe" },
       ],
-      hyperparameters: { batch_size: 4, n_epochs: "auto", reasoning_effort: "default", future: 3 },
+      hyperparameters: {
+        batch_size: 4,
+        n_epochs: "auto",
+        reasoning_effort: "default",
+        policy_pin: "rollout",
+        max_staleness: "auto",
+        future: 3,
+      },
       max_episode_steps: 9,
       budgets: { max_tokens: 100 },
       response_format: null,
@@ -125,7 +134,7 @@ describe("a clone", () => {
         reinforcement: {
           grader: { type: "endpoint", url: "http://g", headers: { Authorization: "again" }, timeout_s: 5 },
           tools: [{ id: "tool_1" }, { name: "cat", server_url: "http://c", retry: "unsafe" }],
-          hyperparameters: { batch_size: 4, future: 3 },
+          hyperparameters: { batch_size: 4, max_staleness: "auto", future: 3 },
           max_episode_steps: 9,
           budgets: { max_tokens: 100 },
         },

@@ -61,7 +61,7 @@ export interface Draft {
   seed: string;
   tools: ToolDraft[];
   grader: GraderDraft;
-  /** By name; empty or absent: `auto`. */
+  /** By name; empty or absent: what the API takes then, `auto` by most. */
   hyperparameters: Record<string, string>;
   max_episode_steps: string;
   /** Further fields of `method.reinforcement`, as JSON. */

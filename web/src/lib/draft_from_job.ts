@@ -98,9 +98,16 @@ function named(more: JsonObject, job: Job): JsonObject {
   return name === `grader-${job.id.slice(-4)}` ? others : more;
 }
 
+/** What an order means that does not name these; `auto` by all others. */
+const WHERE_ABSENT: Readonly<Record<string, Json>> = {
+  max_staleness: 0,
+  policy_pin: "rollout",
+  reasoning_effort: "default",
+};
+
 function chosen(hyperparameters: JsonObject): Record<string, string> {
   const own = Object.entries(hyperparameters).filter(
-    ([, value]) => value !== "auto" && value !== "default" && value !== null,
+    ([name, value]) => value !== null && value !== (WHERE_ABSENT[name] ?? "auto"),
   );
   return Object.fromEntries(own.map(([name, value]) => [name, text(value)]));
 }

@@ -67,10 +67,12 @@ function toLeaf(leaf: LeafDraft): JsonObject {
   };
 }
 
-/** A number where it is one; else the text, which the API refuses in its own words. */
+/** A number where it is one; else the text, which the API refuses in its own words. So are whole numbers that have more
+ * digits than JavaScript keeps: another seed than the one that is seen would be sent. */
 export function number(text: string): Json {
   const value = Number(text);
-  return text.trim() && Number.isFinite(value) ? value : text.trim();
+  const isKept = Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
+  return text.trim() && isKept ? value : text.trim();
 }
 
 function json(text: string): Json {

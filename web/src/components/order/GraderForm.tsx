@@ -23,7 +23,7 @@ export function GraderForm({ grader, path, types, registered, onChange }: Props)
     { value: "multi", label: "Several, by a formula" },
   ];
   const first = registered[0];
-  if (first) kinds.push({ value: "registered", label: "A registered one" });
+  if (first || grader.kind === "registered") kinds.push({ value: "registered", label: "A registered one" });
   const choose = (kind: GraderKind) => {
     if (kind === "registered") change({ kind, registered: first?.id ?? "" });
     else if (kind === "multi") change({ kind });

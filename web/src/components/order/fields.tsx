@@ -113,12 +113,15 @@ interface ChoiceProps extends Omit<FieldProps, "children"> {
   onChange(value: string): void;
 }
 
+/** What is chosen is shown, also where it is no choice any more: a browser would show the first one in its place, and
+ * another one would be ordered. */
 export function ChoiceField({ value, options, onChange, ...field }: ChoiceProps) {
+  const isKnown = options.some((option) => option.value === value);
   return (
     <Field {...field}>
       {(attributes) => (
         <select {...attributes} value={value} onChange={(event) => onChange(event.target.value)}>
-          {options.map((option) => (
+          {[...options, ...(isKnown ? [] : [{ value, label: value }])].map((option) => (
             <option key={option.value} value={option.value}>
               {option.label}
             </option>

@@ -122,7 +122,7 @@ function StepChoice({ label, steps, value, onChoose }: StepChoiceProps) {
     <label className="number-field">
       {label}
       <select value={value} onChange={(event) => onChoose(event.target.value)}>
-        {steps.map((step) => (
+        {(steps.includes(value) ? steps : [...steps, value].toSorted((a, b) => a - b)).map((step) => (
           <option key={step} value={step}>
             {step}
           </option>

@@ -20,7 +20,7 @@ export function NewRehearsal({ onClose }: { onClose(): void }) {
   const [calls, setCalls] = useState("3");
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const order = { fileId, graderId, toolIds, batchSize: Number(batchSize) || 8, callsPerRollout: Number(calls) };
+    const order = { fileId, graderId, toolIds, batchSize: amountOf(batchSize), callsPerRollout: amountOf(calls) };
     rehearse.mutate(order, { onSuccess: onClose });
   };
   return (
@@ -82,4 +82,8 @@ export function NewRehearsal({ onClose }: { onClose(): void }) {
       </div>
     </form>
   );
+}
+
+function amountOf(typed: string): number | null {
+  return typed.trim() === "" ? null : Number(typed);
 }

@@ -96,12 +96,15 @@ interface ToolsProps {
 }
 
 function Tools({ chosen, onChange }: ToolsProps) {
-  const tools = useTools();
-  if (!tools.data?.length) return null;
+  const registered = useTools().data ?? [];
+  const others = chosen.filter((id) => registered.every((tool) => tool.id !== id));
+  // What is called is seen, also where it is registered no more.
+  const tools = [...registered, ...others.map((id) => ({ id, name: id }))];
+  if (tools.length === 0) return null;
   return (
     <fieldset className="choices wide">
       <legend>Tools that are really called</legend>
-      {tools.data.map((tool) => (
+      {tools.map((tool) => (
         <label key={tool.id} className="check">
           <input
             type="checkbox"

@@ -4,6 +4,7 @@ import { Upload } from "../../components/Upload";
 import { useFiles, useUpload } from "../../data/files";
 import type { Draft } from "../../lib/draft";
 import { plural } from "../../lib/format";
+import { baseModels } from "../../lib/models";
 import { ChoiceField, TextField } from "../../components/order/fields";
 import { RowPreview } from "./RowPreview";
 import type { PreviewedRow } from "../../components/order/previewed_row";
@@ -28,13 +29,11 @@ export function DataSection({ draft, models, row, onChange }: Props) {
       path={name}
       hint={hint}
       value={draft[name]}
-      options={[{ value: "", label: "none" }, ...fileOptions(stored, draft[name])]}
+      options={[{ value: "", label: "none" }, ...stored.map(fileOption)]}
       onChange={(value) => onChange({ [name]: value })}
     />
   );
-  const bases = models.filter((model) => !model.fine_tuning_job_id).map(({ id }) => id);
-  const names = draft.model && !bases.includes(draft.model) ? [...bases, draft.model] : bases;
-  const options = names.map((name) => ({ value: name, label: name }));
+  const options = baseModels(models).map(({ id }) => ({ value: id, label: id }));
   return (
     <section className="panel" aria-labelledby="new-data">
       <header>
@@ -71,11 +70,8 @@ export function DataSection({ draft, models, row, onChange }: Props) {
   );
 }
 
-function fileOptions(files: readonly StoredFile[], chosen: string): { value: string; label: string }[] {
-  const options = files.map((file) => ({ value: file.id, label: `${file.filename} (${contentOf(file)})` }));
-  // An older file than those that are listed, or one that is deleted: the API says which.
-  const isListed = chosen === "" || files.some((file) => file.id === chosen);
-  return isListed ? options : [...options, { value: chosen, label: chosen }];
+function fileOption(file: StoredFile): { value: string; label: string } {
+  return { value: file.id, label: `${file.filename} (${contentOf(file)})` };
 }
 
 function contentOf({ dataset }: StoredFile): string {

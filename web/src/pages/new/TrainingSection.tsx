@@ -15,6 +15,8 @@ interface Setting {
   name: keyof Resolved;
   label: string;
   hint: string;
+  /** What it is where nothing is typed, of one that is not `auto` then. */
+  whereAbsent?: string;
 }
 
 const USUAL: readonly Setting[] = [
@@ -31,24 +33,29 @@ const RARE: readonly Setting[] = [
   { name: "epsilon", label: "Clip range below 1", hint: "" },
   { name: "epsilon_high", label: "Clip range above 1", hint: "" },
   { name: "warmup_steps", label: "Warm-up steps", hint: "" },
-  { name: "max_staleness", label: "Staleness", hint: "Steps whose rollouts may run while one is trained; 0: none." },
+  {
+    name: "max_staleness",
+    label: "Staleness",
+    hint: "Steps whose rollouts may run while one is trained, or auto. Empty: 0, none.",
+    whereAbsent: "0",
+  },
   { name: "resample_zero_variance", label: "Further rows without signal", hint: "Rounds of them in a step at most." },
 ];
 const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];
 const PINS = ["", "turn"];
 const SCHEDULES = ["", "linear", "cosine", "constant"];
 
-/** How it learns. What is left empty is `auto`, and says what that is. */
+/** How it learns. What is left empty says what it is then. */
 export function TrainingSection({ draft, resolved, onChange }: Props) {
   const values = draft.hyperparameters;
   const set = (name: string) => (value: string) => onChange({ hyperparameters: { ...values, [name]: value } });
-  const input = ({ name, label, hint }: Setting) => (
+  const input = ({ name, label, hint, whereAbsent }: Setting) => (
     <TextField
       key={name}
       label={label}
       path={`${REINFORCEMENT}.hyperparameters.${name}`}
       hint={hint}
-      placeholder={autoText(resolved?.[name])}
+      placeholder={whereAbsent ?? autoText(resolved?.[name])}
       value={values[name] ?? ""}
       onChange={set(name)}
     />
