@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 from rft.core.attempt import Attempt
-from rft.core.events import AttemptsMade, RolloutDone, StepDone, TrainEvent
+from rft.core.events import AttemptsMade, RolloutBegan, RolloutDone, RolloutsBegan, StepDone, TrainEvent
 from rft.core.failure import Failure, FailureCode
 from rft.core.grade import Grade
 from tests.e2e.web.run_records import JUDGE, events, step_events
@@ -115,6 +115,19 @@ async def test_a_rollout_under_way_shows_its_calls(platform: Platform, page: Pag
 
     await job.write([event for event in finished if not isinstance(event, AttemptsMade)])
     await page.get_by_role("button", name="Look again").click()
+    await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
+
+
+async def test_a_conversation_under_way_is_shown_once_it_has_ended(platform: Platform, page: Page) -> None:
+    job = await platform.new_job(suffix="begun")
+    await job.start()
+    finished = step_events(job.shape, 1)
+    done = next(event for event in finished if isinstance(event, RolloutDone))
+    began = RolloutBegan(done.key, done.trace_id, done.policy_version)
+    await job.write([*events(job.shape, until_step=0, is_ended=False), RolloutsBegan(rollouts=(began,))])
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{done.trace_id}")
+    await expect(page.get_by_text("This rollout has not ended yet")).to_be_visible()
+    await job.write(finished)
     await expect(page.get_by_role("region", name="Outcome")).to_be_visible()
 
 

@@ -7,6 +7,8 @@ import "./variance.css";
 
 interface Props {
   variance: Variance;
+  /** Of something else than what is chosen. */
+  isStale?: boolean;
   /** What a row is called here. */
   noun: string;
   /** What files are named after. */
@@ -14,10 +16,10 @@ interface Props {
 }
 
 /** Rows by their mean with best and spread, and what they say of the size of groups. */
-export function VarianceView({ variance, noun, owner }: Props) {
+export function VarianceView({ variance, isStale = false, noun, owner }: Props) {
   if (variance.rows === 0) return <Empty title="Nothing is graded yet" />;
   return (
-    <div className="variance">
+    <div className="variance" inert={isStale}>
       <Picture bars={barsOf(variance.data)} rows={variance.data} noun={noun} owner={owner} />
       <div className="stack">
         <dl className="facts">
@@ -49,7 +51,7 @@ export function VarianceView({ variance, noun, owner }: Props) {
   );
 }
 
-function GroupSizes({ variance }: { variance: Variance }) {
+function GroupSizes({ variance }: Pick<Props, "variance">) {
   return (
     <table className="group-sizes">
       <thead>

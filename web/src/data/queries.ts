@@ -170,9 +170,13 @@ export function useCheckpoints(id: string) {
   return useQuery({ queryKey: keys.checkpoints(id), queryFn: () => jobsApi.checkpoints(id) });
 }
 
-/** Every attempt of every call of a rollout, of one that has not ended too. */
-export function useAttempts(id: string, traceId: string) {
-  return useQuery({ queryKey: keys.attempts(id, traceId), queryFn: () => jobsApi.attempts(id, traceId) });
+/** Every attempt of every call of a rollout; looked at again while it is under way. */
+export function useAttempts(id: string, traceId: string, isUnderWay = false) {
+  return useQuery({
+    queryKey: keys.attempts(id, traceId),
+    queryFn: () => jobsApi.attempts(id, traceId),
+    refetchInterval: isUnderWay ? FAST_MS : false,
+  });
 }
 
 /** The health of a job's endpoints; looked at again while the job is active, as attempts come between steps. */

@@ -12,6 +12,7 @@ const PER_PAGE = 100;
 const HEAD_MS = 5_000;
 const NONE = { count: 0, isMore: false };
 const NEIGHBOURS_MS = 30_000;
+const UNDER_WAY_MS = 3_000;
 const TOKENS_PER_PAGE = 4000;
 
 /** A list, as far as it was scrolled. Nothing moves in it by itself: see `useArrivals`. */
@@ -110,11 +111,13 @@ export function useRollout(id: string, traceId: string) {
   return useQuery(rolloutQuery(id, traceId));
 }
 
+/** Asked for again until it has ended; after that it does not change. */
 export function rolloutQuery(id: string, traceId: string) {
   return queryOptions({
     queryKey: keys.rollout(id, traceId),
     queryFn: () => jobsApi.rollout(id, traceId),
-    staleTime: Number.POSITIVE_INFINITY,
+    staleTime: ({ state }) => (state.data?.status === "ended" ? Number.POSITIVE_INFINITY : 0),
+    refetchInterval: ({ state }) => (state.data?.status === "in_progress" ? UNDER_WAY_MS : false),
   });
 }
 

@@ -79,14 +79,14 @@ function Found({ jobId, rollout }: { jobId: string; rollout: RolloutDetail }) {
       {hasEnded(rollout) ? (
         <LoadedRollout jobId={jobId} rollout={rollout} />
       ) : (
-        <BareCalls jobId={jobId} traceId={rollout.id} />
+        <BareCalls jobId={jobId} traceId={rollout.id} isUnderWay={rollout.status === "in_progress"} />
       )}
     </>
   );
 }
 
-function BareCalls({ jobId, traceId }: Props) {
-  const attempts = useAttempts(jobId, traceId);
+function BareCalls({ jobId, traceId, isUnderWay }: Props & { isUnderWay: boolean }) {
+  const attempts = useAttempts(jobId, traceId, isUnderWay);
   const { others } = sorted(attempts.data ?? NO_ATTEMPTS, new Set());
   return others.length > 0 && <CallsPanel title="Calls" calls={others} />;
 }

@@ -1,8 +1,7 @@
 import { useQueries } from "@tanstack/react-query";
-import { jobsApi } from "../../api/jobs";
 import type { EndedRollout } from "../../api/types";
 import { Problem, Skeleton } from "../../components/State";
-import { keys } from "../../data/queries";
+import { rolloutQuery } from "../../data/rollouts";
 import { toTurns } from "../../lib/conversation";
 import { hasEnded } from "../../lib/outcome";
 import { firstDifference, ways } from "../../lib/parting";
@@ -25,13 +24,7 @@ interface Props {
 
 /** Conversations in columns, marked where they part. */
 export function SideBySide({ jobId, rollouts, story }: Props) {
-  const loaded = useQueries({
-    queries: rollouts.map(({ id }) => ({
-      queryKey: keys.rollout(jobId, id),
-      queryFn: () => jobsApi.rollout(jobId, id),
-      staleTime: Number.POSITIVE_INFINITY,
-    })),
-  });
+  const loaded = useQueries({ queries: rollouts.map(({ id }) => rolloutQuery(jobId, id)) });
   const failed = loaded.filter((one) => one.error);
   const [problem] = failed.flatMap((one) => one.error ?? []);
   if (problem) return <Problem error={problem} onRetry={() => failed.forEach((one) => void one.refetch())} />;

@@ -54,10 +54,13 @@ export function JobVariancePage({ jobId }: { jobId: string }) {
         </header>
         {variance.error && <Problem error={variance.error} onRetry={() => void variance.refetch()} />}
         {variance.isPending && <Skeleton height={260} />}
-        {variance.data && <VarianceView variance={variance.data} noun="row" owner={jobId} />}
+        {variance.data && (
+          <VarianceView variance={variance.data} isStale={variance.isPlaceholderData} noun="row" owner={jobId} />
+        )}
       </section>
       {variance.data && variance.data.data.length > 0 && (
         <Rows
+          isStale={variance.isPlaceholderData}
           rows={widest(variance.data.data, LISTED)}
           hrefOf={(row) => `/jobs/${jobId}/groups/${split}/${step}/${row}`}
         />
@@ -66,9 +69,16 @@ export function JobVariancePage({ jobId }: { jobId: string }) {
   );
 }
 
-function Rows({ rows, hrefOf }: { rows: readonly RowSpread[]; hrefOf(row: number): string }) {
+interface RowsProps {
+  rows: readonly RowSpread[];
+  /** Of another step than the one that is chosen. */
+  isStale: boolean;
+  hrefOf(row: number): string;
+}
+
+function Rows({ rows, isStale, hrefOf }: RowsProps) {
   return (
-    <section className="panel" aria-labelledby="spread-rows">
+    <section className="panel" inert={isStale} aria-labelledby="spread-rows">
       <header>
         <h2 id="spread-rows">Rows that differ most</h2>
       </header>
