@@ -1,5 +1,6 @@
 """Models in a browser: what each job made, how it is used, and talking to one."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -115,3 +116,18 @@ async def test_a_model_that_cannot_answer_says_why(platform: Platform, page: Pag
     await say(page, "Hello?")
     await expect(page.get_by_role("alert")).not_to_be_empty()
     await expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+async def test_leaving_the_page_ends_the_answer(platform: Platform, page: Page, page_problems: PageProblems) -> None:
+    page_problems.tolerated.append("ERR_ABORTED")
+    job_id = await trained(platform)
+    await sign_in(page, platform.url, platform.key, "/models")
+    await page.get_by_role("region", name=f"Models of {job_id}").get_by_role("link", name="Chat").first.click()
+    is_over = asyncio.Event()
+    await page.route("**/playground", lambda _: is_over.wait())
+    await say(page, "Hello?")
+    await expect(page.get_by_text("Waiting for the model")).to_be_visible()
+    async with page.expect_event("requestfailed", lambda request: request.url.endswith("/playground")):
+        await page.get_by_role("link", name="Datasets").click()
+    is_over.set()
+    await page.unroute_all(behavior="ignoreErrors")

@@ -4,6 +4,8 @@ import { ApiError, at, errorOf, UNREACHABLE } from "./http";
 import { JOBS_PATH } from "./jobs";
 import type { PlaygroundResult } from "./types";
 
+const BROKEN_OFF = "The answer broke off.";
+
 export interface ChatMessage {
   role: string;
   content: string | null;
@@ -53,7 +55,12 @@ export async function chat(order: ChatOrder, onEvent: (event: ChatEvent) => void
     throw new ApiError(0, UNREACHABLE);
   });
   if (!response.ok || response.body === null) throw await errorOf(response);
-  const read = order.jobId === null ? completionReader(onEvent) : readPlayground(onEvent);
+  let hasEnded = false;
+  const tell = (event: ChatEvent) => {
+    hasEnded ||= event.type === "end";
+    onEvent(event);
+  };
+  const read = order.jobId === null ? completionReader(tell) : readPlayground(tell);
   let problem: ApiError | null = null;
   const parser = createParser({
     onEvent: ({ event, data }) => {
@@ -63,6 +70,8 @@ export async function chat(order: ChatOrder, onEvent: (event: ChatEvent) => void
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) parser.feed(chunk.value);
   if (problem) throw problem;
+  // A part of an answer is no answer, however well it ends.
+  if (!hasEnded) throw new ApiError(0, BROKEN_OFF);
 }
 
 type Read = (data: string) => ApiError | null;
@@ -76,17 +85,21 @@ const readPlayground =
 
 interface Chunk {
   error?: unknown;
-  choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
+  choices?: {
+    delta?: { content?: string | null; reasoning_content?: string | null };
+    finish_reason?: string | null;
+  }[];
 }
 
 /** Chunks of a chat completion as the events of a conversation of one turn. */
 export function completionReader(onEvent: (event: ChatEvent) => void): Read {
   const startedAt = performance.now();
   let content = "";
+  let thought = "";
   let finish: string | null = null;
   return (data) => {
     if (data === "[DONE]") {
-      onEvent({ type: "turn", turn: 0, content, reasoning_content: null });
+      onEvent({ type: "turn", turn: 0, content, reasoning_content: thought || null });
       const usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0, reasoning_tokens: 0 };
       onEvent({
         type: "end",
@@ -103,6 +116,7 @@ export function completionReader(onEvent: (event: ChatEvent) => void): Read {
     if (chunk.error) return refusal(data);
     const [choice] = chunk.choices ?? [];
     finish = choice?.finish_reason ?? finish;
+    thought += choice?.delta?.reasoning_content ?? "";
     const text = choice?.delta?.content;
     if (text) {
       content += text;
@@ -114,5 +128,5 @@ export function completionReader(onEvent: (event: ChatEvent) => void): Read {
 
 function refusal(data: string): ApiError {
   const { error } = JSON.parse(data) as { error?: { message?: string; code?: string } };
-  return new ApiError(200, error?.message ?? "The model broke off.", error?.code ?? null);
+  return new ApiError(200, error?.message ?? BROKEN_OFF, error?.code ?? null);
 }

@@ -1,6 +1,6 @@
 /** What the pages ask of models, and talking to one. */
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { chat, type ChatOrder } from "../api/chat";
 import { modelsApi } from "../api/models";
 import { beginExchange, type Exchange, history, withEvent } from "../lib/chat";
@@ -41,6 +41,8 @@ export function useDeleteModel() {
 export function useChat(order: Omit<ChatOrder, "messages">, system: string) {
   const [exchanges, setExchanges] = useState<readonly Exchange[]>([]);
   const stopping = useRef<AbortController>(null);
+  // Nobody hears the rest: the model is free again, and no tool is called for it.
+  useEffect(() => () => stopping.current?.abort(), []);
   const talking = useMutation({
     mutationFn: (said: string) => {
       const signal = (stopping.current = new AbortController()).signal;

@@ -51,10 +51,14 @@ test("a chat completion is a conversation of one turn", () => {
     read(JSON.stringify({ choices: [{ delta: { content }, finish_reason }] }));
   chunk("Sev");
   chunk("en", "length");
+  read(JSON.stringify({ choices: [{ delta: { reasoning_content: "3 + 4" } }] }));
   expect(read(JSON.stringify({ choices: [] }))).toBeNull();
   expect(exchange.added).toBeNull();
   read("[DONE]");
-  expect(exchange).toMatchObject({ turns: [{ text: "Seven" }], added: [{ role: "assistant", content: "Seven" }] });
+  expect(exchange).toMatchObject({
+    turns: [{ text: "Seven", thought: "3 + 4" }],
+    added: [{ role: "assistant", content: "Seven" }],
+  });
   expect(exchange.end).toContain("stopped: max tokens");
   expect(read(JSON.stringify({ error: { message: "gone", code: "server_error" } }))?.message).toBe("gone");
 });
