@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest_asyncio
-from playwright.async_api import FilePayload, Page, expect
+from playwright.async_api import FilePayload, Page, Route, expect
 
 from rft.testing.endpoint import ScriptedEndpoint, ScriptedTools
 from rft.testing.loopback import LoopbackEndpoint
@@ -85,6 +85,25 @@ async def test_a_job_is_ordered_after_everything_was_tried(
     job = await created(platform)
     assert job["method"]["reinforcement"]["tools"][0]["headers"] == {"X-Key": "**********"}
     assert job["method"]["reinforcement"]["hyperparameters"]["batch_size"] == 5
+
+
+async def test_an_order_whose_reply_was_lost_is_one_job_when_it_is_sent_again(
+    platform: Platform, page: Page, page_problems: PageProblems, customer: LoopbackEndpoint
+) -> None:
+    page_problems.tolerated += ["400", "ERR_FAILED"]
+
+    async def lose_the_reply(route: Route) -> None:
+        await route.fetch()
+        await route.abort()
+
+    await filled_form(platform, page, customer.tool_url)
+    await page.route("**/v1/fine_tuning/jobs", lose_the_reply, times=1)
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    first = await created(platform)
+    await page.get_by_role("button", name="Create the job").click()
+    await page.wait_for_url("**/jobs/ftjob-*")
+    assert (await created(platform))["id"] == first["id"]
 
 
 async def created(platform: Platform) -> dict[str, Any]:

@@ -45,7 +45,8 @@ export const evalsApi = {
   runs: (evalId: string, after: string | undefined, limit: number) =>
     get<Page<EvalRun>>(runs(evalId), { after, limit, order: "desc" }),
   run: (evalId: string, id: string) => get<EvalRun>(runs(evalId, id)),
-  start: (evalId: string, order: RunOrder) => call<EvalRun>("POST", runs(evalId), order),
+  /** `key`: of this order, see `SendOptions`. */
+  start: (evalId: string, order: RunOrder, key: string) => call<EvalRun>("POST", runs(evalId), order, { key }),
   cancel: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "cancel")),
   retry: (evalId: string, id: string) => call<EvalRun>("POST", runs(evalId, id, "retry")),
   removeRun: (evalId: string, id: string) => call<{ deleted: boolean }>("DELETE", runs(evalId, id)),

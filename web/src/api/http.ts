@@ -33,10 +33,19 @@ export type Parameters = Record<string, Parameter | readonly Parameter[] | undef
 
 export const UNREACHABLE = "The platform cannot be reached.";
 
-/** A reply that is good. A body is sent as JSON, a form as what it is. Throws ApiError, as of a platform that cannot be
- * reached where `signal` gives it up. */
-export async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const response = await fetch(path, { method, ...contentOf(body), ...(signal && { signal }) }).catch(() => {
+export interface SendOptions {
+  /** Gives it up: it fails as one of a platform that cannot be reached. */
+  signal?: AbortSignal;
+  /** Of an order: sent twice with one key, it is made once. */
+  key?: string;
+}
+
+/** A reply that is good. A body is sent as JSON, a form as what it is. Throws ApiError. */
+export async function send(method: Method, path: string, body?: unknown, options: SendOptions = {}): Promise<Response> {
+  const { signal = null, key } = options;
+  const { headers, ...content } = contentOf(body);
+  const all = { ...headers, ...(key !== undefined && { "Idempotency-Key": key }) };
+  const response = await fetch(path, { method, ...content, headers: all, signal }).catch(() => {
     throw new ApiError(0, UNREACHABLE);
   });
   if (!response.ok) throw await errorOf(response);
@@ -44,8 +53,8 @@ export async function send(method: Method, path: string, body?: unknown, signal?
 }
 
 /** A reply's body. Throws ApiError. */
-export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
-  return (await (await send(method, path, body)).json()) as T;
+export async function call<T>(method: Method, path: string, body?: unknown, options?: SendOptions): Promise<T> {
+  return (await (await send(method, path, body, options)).json()) as T;
 }
 
 export const get = <T>(path: string, parameters: Parameters = {}) => call<T>("GET", path + queryString(parameters));
@@ -97,7 +106,7 @@ function textOrNull(value: unknown): string | null {
   return typeof value === "string" ? value : null;
 }
 
-function contentOf(body: unknown): RequestInit {
+function contentOf(body: unknown): { body?: BodyInit; headers?: Record<string, string> } {
   if (body === undefined) return {};
   if (body instanceof FormData) return { body };
   return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };

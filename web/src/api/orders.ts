@@ -16,7 +16,8 @@ export interface ToolCallTried {
 
 export const ordersApi = {
   estimate: (order: object) => call<Estimate>("POST", `${ALPHA}/jobs/estimate`, order),
-  create: (order: object) => call<Job>("POST", JOBS_PATH, order),
+  /** `key`: of this order, see `SendOptions`. */
+  create: (order: object, key: string) => call<Job>("POST", JOBS_PATH, order, { key }),
   /** `tool`: name, address and headers. */
   runTool: (tool: object, tried: ToolCallTried) => call<ToolReply>("POST", `${ALPHA}/tool/run`, { ...tool, ...tried }),
   tryRegisteredTool: (id: string, args: object, item: object) =>

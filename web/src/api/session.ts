@@ -27,7 +27,9 @@ const PATIENCE_MS = 10_000;
 /** Asked from every page: also whether the platform is there, what time it is there, and whether this browser is still
  * signed in. Throws ApiError. */
 export async function condition(patienceMs = PATIENCE_MS): Promise<Condition> {
-  const response = await send("GET", "/v1/dashboard/condition", undefined, AbortSignal.timeout(patienceMs));
+  const response = await send("GET", "/v1/dashboard/condition", undefined, {
+    signal: AbortSignal.timeout(patienceMs),
+  });
   learnTime(response.headers.get("date"));
   return (await response.json()) as Condition;
 }

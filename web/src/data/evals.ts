@@ -3,6 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClie
 import { evalsApi, type ItemQuery, type RunOrder } from "../api/evals";
 import type { Change, EvalRun, ListedEval } from "../api/types";
 import { isGoing } from "../lib/evals";
+import { useOrderKey } from "./once";
 
 const EVALS = ["evals"];
 const FAST_MS = 2_000;
@@ -120,9 +121,10 @@ export function useCancelRun() {
 /** Start, retry and delete; whatever is shown of the eval is asked for again. */
 export function useEvalActions(evalId: string) {
   const cache = useQueryClient();
+  const keyOf = useOrderKey();
   const onSettled = () => cache.invalidateQueries({ queryKey: [...EVALS, evalId] });
   return {
-    start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order), onSettled }),
+    start: useMutation({ mutationFn: (order: RunOrder) => evalsApi.start(evalId, order, keyOf(order)), onSettled }),
     retry: useMutation({ mutationFn: (runId: string) => evalsApi.retry(evalId, runId), onSettled }),
     removeRun: useMutation({
       mutationFn: (runId: string) => evalsApi.removeRun(evalId, runId),

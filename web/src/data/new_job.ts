@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ordersApi, type ToolCallTried } from "../api/orders";
 import type { Estimate } from "../api/types";
+import { useOrderKey } from "./once";
 import { keys } from "./queries";
 
 /** Typed on, an order is asked about once, when the hand rests. */
@@ -37,8 +38,9 @@ function useRested(value: string | null): string | null {
 
 export function useCreateJob() {
   const cache = useQueryClient();
+  const keyOf = useOrderKey();
   return useMutation({
-    mutationFn: ordersApi.create,
+    mutationFn: (order: object) => ordersApi.create(order, keyOf(order)),
     gcTime: 0,
     onSuccess: (job) => {
       cache.setQueryData(keys.job(job.id), job);
