@@ -1,6 +1,6 @@
-import type { ReactNode } from "react";
+import { Fragment, type ReactNode } from "react";
 import type { JobEvent } from "../api/types";
-import { clockTime, dateTime } from "../lib/format";
+import { clockTime, dateTime, daysOf } from "../lib/format";
 import { Segmented } from "./Segmented";
 import { Empty } from "./State";
 
@@ -15,6 +15,8 @@ interface Props {
   onMore(): void;
   /** What is to be said of events that are not here. */
   children?: ReactNode;
+  /** Unix seconds. */
+  now: number;
 }
 
 export type EventView = "messages" | "all";
@@ -25,8 +27,12 @@ const VIEWS = [
 ] as const;
 
 /** What happened, newest first. */
-export function EventLog({ events, isLoaded, view, onView, hasMore, onMore, children }: Props) {
+export function EventLog({ events, isLoaded, now, view, onView, hasMore, onMore, children }: Props) {
   const shown = view === "all" ? events : events.filter((event) => event.type !== "metrics");
+  const days = daysOf(
+    shown.map((event) => event.created_at),
+    now,
+  );
   return (
     <section className="panel" aria-labelledby="events">
       <header>
@@ -40,16 +46,19 @@ export function EventLog({ events, isLoaded, view, onView, hasMore, onMore, chil
       ) : (
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also by keyboard
         <ol className="events" tabIndex={0} aria-label="Events, newest first">
-          {shown.map((event) => (
-            <li key={event.id} className={event.level}>
-              <time dateTime={new Date(event.created_at * 1000).toISOString()} title={dateTime(event.created_at)}>
-                {clockTime(event.created_at)}
-              </time>
-              <span>
-                {event.level !== "info" && <strong>{event.level === "warn" ? "Warning" : "Error"}: </strong>}
-                {event.message}
-              </span>
-            </li>
+          {shown.map((event, i) => (
+            <Fragment key={event.id}>
+              {days[i] && <li className="day muted small">{days[i]}</li>}
+              <li className={event.level}>
+                <time dateTime={new Date(event.created_at * 1000).toISOString()} title={dateTime(event.created_at)}>
+                  {clockTime(event.created_at)}
+                </time>
+                <span>
+                  {event.level !== "info" && <strong>{event.level === "warn" ? "Warning" : "Error"}: </strong>}
+                  {event.message}
+                </span>
+              </li>
+            </Fragment>
           ))}
           {hasMore && (
             <li>

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import type { Job } from "../api/types";
-import { capitalized, dateTime, span, until } from "../lib/format";
+import { capitalized, dateTime, moment, span } from "../lib/format";
 import { elapsed, progress } from "../lib/summary";
 import { StatusBadge } from "./Badge";
 import { Copy } from "./Copy";
@@ -52,7 +52,7 @@ export function JobHeader({ job, now, liveness, actions }: Props) {
         <ProgressBar progress={done} status={job.status} />
         <span className="nowrap muted">
           {job.started_at === null ? "not started" : span(elapsed(job, now))}
-          {end !== null && end > now && `, about ${span(end - now)} left, done at ${until(end, now)}`}
+          {end !== null && end > now && `, about ${span(end - now)} left, done at ${moment(end, now)}`}
         </span>
       </div>
       {job.progress && (

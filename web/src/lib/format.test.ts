@@ -4,17 +4,18 @@ import {
   compact,
   count,
   dateTime,
+  daysOf,
   delta,
   duration,
   fileSize,
   fixed,
   middle,
   milliseconds,
+  moment,
   percent,
   plural,
   reward,
   span,
-  until,
 } from "./format";
 
 describe("numbers", () => {
@@ -100,6 +101,17 @@ test("a long name keeps both ends", () => {
 test("what passes or comes is told without seconds' parts", () => {
   expect([span(0.4), span(59.7), span(130.2), span(-3)]).toEqual(["0 s", "1 min 00 s", "2 min 10 s", "0 s"]);
   const now = new Date(2026, 10, 21, 12, 0, 0).getTime() / 1000;
-  expect(until(now + 3725, now)).toBe("13:02");
-  expect(until(now + 86_400, now)).toBe(dateTime(now + 86_400).slice(0, 16));
+  expect(moment(now + 3725, now)).toBe("13:02");
+  expect(moment(now + 86_400, now)).toBe(dateTime(now + 86_400).slice(0, 16));
+});
+
+test("a day is told where it changes", () => {
+  const at = (day: number, hour: number) => new Date(2026, 10, day, hour).getTime() / 1000;
+  expect(daysOf([at(21, 9), at(20, 23), at(20, 1), at(18, 5)], at(21, 10))).toEqual([
+    null,
+    "2026-11-20",
+    null,
+    "2026-11-18",
+  ]);
+  expect(daysOf([at(20, 23)], at(21, 10))).toEqual(["2026-11-20"]);
 });

@@ -75,8 +75,8 @@ export function span(seconds: number): string {
   return whole < 60 ? `${whole} s` : duration(whole);
 }
 
-/** When something will be: `14:05`, with the day when that is another one. Both in unix seconds. */
-export function until(unixSeconds: number, now: number): string {
+/** When something was or will be: `14:05`, with the day when that is another one. Both in unix seconds. */
+export function moment(unixSeconds: number, now: number): string {
   const [day, time] = dateTime(unixSeconds).slice(0, -3).split(" ");
   return dateTime(now).startsWith(`${day}`) ? `${time}` : `${day} ${time}`;
 }
@@ -92,15 +92,30 @@ export function ago(then: number, now: number): string {
 
 /** Local date and time to the second, in an order that sorts. */
 export function dateTime(unixSeconds: number): string {
+  return `${dayOf(unixSeconds)} ${clockTime(unixSeconds)}`;
+}
+
+function dayOf(unixSeconds: number): string {
   const date = new Date(unixSeconds * 1000);
-  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
-  return `${day} ${clockTime(unixSeconds)}`;
+  return [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
 }
 
 /** Local time of day to the second. */
 export function clockTime(unixSeconds: number): string {
   const date = new Date(unixSeconds * 1000);
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+}
+
+/** The day of each time where it is another one than that of the time before it, which is `now` before the first; else
+ * null. Unix seconds. */
+export function daysOf(times: readonly number[], now: number): (string | null)[] {
+  let before = dayOf(now);
+  return times.map((time) => {
+    const day = dayOf(time);
+    const isOther = day !== before;
+    before = day;
+    return isOther ? day : null;
+  });
 }
 
 /** `1 row`, `2 rows`. */

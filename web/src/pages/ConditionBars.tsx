@@ -1,7 +1,8 @@
 import { Link, useLocation } from "wouter";
 import type { Condition } from "../api/types";
 import { useCondition } from "../data/condition";
-import { clockTime, fileSize } from "../lib/format";
+import { useNow } from "../data/clock";
+import { fileSize, moment } from "../lib/format";
 
 /** What stands above every page when something is wrong with the platform itself, and what to do. */
 export function ConditionBars() {
@@ -9,14 +10,16 @@ export function ConditionBars() {
   const [path] = useLocation();
   // A held job's own page has all of it.
   const held = condition?.held_jobs.filter((job) => path !== `/jobs/${job.id}`) ?? [];
+  const now = useNow(held.length > 0);
   return (
     <div className="condition-bars" role="status">
       {isGone && (
         <div className="banner">
           <strong>The platform is gone</strong>
           <span>
-            It cannot be reached{seenAt > 0 && `; what is shown is as it was at ${clockTime(seenAt / 1000)}`}. It is
-            tried again every few seconds: look whether <code>rft up</code>, or the API's process, still runs.
+            It cannot be reached
+            {seenAt > 0 && `; what is shown is as it was at ${moment(seenAt / 1000, Date.now() / 1000)}`}. It is tried
+            again every few seconds: look whether <code>rft up</code>, or the API's process, still runs.
           </span>
           <span className="spacer" />
           <button type="button" disabled={isTrying} onClick={retry}>
@@ -26,7 +29,7 @@ export function ConditionBars() {
       )}
       {condition?.disk?.is_full && <DiskFull disk={condition.disk} />}
       {!isGone && condition && held.length > 0 && (
-        <Held held={held} more={condition.held_jobs_left_out} isQuiet={path === "/"} />
+        <Held held={held} now={now} more={condition.held_jobs_left_out} isQuiet={path === "/"} />
       )}
     </div>
   );
@@ -47,12 +50,14 @@ function DiskFull({ disk }: { disk: NonNullable<Condition["disk"]> }) {
 
 interface HeldProps {
   held: Condition["held_jobs"];
+  /** Unix seconds. */
+  now: number;
   more: number;
   /** The list of jobs says it beside each. */
   isQuiet: boolean;
 }
 
-function Held({ held, more, isQuiet }: HeldProps) {
+function Held({ held, now, more, isQuiet }: HeldProps) {
   if (isQuiet) return null;
   return (
     <div className="banner warn">
@@ -61,7 +66,7 @@ function Held({ held, more, isQuiet }: HeldProps) {
         {held.map((job) => (
           <li key={job.id}>
             <Link href={`/jobs/${job.id}`}>{job.name ?? job.id}</Link> has waited for {job.hold.endpoint} since{" "}
-            {clockTime(job.hold.since)}
+            {moment(job.hold.since, now)}
           </li>
         ))}
         {more > 0 && (

@@ -151,6 +151,7 @@ export function JobPage({ jobId }: { jobId: string }) {
             <EventLog
               events={log}
               isLoaded={events.data !== undefined}
+              now={now}
               view={view}
               onView={setView}
               hasMore={events.hasNextPage}
