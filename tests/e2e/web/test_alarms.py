@@ -48,6 +48,17 @@ async def test_a_step_with_many_excluded_rollouts_is_marked_and_leads_to_them(pl
     await expect(page.get_by_role("row").filter(has_text="excluded").first).to_be_visible()
 
 
+async def test_a_browser_whose_clock_is_ahead_takes_no_job_for_stalled(platform: Platform, page: Page) -> None:
+    await page.add_init_script("const now = Date.now; Date.now = () => now() + 7_200_000;")
+    job = await platform.new_job(suffix="well", began_s_ago=NEVER_STALLS)
+    await job.start()
+    await job.write(events(job.shape, until_step=3, is_ended=False))
+    await sign_in(page, platform.url, platform.key)
+    row = page.locator("tbody tr", has_text="well")
+    await expect(row).to_contain_text("just now")
+    await expect(row.get_by_role("link", name="Needs a look")).to_have_count(0)
+
+
 async def test_the_browser_tells_of_a_hold_and_of_the_end_to_who_asked(platform: Platform, page: Page) -> None:
     await page.add_init_script(RECORDING)
     job = await platform.new_job(suffix="watched", began_s_ago=NEVER_STALLS)

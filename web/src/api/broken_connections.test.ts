@@ -3,8 +3,9 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { chat, type ChatEvent } from "./chat";
 import { ApiError } from "./http";
+import { MOST_SILENT_MS } from "./platform_time";
 import { condition } from "./session";
-import { MOST_SILENT_MS, readStream, StreamBroken, type StreamMessage } from "./stream";
+import { readStream, StreamBroken, type StreamMessage } from "./stream";
 
 const PATIENCE_MS = 50;
 let platform: Server;

@@ -2,6 +2,7 @@
 import { createParser } from "eventsource-parser";
 import { ApiError, at, errorOf, UNREACHABLE } from "./http";
 import { JOBS_PATH } from "./jobs";
+import { hear, MOST_SILENT_MS } from "./platform_time";
 import type { Job, JobEvent, Step } from "./types";
 
 export type StreamMessage =
@@ -18,9 +19,6 @@ export interface StreamOptions {
   lastEventId: string | undefined;
   signal: AbortSignal;
 }
-
-/** Three times as long as the platform leaves a line silent; after that it is taken for broken, though it is open. */
-export const MOST_SILENT_MS = 45_000;
 
 const TYPES: readonly string[] = ["job", "step", "event"];
 
@@ -73,6 +71,7 @@ function lineOf(signal: AbortSignal): Line {
   return {
     signal: own.signal,
     hear: () => {
+      hear();
       clearTimeout(timer);
       timer = setTimeout(giveUp, MOST_SILENT_MS);
     },

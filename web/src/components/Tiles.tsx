@@ -5,7 +5,7 @@ import { besideBaseline, difference, figures, type JobCurves } from "../lib/summ
 
 /** The handful of numbers that say whether it works: best against baseline. */
 export function Tiles({ job, curves }: { job: Job; curves: JobCurves }) {
-  const { baseline, best, bestStep, latestTrain, rollouts, excluded } = figures(job, curves);
+  const { baseline, best, bestStep, latestTrain, latestTrainStep, rollouts, excluded } = figures(job, curves);
   const final = job.final_figures;
   const gain = difference(best?.reward_mean, baseline?.reward_mean);
   return (
@@ -25,7 +25,11 @@ export function Tiles({ job, curves }: { job: Job; curves: JobCurves }) {
           change={final.gain ? <Change value={provenGain(final.gain)} text={delta(final.gain.difference)} /> : null}
         />
       )}
-      <Tile label="Train reward" value={reward(latestTrain)} note="last step" />
+      <Tile
+        label="Train reward"
+        value={reward(latestTrain)}
+        note={latestTrainStep === null ? "none yet" : `step ${latestTrainStep}`}
+      />
       <ChangeTile label="Tool calls per rollout" now={best?.tool_calls_mean} before={baseline?.tool_calls_mean} />
       <ChangeTile
         label="Tokens per rollout"

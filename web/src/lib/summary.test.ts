@@ -75,3 +75,10 @@ test("a figure is called the baseline's only where it is", () => {
   expect(besideBaseline(3.2, 0)).toEqual({ value: 3.2, note: "baseline 0.00", change: null });
   expect(besideBaseline(3.2, null)).toEqual({ value: 3.2, note: "no baseline", change: null });
 });
+
+test("the latest training reward is told with its step, which need not be the last", () => {
+  const lost = step(2, stats({ reward_mean: null, excluded: 8 }), null);
+  const sums = figures(job(), curves([step(1, stats({ reward_mean: 0.4 }), null), lost]));
+  expect([sums.latestTrain, sums.latestTrainStep]).toEqual([0.4, 1]);
+  expect(figures(job(), curves([lost])).latestTrainStep).toBeNull();
+});

@@ -46,6 +46,8 @@ export interface Figures {
   /** Validation reward of the last evaluation. */
   latestValid: number | null;
   latestTrain: number | null;
+  /** The step that it is of: not the last one where that has none. */
+  latestTrainStep: number | null;
   rollouts: number;
   excluded: number;
 }
@@ -54,12 +56,14 @@ export interface Figures {
 export function figures(job: Pick<Job, "best_step">, curves: JobCurves): Figures {
   const steps = curves.data;
   const best = bestOf(steps, job.best_step);
+  const trained = steps.findLast((step) => step.record.train?.reward_mean != null);
   return {
     baseline: steps.find((step) => step.step === 0)?.record.valid ?? null,
     best: best?.record.valid ?? null,
     bestStep: best?.step ?? null,
     latestValid: latest(steps.map((step) => step.record.valid?.reward_mean ?? null)),
-    latestTrain: latest(steps.map((step) => step.record.train?.reward_mean ?? null)),
+    latestTrain: trained?.record.train?.reward_mean ?? null,
+    latestTrainStep: trained?.step ?? null,
     rollouts: curves.rollouts,
     excluded: curves.excluded,
   };
