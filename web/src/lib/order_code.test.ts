@@ -27,6 +27,13 @@ describe("code", () => {
     expect(variablesOf(order)).toEqual(["JUDGE_URL", "JUDGE_AUTHORIZATION", "SEARCH_X_KEY", "SEARCH_X_TEAM"]);
   });
 
+  test("has a variable for each secret, also where two would be called alike", () => {
+    const tool = (name: string) => ({ name, headers: { "X-Key": `${name}-secret` } });
+    const twice = { method: { reinforcement: { tools: [tool("get-user"), tool("get_user")] } } };
+    expect(variablesOf(twice)).toEqual(["GET_USER_X_KEY", "GET_USER_X_KEY_2"]);
+    for (const code of [sdkCode(twice, BASE), cliCode(twice, BASE)]) expect(code).toContain("GET_USER_X_KEY_2");
+  });
+
   test("of a body without secrets is read by the shell as it stands", () => {
     const code = cliCode({ model: "tiny", suffix: "costs $5" }, BASE);
     expect(code).toContain("<<'END'");

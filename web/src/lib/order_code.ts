@@ -8,14 +8,18 @@ const ARGUMENTS = ["model", "training_file", "validation_file", "suffix", "seed"
 interface Variable {
   variable: string;
 }
-type Shown = null | boolean | number | string | Variable | Shown[] | { entries: [string, Shown][] };
+interface Entries {
+  entries: [string, Shown][];
+}
+type Shown = null | boolean | number | string | Variable | Shown[] | Entries;
 
 /** With the official SDK. `baseUrl`: the platform's, with `/v1`. */
 export function sdkCode(order: JsonObject, baseUrl: string): string {
-  const given = ARGUMENTS.filter((name) => order[name] !== undefined);
-  const others = Object.entries(order).filter(([name]) => !ARGUMENTS.includes(name));
-  const lines = given.map((name) => `    ${name}=${python(shown(order[name] ?? null, [name]), 1)},`);
-  if (others.length) lines.push(`    extra_body=${python(shown(Object.fromEntries(others), []), 1)},`);
+  const { entries } = withoutSecrets(order);
+  const given = ARGUMENTS.flatMap((argument) => entries.filter(([name]) => name === argument));
+  const others = entries.filter(([name]) => !ARGUMENTS.includes(name));
+  const lines = given.map(([name, value]) => `    ${name}=${python(value, 1)},`);
+  if (others.length) lines.push(`    extra_body=${python({ entries: others }, 1)},`);
   return `import os
 
 from openai import OpenAI
@@ -31,7 +35,7 @@ print(job.id)
 
 /** With the command line, its body on standard input. */
 export function cliCode(order: JsonObject, baseUrl: string): string {
-  const body = document(shown(order, []));
+  const body = document(withoutSecrets(order));
   // Only a body without quotes around its end mark is searched for variables; what else it holds is kept from that.
   const mark = body.hasVariables ? "END" : "'END'";
   return `export RFT_BASE_URL=${baseUrl}\nrft jobs create - <<${mark}\n${body.text}\nEND\n`;
@@ -45,26 +49,33 @@ export function variablesOf(order: JsonObject): string[] {
     else if (Array.isArray(value)) value.forEach(walk);
     else if (isEntries(value)) value.entries.forEach(([, part]) => walk(part));
   };
-  walk(shown(order, []));
+  walk(withoutSecrets(order));
   return [...new Set(found)];
 }
 
-/** With secrets replaced; `path` names what the value belongs to. */
-function shown(value: Json, path: readonly string[]): Shown {
-  if (Array.isArray(value)) return value.map((part) => shown(part, [...path, nameOf(part)]));
-  if (isObject(value)) {
-    const isHeaders = path.at(-1) === "headers";
-    const whose = path.slice(0, -1);
-    return {
-      entries: Object.entries(value).map(([key, part]) => [
-        key,
-        isHeaders ? { variable: variable([...whose, key]) } : shown(part, [...path, key]),
-      ]),
-    };
-  }
-  if (typeof value === "string" && (path.at(-1) ?? "").endsWith("url") && hasSecret(value))
-    return { variable: variable(path) };
-  return value;
+/** With secrets replaced, each by a variable of its own: what would be called alike is numbered. */
+function withoutSecrets(order: JsonObject): Entries {
+  const used = new Map<string, number>();
+  const toVariable = (path: readonly string[]): Variable => {
+    const name = variable(path);
+    const times = (used.get(name) ?? 0) + 1;
+    used.set(name, times);
+    return { variable: times === 1 ? name : `${name}_${times}` };
+  };
+  const fieldsOf = (value: JsonObject, path: readonly string[]): Entries => ({
+    entries: Object.entries(value).map(([key, part]) => [
+      key,
+      path.at(-1) === "headers" ? toVariable([...path.slice(0, -1), key]) : shown(part, [...path, key]),
+    ]),
+  });
+  /** `path` names what the value belongs to. */
+  const shown = (value: Json, path: readonly string[]): Shown => {
+    if (Array.isArray(value)) return value.map((part) => shown(part, [...path, nameOf(part)]));
+    if (isObject(value)) return fieldsOf(value, path);
+    const isSecret = typeof value === "string" && (path.at(-1) ?? "").endsWith("url") && hasSecret(value);
+    return isSecret ? toVariable(path) : value;
+  };
+  return fieldsOf(order, []);
 }
 
 /** Somebody's name or key in an address, as the platform sees it: a login, or anything behind `?`. */
@@ -91,7 +102,7 @@ function isVariable(value: Shown): value is Variable {
   return typeof value === "object" && value !== null && "variable" in value;
 }
 
-function isEntries(value: Shown): value is { entries: [string, Shown][] } {
+function isEntries(value: Shown): value is Entries {
   return typeof value === "object" && value !== null && "entries" in value;
 }
 
