@@ -97,3 +97,16 @@ async def test_nobody_is_told_who_did_not_ask(platform: Platform, page: Page) ->
     await job.write([*step_events(job.shape, 2), RunEnded(outcome="succeeded", best_step=2)])
     await expect(page.locator(".badge").first).to_have_text("succeeded")
     assert await page.evaluate("told") == []
+
+
+async def test_a_browser_that_lets_no_page_tell_shows_the_page(platform: Platform, page: Page) -> None:
+    await page.add_init_script(RECORDING.replace("super();", 'throw new TypeError("Illegal constructor");'))
+    job = await platform.new_job(suffix="phone", began_s_ago=NEVER_STALLS)
+    await job.start()
+    await job.write(events(job.shape, until_step=2, is_ended=False))
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}")
+    await page.get_by_role("button", name="Notify me").click()
+    await expect(page.get_by_role("button", name="Notifying")).to_be_visible()
+    await job.write([HoldBegan(endpoint="tool `search`", stage=Stage.TOOL, step=3, reason="It is down.")])
+    await expect(page.locator(".hold-banner")).to_be_visible()
+    await expect(page.get_by_role("button", name="Notify me")).to_have_attribute("aria-pressed", "false")

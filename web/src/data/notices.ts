@@ -2,7 +2,7 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
 import type { Job } from "../api/types";
 import type { Alarm } from "../lib/alarms";
-import { noticesOf } from "../lib/notices";
+import { type Notice, noticesOf } from "../lib/notices";
 
 const WANTED = "rft-notices";
 
@@ -30,9 +30,22 @@ function areWanted(): boolean {
 }
 
 async function change(): Promise<void> {
-  const wants = !areWanted() && (await Notification.requestPermission()) === "granted";
-  localStorage.setItem(WANTED, wants ? "yes" : "no");
+  want(!areWanted() && (await Notification.requestPermission()) === "granted");
+}
+
+function want(isWanted: boolean): void {
+  localStorage.setItem(WANTED, isWanted ? "yes" : "no");
   for (const listener of listeners) listener();
+}
+
+/** Browsers of phones give the permission, and let no page show any. */
+function show({ title, body, key }: Notice): void {
+  try {
+    const shown = new Notification(title, { body, tag: key });
+    shown.addEventListener("click", () => globalThis.focus());
+  } catch {
+    want(false);
+  }
 }
 
 /** Tells of what happens to the job, where that is wanted. */
@@ -47,10 +60,7 @@ export function useNotices(job: Job | undefined, alarms: readonly Alarm[]) {
     seen.current = new Set(now.map((notice) => notice.key));
     // What was there when the page was opened is seen on it.
     if (!isWanted || before === null) return;
-    for (const notice of now.filter((one) => !before.has(one.key))) {
-      const shown = new Notification(notice.title, { body: notice.body, tag: notice.key });
-      shown.addEventListener("click", () => globalThis.focus());
-    }
+    for (const notice of now) if (!before.has(notice.key)) show(notice);
   }, [job, alarms, isWanted]);
   return notifying;
 }
