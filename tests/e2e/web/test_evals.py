@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import httpx
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.e2e.web.seeded_evals import ROWS, SeededEval
 from tests.e2e.web.seeded_platform import Platform
@@ -69,6 +69,22 @@ async def test_two_runs_that_are_chosen_are_compared_item_by_item(platform: Plat
     await first.locator("summary").click()
     await expect(first.get_by_role("region", name="Answer of A")).to_have_count(4)
     await expect(first.get_by_role("region", name="Answer of B").first).to_be_visible()
+
+
+async def test_a_comparison_takes_in_what_a_run_that_goes_comes_to(platform: Platform, page: Page) -> None:
+    made = await SeededEval.make(platform.database)
+    a, b = await made.run("over", skill=0.1), await made.run("going", skill=0.9, is_going=True)
+
+    async def one_more(route: Route) -> None:
+        reply = await route.fetch()
+        run = await reply.json()
+        run["result_counts"]["total"] += 1
+        await route.fulfill(response=reply, json=run)
+
+    await sign_in(page, platform.url, platform.key, f"/evals/{made.id}/compare?a={a}&b={b}")
+    await expect(page.get_by_text("items compared")).to_be_visible()
+    async with page.expect_response(lambda reply: f"/{a}/compare?" in reply.url):
+        await page.route(f"**/runs/{b}", one_more)
 
 
 async def test_a_run_that_goes_shows_what_is_finished_and_can_be_cancelled(platform: Platform, page: Page) -> None:

@@ -91,17 +91,24 @@ export function useVariance(evalId: string, run: EvalRun, criterion: string | un
   });
 }
 
-export function useComparison(evalId: string, a: string, b: string) {
+const comparedKey = (evalId: string, a: EvalRun, b: EvalRun) => [
+  ...[...EVALS, evalId, "compare", a.id, b.id],
+  ...[a.result_counts.total, b.result_counts.total],
+];
+
+/** Of what both have come to: anew with each item that comes in. */
+export function useComparison(evalId: string, a: EvalRun, b: EvalRun) {
   return useQuery({
-    queryKey: [...EVALS, evalId, "compare", a, b],
-    queryFn: () => evalsApi.compare(evalId, a, b),
+    queryKey: comparedKey(evalId, a, b),
+    queryFn: () => evalsApi.compare(evalId, a.id, b.id),
+    placeholderData: keepPreviousData,
   });
 }
 
-export function useComparedRows(evalId: string, a: string, b: string, change: Change | undefined) {
+export function useComparedRows(evalId: string, a: EvalRun, b: EvalRun, change: Change | undefined) {
   return useInfiniteQuery({
-    queryKey: [...EVALS, evalId, "compare", a, b, "rows", change],
-    queryFn: ({ pageParam }) => evalsApi.comparedRows(evalId, a, b, change, pageParam),
+    queryKey: [...comparedKey(evalId, a, b), "rows", change],
+    queryFn: ({ pageParam }) => evalsApi.comparedRows(evalId, a.id, b.id, change, pageParam),
     initialPageParam: 0,
     getNextPageParam: (page, pages) =>
       page.has_more ? pages.reduce((rows, one) => rows + one.data.length, 0) : undefined,

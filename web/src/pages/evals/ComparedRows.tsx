@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Change, ComparedRow, Eval, RewardDifference } from "../../api/types";
+import type { Change, ComparedRow, Eval, EvalRun, RewardDifference } from "../../api/types";
 import { More } from "../../components/More";
 import { Segmented } from "../../components/Segmented";
 import { Empty, Problem, Skeleton } from "../../components/State";
@@ -13,8 +13,8 @@ type Filter = Change | "all";
 
 interface Props {
   definition: Eval;
-  a: string;
-  b: string;
+  a: EvalRun;
+  b: EvalRun;
   passed: RewardDifference | null;
 }
 
@@ -41,7 +41,7 @@ export function ComparedRows({ definition, a, b, passed }: Props) {
       {rows.data && all.length === 0 && <Empty title="No such items" />}
       <ol className="output-items">
         {all.map((row) => (
-          <Row key={row.row_index} definition={definition} row={row} a={a} b={b} />
+          <Row key={row.row_index} definition={definition} row={row} a={a.id} b={b.id} />
         ))}
       </ol>
       <More query={rows} label="More items" />

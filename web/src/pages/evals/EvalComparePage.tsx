@@ -15,15 +15,14 @@ export function EvalComparePage({ evalId }: { evalId: string }) {
   const [a, b] = [search.get("a") ?? "", search.get("b") ?? ""];
   const definition = useEval(evalId);
   const [runA, runB] = [useEvalRun(evalId, a), useEvalRun(evalId, b)];
-  const comparison = useComparison(evalId, a, b);
-  const failed = [definition, runA, runB, comparison].filter((query) => query.error);
+  const failed = [definition, runA, runB].filter((query) => query.error);
   const [problem] = failed.flatMap((query) => query.error ?? []);
   const trail = [
     { label: "Evals", href: "/evals" },
     { label: definition.data?.name ?? evalId, href: `/evals/${evalId}` },
     { label: "Compare" },
   ];
-  const isThere = definition.data && runA.data && runB.data && comparison.data;
+  const isThere = definition.data && runA.data && runB.data;
   return (
     <>
       <Trail parts={trail} />
@@ -31,14 +30,31 @@ export function EvalComparePage({ evalId }: { evalId: string }) {
       <h1>Two runs, item by item</h1>
       {problem && <Problem error={problem} onRetry={() => failed.forEach((query) => void query.refetch())} />}
       {!isThere && !problem && <Skeleton height={320} />}
-      {isThere && (
+      {isThere && <Compared definition={definition.data} a={runA.data} b={runB.data} />}
+    </>
+  );
+}
+
+interface ComparedProps {
+  definition: Eval;
+  a: EvalRun;
+  b: EvalRun;
+}
+
+function Compared({ definition, a, b }: ComparedProps) {
+  const comparison = useComparison(definition.id, a, b);
+  return (
+    <>
+      <div className="compared-runs">
+        <RunCard letter="A" evalId={definition.id} run={a} />
+        <RunCard letter="B" evalId={definition.id} run={b} />
+      </div>
+      {comparison.error && <Problem error={comparison.error} onRetry={() => void comparison.refetch()} />}
+      {comparison.isPending && <Skeleton height={320} />}
+      {comparison.data && (
         <>
-          <div className="compared-runs">
-            <RunCard letter="A" evalId={evalId} run={runA.data} />
-            <RunCard letter="B" evalId={evalId} run={runB.data} />
-          </div>
-          <Differences definition={definition.data} comparison={comparison.data} />
-          <ComparedRows definition={definition.data} a={a} b={b} passed={comparison.data.passed} />
+          <Differences definition={definition} comparison={comparison.data} />
+          <ComparedRows definition={definition} a={a} b={b} passed={comparison.data.passed} />
         </>
       )}
     </>
