@@ -25,10 +25,12 @@ from rft.platform.store.database import Database
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.records import ServingEndpoint, ServingSpec
 
-_POLL_S = 0.05
+_POLL_S, _TAKE_S = 0.05, 0.25
 _COMMAND = (sys.executable, "-m", "rft.serving")
 _LARGEST_RANK = 64
 _SOON_S, _LATER_S = 5.0, 30.0
+_ENDING_S = 5.0
+"""How long a process takes to end that answers nobody."""
 _LAST_ANSWERS_S = 120.0
 """How long those who are being answered are waited for."""
 
@@ -96,13 +98,16 @@ class ServingProcesses:
         await self._ensure_started(model, folder)
         while (found := read_endpoint(folder)) is None:
             process = self._own.get(folder)
-            if process is not None and process.has_ended:
-                if not process.has_listened:
-                    raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
-                await self._ensure_started(model, folder)  # As soon as the last one's lease is given back.
+            if process is not None and process.has_ended and not process.has_listened:
+                raise _unavailable(f"its process {process.why_ended()}", "serving_failed", _LATER_S)
             if time.monotonic() > give_up_at:
                 raise _unavailable("it is being loaded", "model_loading", _SOON_S)
-            await asyncio.sleep(_POLL_S)
+            if process is None or process.has_ended:
+                # As soon as another's lease is free: of our last one, or of a process of the platform that has gone.
+                await self._ensure_started(model, folder)
+                await asyncio.sleep(_TAKE_S)
+            else:
+                await asyncio.sleep(_POLL_S)
         return found
 
     async def _ensure_started(self, model: ServedModel, folder: Path) -> None:
@@ -133,9 +138,8 @@ class ServingProcesses:
         """Stop what nobody uses, the longest unused first. Raises Unavailable."""
         while (problem := self._no_room(model)) is not None:
             idle = [process for process in self._running() if process.answering == 0]
-            if not idle:
+            if not idle or not await _end_unless_it_answers(min(idle, key=_used_at)):
                 raise problem
-            await min(idle, key=_used_at).stop()
 
     def _no_room(self, model: ServedModel) -> Unavailable | None:
         limit = self.settings.serving_models
@@ -174,6 +178,16 @@ class ServingProcesses:
             token=secrets.token_urlsafe(24),
             vllm_api_key=settings.vllm_api_key,
         )
+
+
+async def _end_unless_it_answers(process: ServingProcess) -> bool:
+    """Whether it has ended: other processes of the platform may be in the middle of an answer of its."""
+    endpoint = read_endpoint(process.folder)
+    if endpoint is None:
+        await process.stop()
+        return True
+    await ask_to_give_way(endpoint)
+    return await process.child.wait(_ENDING_S)
 
 
 def _used_at(process: ServingProcess) -> float:

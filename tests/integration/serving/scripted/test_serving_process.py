@@ -11,9 +11,11 @@ import psycopg
 import pytest
 from openai import APIError, AsyncOpenAI, InternalServerError
 
+from rft.core.messages import Message
 from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.serving_wire.endpoint_file import read_endpoint
-from rft.serving_wire.records import ServingEndpoint
+from rft.serving_wire.lines import write_line
+from rft.serving_wire.records import CompletionRequest, ServingEndpoint
 from tests.integration.serving.scripted.asking import ask, endless, is_answered, pid
 from tests.shared.scripted_engine import ANSWER, ENDLESS
 from tests.shared.served_models import ServedPlatform, serving_pid
@@ -80,10 +82,16 @@ async def test_a_client_that_waits_for_a_whole_reply_frees_its_place_too(client:
     await until(lambda: is_answered(client), "a free place")
 
 
+def make_other(base_model: Path) -> None:
+    """The base model under another name."""
+    if not (other := base_model.parent / "other").exists():
+        other.symlink_to(base_model)
+
+
 async def test_another_model_waits_for_a_free_place_and_then_takes_it(
     platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
 ) -> None:
-    (base_model.parent / "other").symlink_to(base_model)
+    make_other(base_model)
     stream, _ = await endless(client)
     with pytest.raises(InternalServerError) as raised:
         await ask(client, model="other")
@@ -92,6 +100,53 @@ async def test_another_model_waits_for_a_free_place_and_then_takes_it(
     await until(lambda: is_answered(client, "other"), "the other model's place")
     assert len([folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]) == 1
     await until(lambda: is_answered(client), "the first model's place")
+
+
+async def test_another_model_takes_no_place_from_who_is_answered_through_another_process_of_the_platform(
+    platform: ServedPlatform, client: AsyncOpenAI, base_model: Path
+) -> None:
+    make_other(base_model)
+    await until(lambda: is_answered(client), "a free place")
+    (endpoint,) = filter(None, map(read_endpoint, platform.api.settings.serving_dir.iterdir()))
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    question = Message(role="user", content=ENDLESS)
+    request = CompletionRequest(token=endpoint.token, model="tiny", messages=(question,), seed=1, is_streamed=True)
+    await write_line(writer, request)
+    assert await reader.readline()
+    with pytest.raises(InternalServerError) as raised:
+        await ask(client, model="other")
+    assert raised.value.code == "serving_slots_in_use"
+    with pytest.raises(TimeoutError):  # It goes on.
+        await asyncio.wait_for(reader.read(-1), 0.3)
+    writer.close()
+    await until(lambda: is_answered(client, "other"), "the other model's place")
+    await until(lambda: is_answered(client), "the first model's place")
+
+
+async def test_a_start_that_another_process_of_the_platform_gave_up_is_made_here(
+    platform: ServedPlatform, client: AsyncOpenAI
+) -> None:
+    assert await ask(client) == ANSWER
+    (folder,) = [folder for folder in platform.api.settings.serving_dir.iterdir() if read_endpoint(folder)]
+    os.kill(pid(platform), signal.SIGTERM)
+    await until(lambda: serving_pid(platform) is None, "it ends")
+    with psycopg.connect(platform.database_url, autocommit=True) as connection:
+        await until(lambda: not leased(connection), "the lease is given back")
+        connection.execute(
+            "update serving_processes set status = 'running', lease_owner = 'another', lease_until = now() + '1h'"
+        )
+        waiting = asyncio.create_task(ask(client))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.5)
+        assert read_endpoint(folder) is None
+        connection.execute("update serving_processes set lease_until = now() - interval '1s'")
+        assert await waiting == ANSWER
+
+
+def leased(connection: psycopg.Connection) -> int:
+    row = connection.execute("select count(*) from serving_processes where lease_owner is not null").fetchone()
+    assert row is not None
+    return row[0]
 
 
 async def test_a_process_ends_for_a_trainer_but_not_in_the_middle_of_an_answer(
@@ -114,15 +169,9 @@ async def test_a_process_ends_for_a_trainer_but_not_in_the_middle_of_an_answer(
 async def test_the_lease_goes_with_the_process(platform: ServedPlatform, client: AsyncOpenAI) -> None:
     assert await ask(client) == ANSWER
     with psycopg.connect(platform.database_url, autocommit=True) as connection:
-
-        def running() -> int:
-            row = connection.execute("select count(*) from serving_processes where lease_owner is not null").fetchone()
-            assert row is not None
-            return row[0]
-
-        assert running() == 1
+        assert leased(connection) == 1
         os.kill(pid(platform), signal.SIGTERM)
-        await until(lambda: running() == 0, "the lease is given back")
+        await until(lambda: leased(connection) == 0, "the lease is given back")
     assert await ask(client) == ANSWER
 
 
