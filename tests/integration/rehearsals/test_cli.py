@@ -55,8 +55,13 @@ class Switch:
     is_on = False
     status = 500
 
+    def __init__(self) -> None:
+        self.queries: set[tuple[str, str]] = set()
+        """By path, of all calls."""
+
     def next(self, call: Any) -> Fault | None:
         """A refusal, or none."""
+        self.queries |= {(call.path, call.query)} if call.body else set()
         return Fault(FaultKind.STATUS, status=self.status) if self.is_on and call.path == "/tool" else None
 
 
@@ -105,6 +110,18 @@ def test_the_report_is_told_as_json(folder: Path) -> None:
     report = json.loads(result.stdout)
     assert report["rollouts"] == 6
     assert {endpoint["name"]: endpoint["calls"] for endpoint in report["endpoints"]} == {"search": 12, "judge": 6}
+
+
+def test_secrets_in_urls_are_sent_as_they_were_given(folder: Path, switch: Switch) -> None:
+    order = json.loads((folder / "job.json").read_text())
+    reinforcement = order["method"]["reinforcement"]
+    reinforcement["tools"][0]["server_url"] += "?key=one"
+    reinforcement["grader"]["url"] += "?key=two"
+    (folder / "job.json").write_text(json.dumps(order))
+    result = rft(str(folder / "job.json"))
+    assert result.exit_code == 0, result.output
+    assert switch.queries == {("/tool", "key=one"), ("/grade", "key=two")}
+    assert "key" not in result.output
 
 
 def test_rows_may_lie_elsewhere(folder: Path, tmp_path: Path, customer: LoopbackEndpoint) -> None:

@@ -13,6 +13,7 @@ from rft.core.attempt import Attempt
 from rft.core.dataset import DatasetRow
 from rft.core.graders import EndpointGrader, GraderSpec, MultiGrader, StringCheckGrader, endpoint_graders
 from rft.core.rollout import Rollout
+from rft.core.secret_urls import put_secret_urls
 from rft.core.spec import RunSecrets, RunSpec
 from rft.egress.adaptive import AdaptiveSettings
 from rft.egress.breaker import BreakerSettings
@@ -48,6 +49,8 @@ async def rehearse(
     """
     if not rows:
         raise ValueError("a rehearsal needs a row at least")
+    tools, grader = put_secret_urls(spec.tools, spec.grader, secrets)
+    spec = spec.model_copy(update={"tools": tools, "grader": grader})
     chosen = with_job_tools(Random(spec.seed).sample(list(rows), min(plan.rows_per_step, len(rows))), spec.tools)
     policy = ScriptedPolicy(
         chosen,

@@ -5,7 +5,6 @@ import logging
 import time
 from dataclasses import dataclass
 
-from rft.core.secret_urls import put_secret_urls
 from rft.platform.files.repository import FileRepository
 from rft.platform.lifecycle.heartbeat import Heartbeat
 from rft.platform.lifecycle.lease import RequestedAction
@@ -83,8 +82,6 @@ class _Run:
             raise BadSample("it was deleted or has expired")
         tools = [tool.name for tool in spec.tools]
         rows = await read_sample(read_lines(file.storage_key, context.file_store), tools=tools)
-        called, grader = put_secret_urls(spec.tools, spec.grader, secrets)
-        spec = spec.model_copy(update={"tools": called, "grader": grader})
         return Ended("completed", report=await rehearse(rows, spec, row.plan, secrets))
 
     async def _until_stopped(self) -> Ended | None:
