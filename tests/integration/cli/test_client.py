@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -208,6 +209,13 @@ def test_what_no_request_can_hold_is_told(address: Address) -> None:
 def test_a_key_with_a_line_break_is_told_as_that() -> None:
     with pytest.raises(PlatformProblem, match="holds a line break"):
         Client(Address("http://127.0.0.1:1/v1", "key\r"))
+
+
+def test_a_platform_that_falls_silent_is_told_as_that() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = Address(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "key")
+        with Client(address, timeout_s=0.2) as client, pytest.raises(ConnectionLost, match="did not answer in time"):
+            client.get("/files")
 
 
 def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,6 +196,8 @@ class Client(AbstractContextManager["Client"]):
             return f"nobody answers at {where}: start the platform with `rft up`, or name another with --base-url"
         if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.InvalidURL):
             return f"{where} cannot be reached: {problem}"
+        if isinstance(problem, httpx.TimeoutException):
+            return f"{where} did not answer in time; what it was asked for may be done all the same"
         if is_upload and any(isinstance(cause, BrokenPipeError | ConnectionResetError) for cause in causes):
             return f"{where} closed the connection before it had everything (a file may have 512 MB at most)"
         return f"the connection to {where} broke ({type(problem).__name__})"

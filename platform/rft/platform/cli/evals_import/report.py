@@ -1,6 +1,7 @@
 """What an import tells: each eval and run there and here, and what was left out."""
 
 from rich.console import Console
+from rich.text import Text
 
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer, Resource, Styled, state, styled
@@ -61,8 +62,9 @@ def show(report: JsonObject, out: Console) -> None:
     """For people."""
     for evaluation in Answer(report).parts("evals"):
         how = "" if evaluation.need("is_new", bool) else " (was here)"
-        name = printable(evaluation.get("name", str) or "")
-        out.print(f"{evaluation.need('imported_from', str)} -> {evaluation.need('id', str)}{how}  {name}", markup=False)
+        name = evaluation.get("name", str) or ""
+        line = f"{evaluation.need('imported_from', str)} -> {evaluation.need('id', str)}{how}  {name}"
+        out.print(Text(printable(line)), soft_wrap=True)
         rows = [row for run in evaluation.parts("runs") for row in _rows(run)]
         if rows:
             out.print(table(_CRITERION, rows, out))
@@ -70,7 +72,8 @@ def show(report: JsonObject, out: Console) -> None:
     if left_out:
         out.print("\nNot carried over", style="bold")
     for one in left_out:
-        out.print(f"  - {printable(one.need('what', str))}: {printable(one.need('why', str))}", markup=False)
+        line = f"  - {one.need('what', str)}: {one.need('why', str)}"
+        out.print(Text(printable(line)), soft_wrap=True)
 
 
 def _rows(run: Answer) -> list[Answer]:
