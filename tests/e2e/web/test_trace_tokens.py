@@ -2,14 +2,14 @@
 
 import re
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from rft.core.events import RolloutDone
 from rft.core.rollout import Split
 from tests.e2e.web.run_records import events
 from tests.e2e.web.seeded_platform import Platform
 from tests.e2e.web.token_records import tokens_of, told
-from tests.e2e.web.watched_page import sign_in
+from tests.e2e.web.watched_page import PageProblems, sign_in
 
 HEBREW = "\u05e9\u05dc\u05d5\u05dd"
 HOSTILE = ["<script>alert(1)</script>", "\x1b[31m", "\u202egnp.exe", HEBREW, "&lt;b&gt;", "\x00", "word", "\n"]
@@ -33,7 +33,7 @@ async def test_tokens_are_told_of_one_by_one(platform: Platform, page: Page) -> 
     sampled = text.locator(".token.p-4").first
     await sampled.hover()
     await expect(details).to_contain_text(
-        re.compile(r"by the policy · log-probability .* \(0.* %\) · importance ratio")
+        re.compile(r"by the policy · log-probability .* \((< )?0.* %\) · importance ratio")
     )
     await expect(details).to_contain_text("advantage +0.830")
 
@@ -88,3 +88,35 @@ async def test_a_long_hostile_text_stays_text_and_only_what_is_in_sight_is_drawn
     await expect(panel.get_by_role("status")).to_contain_text("token 9002 ·")
     await expect(text.get_by_text("the end", exact=True)).to_be_in_viewport()
     assert 0 < await drawn.count() < 3_000
+
+
+async def test_tokens_that_do_not_load_are_asked_for_again_by_hand_alone(
+    platform: Platform, page: Page, page_problems: PageProblems
+) -> None:
+    page_problems.tolerated.append("404")
+    job = await platform.new_job(suffix="halfway")
+    await job.start()
+    history = events(job.shape, until_step=2, is_ended=False)
+    first = next(e for e in history if isinstance(e, RolloutDone) and e.key.split is Split.TRAIN)
+    await job.write([*tokens_of(first), *history])
+    asked: list[str] = []
+
+    async def no_more(route: Route) -> None:
+        asked.append(route.request.url)
+        if "after=" in route.request.url:
+            return await route.fulfill(status=404, json={"error": {"message": "They are gone."}})
+        reply = await route.fetch()
+        await route.fulfill(response=reply, json=await reply.json() | {"has_more": True, "last_id": "0"})
+
+    await page.route("**/tokens?*", no_more)
+    await sign_in(page, platform.url, platform.key, f"/jobs/{job.id}/rollouts/{first.trace_id}")
+    await page.get_by_role("button", name="Tokens", exact=True).click()
+    await page.get_by_role("region", name="Text of the tokens").focus()
+    await page.keyboard.press("End")
+    refused = page.get_by_role("alert").filter(has_text="They are gone.")
+    await expect(refused).to_be_visible()
+    for _ in range(5):
+        await page.evaluate("fetch('/dashboard/session').then((reply) => reply.text())")
+    assert len(asked) == 2
+    async with page.expect_request(re.compile("after=")):
+        await refused.get_by_role("button", name="Try again").click()

@@ -26,12 +26,16 @@ export function scoresOf(grade: Grade): [string, number][] {
 const PLATFORM_CODES: readonly string[] = ["cancelled", "sampler_error", "platform_deadline", "internal_error"];
 
 /** What is wrong with a grader that has no endpoint. */
-const ORDER_CODES: readonly string[] = ["grader_error", "invalid_variable"];
+const GRADER_CODES: readonly string[] = ["grader_error", "invalid_variable"];
+/** A score of the order's own code or formula. */
+const SCORE_OUT_OF_BOUNDS = "score_out_of_bounds";
 
 /** Whose doing it was, in words. */
 export function blame(failure: Failure): string {
   if (PLATFORM_CODES.includes(failure.code)) return "The platform's fault";
-  if (ORDER_CODES.includes(failure.code)) return "The grader's fault";
+  // Nobody was asked: the row, or what was said to it, is too large.
+  if (failure.code === "oversize_request") return "The order's fault";
+  if (GRADER_CODES.includes(failure.code) || failure.detail === SCORE_OUT_OF_BOUNDS) return "The grader's fault";
   return failure.stage === "grader" ? "The grader endpoint's fault" : "The tool endpoint's fault";
 }
 

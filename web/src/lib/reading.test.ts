@@ -121,6 +121,10 @@ describe("outcome", () => {
     expect(blame(failure)).toContain("tool endpoint");
     expect(blame({ ...failure, stage: "grader" })).toContain("grader endpoint");
     expect(blame({ ...failure, stage: "grader", code: "grader_error" })).toBe("The grader's fault");
+    expect(blame({ ...failure, code: "oversize_request" })).toBe("The order's fault");
+    const beyond = { stage: "grader", code: "invalid_score", detail: "score_out_of_bounds" } as const;
+    expect(blame({ ...failure, ...beyond })).toBe("The grader's fault");
+    expect(blame({ ...failure, ...beyond, detail: null })).toContain("grader endpoint");
     expect(blame({ ...failure, stage: "sampler", code: "sampler_error" })).toContain("platform");
     expect(blame({ ...failure, stage: "platform", code: "internal_error" })).toContain("platform");
   });

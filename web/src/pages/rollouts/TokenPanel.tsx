@@ -54,7 +54,8 @@ export function TokenPanel({ jobId, traceId }: { jobId: string; traceId: string 
       <p className="muted small token-note">{explained(figure, first.advantage)}</p>
       <TokenText
         {...{ tokens, rollout, figure }}
-        hasMore={asked.hasNextPage}
+        // What failed is asked for again by hand alone: the end of the text stays in sight.
+        hasMore={asked.hasNextPage && !asked.isFetchNextPageError}
         isLoadingMore={asked.isFetchingNextPage}
         onMore={() => void asked.fetchNextPage()}
       />
