@@ -132,14 +132,17 @@ async def test_a_start_that_another_process_of_the_platform_gave_up_is_made_here
     await until(lambda: serving_pid(platform) is None, "it ends")
     with psycopg.connect(platform.database_url, autocommit=True) as connection:
         await until(lambda: not leased(connection), "the lease is given back")
+        mine = f"%/{folder.name}"
         connection.execute(
             "update serving_processes set status = 'running', lease_owner = 'another', lease_until = now() + '1h'"
+            " where id like %s",
+            (mine,),
         )
         waiting = asyncio.create_task(ask(client))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(waiting), 0.5)
         assert read_endpoint(folder) is None
-        connection.execute("update serving_processes set lease_until = now() - interval '1s'")
+        connection.execute("update serving_processes set lease_until = now() - interval '1s' where id like %s", (mine,))
         assert await waiting == ANSWER
 
 
