@@ -162,6 +162,20 @@ def test_a_developers_message_that_the_template_drops_is_refused(name: str) -> N
             chat_format.prompt_ids(messages, TOOLS)
 
 
+@pytest.mark.parametrize("name", ["gptoss", "llama3_1"])
+def test_a_second_call_that_the_template_has_no_place_for_is_refused(name: str) -> None:
+    results = [
+        Message(role=Role.TOOL, content=result.output or "", tool_call_id=result.call_id, name=result.name)
+        for result in RESULTS
+    ]
+    called = [QUESTION, Message(role=Role.ASSISTANT, content="", tool_calls=tuple(CALLS)), *results, QUESTION]
+    assert '"75001"' in opened("qwen3").chat_format.tokenizer.decode(
+        opened("qwen3").chat_format.prompt_ids(called, TOOLS)
+    )
+    with pytest.raises(ChatTemplateError, match=r"writes one call a message, and messages\[1\] has 2"):
+        opened(name).chat_format.prompt_ids(called, TOOLS)
+
+
 def test_a_model_without_a_template_is_opened_with_the_one_that_its_check_found(tmp_path: Path) -> None:
     """Base models of Gemma, for example; as the trainer opens them."""
     gemma = folder_of("gemma")

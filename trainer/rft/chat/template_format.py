@@ -53,6 +53,12 @@ class TemplateChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
         """The whole prompt, ready for the policy to answer."""
+        for place, message in enumerate(messages):
+            if len(message.tool_calls) > 1 and not self.takes_parallel_calls:
+                calls = len(message.tool_calls)
+                raise ChatTemplateError(
+                    f"the chat template writes one call a message, and messages[{place}] has {calls}"
+                )
         shown, listed = [template_message(message, self.syntax) for message in messages], [*map(template_tool, tools)]
         prompt = self.tokenizer.apply_template(shown, listed, add_generation_prompt=True)
         for place, message in enumerate(shown):
