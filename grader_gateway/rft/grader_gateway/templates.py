@@ -76,13 +76,22 @@ class Template:
     parts: tuple[str | Variable, ...]
 
     def render(
-        self, *, sample: JsonObject, item: JsonObject, max_chars: int = MAX_RENDERED_CHARS
+        self,
+        *,
+        sample: JsonObject,
+        item: JsonObject,
+        max_chars: int = MAX_RENDERED_CHARS,
+        arguments: dict[str, JsonValue] | None = None,
     ) -> str | Unrenderable:
-        """The text with every value in its place; what is no text is shown as JSON."""
+        """The text with every value in its place; what is no text is shown as JSON.
+
+        `arguments`: of tool calls, as far as they were read already; what this reads is added.
+        """
+        read = {} if arguments is None else arguments
         texts: list[str] = []
         problems: list[Unrenderable] = []
         for part in self.parts:
-            text = part if isinstance(part, str) else _text_of(part, sample=sample, item=item)
+            text = part if isinstance(part, str) else _text_of(part, sample, item, read)
             if isinstance(text, Unresolved):
                 problems.append(text)
             elif (max_chars := max_chars - len(text)) < 0:
@@ -100,8 +109,9 @@ def render_all(
     texts: list[str] = []
     problems: list[Unrenderable] = []
     left = MAX_RENDERED_CHARS
+    arguments: dict[str, JsonValue] = {}
     for template in templates:
-        rendered = template.render(sample=sample, item=item, max_chars=left)
+        rendered = template.render(sample=sample, item=item, max_chars=left, arguments=arguments)
         if isinstance(rendered, str):
             texts.append(rendered)
             left -= len(rendered)
@@ -114,8 +124,10 @@ def _worst(problems: Sequence[Unrenderable]) -> Unrenderable:
     return min(problems, key=lambda problem: problem.is_models_doing)
 
 
-def _text_of(variable: Variable, *, sample: JsonObject, item: JsonObject) -> str | Unresolved:
-    found = _find(variable, sample if variable.namespace == "sample" else item)
+def _text_of(
+    variable: Variable, sample: JsonObject, item: JsonObject, arguments: dict[str, JsonValue]
+) -> str | Unresolved:
+    found = _find(variable, sample if variable.namespace == "sample" else item, arguments)
     if isinstance(found, Unresolved):
         return found
     return found.value if isinstance(found.value, str) else json.dumps(found.value, ensure_ascii=False)
@@ -181,11 +193,13 @@ def _step(match: re.Match[str]) -> str | int:
     return next(key for key in (name, double_quoted, single_quoted) if key is not None)
 
 
-def _find(variable: Variable, root: JsonObject) -> _Found | Unresolved:
+def _find(variable: Variable, root: JsonObject, arguments: dict[str, JsonValue]) -> _Found | Unresolved:
     value: JsonValue = root
     for place, step in enumerate(variable.steps):
         if isinstance(value, str) and variable.namespace == "sample" and variable.steps[:place][-2:] == _ARGUMENTS:
-            value = as_json(value)
+            if value not in arguments:  # Thousands of variables may name the same, and a text may be megabytes.
+                arguments[value] = as_json(value)
+            value = arguments[value]
         found = _into(value, step)
         if found is None:
             return Unresolved(variable)
