@@ -5,18 +5,15 @@ httpx's API on an aiohttp transport: plain httpx collapses under a burst of hund
 
 import asyncio
 import logging
-import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
-from aiohttp.client_proto import ResponseHandler
 from httpx_aiohttp import AiohttpTransport
 from multidict import CIMultiDict
 
@@ -24,16 +21,13 @@ from rft.core.failure import FailureCode
 from rft.egress.classify import exception_code, is_surely_not_sent, root_message, status_code, status_phrase
 from rft.egress.endpoint import HeaderList, public_url, redact
 from rft.egress.guard import AddressPolicy, GuardedResolver, url_problem
+from rft.egress.pooled_connections import open_session
 from rft.egress.reply import AttemptFailure, Reply, SizeCaps
 from rft.egress.retry import parse_http_date, parse_retry_after
 from rft.egress.unpacking import Undecodable, unpack
 from rft.egress.urls import parse_url
 
 CONNECT_TIMEOUT_S = 10.0
-IDLE_CONNECTION_S = 4.0
-"""Below the five seconds after which uvicorn closes an idle connection, so that we do not write into a closing one."""
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Seconds of silence before the other end's kernel is asked, seconds between two questions, and how many."""
 _SNIPPET_CHARS = 200
 _LARGE_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
@@ -179,42 +173,7 @@ class HttpClient:
         return AttemptFailure(code, _status_message(reply), status=reply.status, retry_after_s=asked_s)
 
     def _session(self, *, is_https: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            resolver=GuardedResolver(self._make_resolver(), self.policy, is_https=is_https),
-            keepalive_timeout=IDLE_CONNECTION_S,
-            ssl=self._tls,
-            socket_factory=_watched_socket,
-        )
-        make = partial(_Connection, loop=asyncio.get_running_loop())
-        connector._factory = make  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
-
-
-def _watched_socket(address: tuple[Any, ...]) -> socket.socket:
-    """One whose kernel notices within a minute that nobody is at the other end any more.
-
-    A machine that loses its power closes no connection: a call there would wait for its whole deadline.
-    """
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
-
-
-class _Connection(ResponseHandler):
-    """A connection that is not used again once something came on it that nobody had asked for.
-
-    aiohttp would take a second reply to one call for the reply to the next one, and each later call on that connection
-    would get the reply of the call before it: another rollout's output, another rollout's score.
-    """
-
-    def is_connected(self) -> bool:
-        """Whether the pool may hand it out."""
-        return super().is_connected() and not self.should_close
+        return open_session(GuardedResolver(self._make_resolver(), self.policy, is_https=is_https), self._tls)
 
 
 @cache

@@ -113,6 +113,13 @@ async def test_a_reply_without_a_body_has_nothing_to_unpack() -> None:
     assert (reply.status, reply.body) == (204, b"")
 
 
+@pytest.mark.parametrize("status", [200, 404])
+async def test_words_of_a_status_line_may_be_in_any_encoding(status: int) -> None:
+    reply = await say(b"HTTP/1.1 %d Voil\xe0\r\ncontent-length: 2\r\n\r\n{}" % status)
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.body) == (status, b"{}")
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
