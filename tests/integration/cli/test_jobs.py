@@ -96,6 +96,12 @@ async def test_what_the_platform_doubts_of_an_order_is_told_at_once(shell: Shell
         assert "warning" not in made.out.replace("has_warnings", "")
 
 
+async def test_an_order_with_an_unusable_dataset_says_so(shell: Shell, order: dict[str, Any]) -> None:
+    rows = shell.put("rows.jsonl", b'{"messages": "none"}\n')
+    made = await shell.rft("jobs", "create", shell.write("job.json", order), "--train", rows)
+    assert "warning: rows.jsonl has 1 problem: `rft files problems file-" in made.err
+
+
 async def test_an_order_may_name_another_model_and_be_watched(shell: Shell, order: dict[str, Any]) -> None:
     rows = shell.put("rows.jsonl", jsonl(ROW))
     body = shell.write("job.json", {**order, "model": "nobody"})

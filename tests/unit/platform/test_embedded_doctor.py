@@ -1,7 +1,9 @@
 """Each finding says what is wrong and what to do."""
 
 import json
+import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 from rft.platform.cli import doctor
 from rft.platform.cli.app import app
 from rft.platform.cli.doctor import Finding, Level
+from rft.platform.embedded.connection import Connection, publish
 from rft.platform.embedded.service_user import ServiceUser
 from rft.platform.settings import Settings
 from rft.platform.settings import settings as configured
@@ -90,6 +93,28 @@ def test_an_address_of_another_machine_is_no_busy_port(tmp_path: Path) -> None:
         True,
         True,
     )
+
+
+def test_a_record_of_a_platform_that_was_killed_is_no_platform(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as gone, listening() as listener:
+        gone.wait()
+        port = listener.getsockname()[1]
+        chosen = settings(tmp_path, port=port)
+        chosen.home.mkdir()
+        url = f"http://127.0.0.1:{port}/v1"
+        for pid, level in ((os.getpid(), Level.OK), (gone.pid, Level.ERROR)):
+            publish(chosen.home, Connection(base_url=url, api_key="key", dashboard_url=url, pid=pid))
+            assert doctor.check_port(chosen).level is level
+
+
+def test_the_memory_of_a_container_is_what_is_left_of_it(tmp_path: Path) -> None:
+    assert doctor.container_memory(tmp_path) is None
+    (tmp_path / "memory.max").write_text("max\n")
+    assert doctor.container_memory(tmp_path) is None
+    (tmp_path / "memory.max").write_text("8000\n")
+    (tmp_path / "memory.current").write_text("7500\n")
+    (tmp_path / "memory.stat").write_text("anon 6000\ninactive_file 1000\n")
+    assert doctor.container_memory(tmp_path) == 1500
 
 
 def test_vllm_is_looked_for_where_trainers_start_it(tmp_path: Path) -> None:

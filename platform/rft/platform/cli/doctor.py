@@ -222,7 +222,7 @@ def check_port(settings: Settings) -> Finding:
     """The API's port is free, or it is us who have it."""
     where = f"{settings.host}:{settings.port}"
     running = read_connection(settings.home)
-    if running is not None and urlsplit(running.base_url).port == settings.port:
+    if running is not None and urlsplit(running.base_url).port == settings.port and _is_alive(running.pid):
         return ok(f"the platform is running at {running.base_url}")
     try:
         listen(settings.host, settings.port).close()
@@ -249,14 +249,33 @@ def _nearest_existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
+def _is_alive(pid: int) -> bool:
+    """A platform that was killed leaves its record."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _memory_gib() -> float | None:
-    """What the kernel could give now, or what the container may use, whichever is less; None without /proc."""
+    """What the kernel could give now, or what is left to the container, whichever is less; None without /proc."""
     try:
         fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     except FileNotFoundError:
         return None
+    left = container_memory(Path("/sys/fs/cgroup"))
     available = int(fields["MemAvailable"].split()[0]) * 1024
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.exists() and (text := limit.read_text().strip()) != "max":
-        available = min(available, int(text))
-    return available / _GIB
+    return (available if left is None else min(available, left)) / _GIB
+
+
+def container_memory(group: Path) -> int | None:
+    """Bytes up to a control group's limit; files that are only cached make room. None where there is no limit."""
+    limit = group / "memory.max"
+    if not limit.exists() or (text := limit.read_text().strip()) == "max":
+        return None
+    used = int((group / "memory.current").read_text())
+    counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return max(0, int(text) - used + int(counts.get("inactive_file", 0)))

@@ -15,7 +15,7 @@ from rich.console import Console
 from rft.core.base import JsonObject
 from rft.platform.cli.answers import Answer
 from rft.platform.cli.client import ConnectionLost, PlatformProblem
-from rft.platform.cli.formats import one_line
+from rft.platform.cli.formats import counted, one_line
 from rft.platform.cli.inputs import CannotDo, part
 from rft.platform.cli.session import Session
 
@@ -75,7 +75,10 @@ def uploading_for_order(here: Session, purpose: str = "fine-tune") -> Generator[
     sent: list[str] = []
 
     def send(path: Path) -> str:
-        sent.append(Answer(upload(here, path, purpose)).need("id", str))
+        made = Answer(upload(here, path, purpose))
+        sent.append(made.need("id", str))
+        if problems := made.find("dataset.problems", int):
+            here.warn(f"{path} has {counted(problems, 'problem')}: `rft files problems {sent[-1]}` shows every one")
         return sent[-1]
 
     try:
