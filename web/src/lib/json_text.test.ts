@@ -33,12 +33,17 @@ test.each([
   '{"a":[],"b":{},"c":[[1,[2]],{"d":null}]}',
   '"a {\\"quoted\\": [1]} text\\\\"',
   '{"\\u00e9\\ud83d\\ude00":"\\u0000 , : \\n"}',
-])("%s is laid out as JavaScript does it", (text) =>
-  expect(prettyJson(text)).toBe(JSON.stringify(JSON.parse(text), null, 2)),
-);
+])("%s is laid out as JavaScript does it, also beside what that writes otherwise", (text) => {
+  expect(prettyJson(text)).toBe(JSON.stringify(JSON.parse(text), null, 2));
+  expect(prettyJson(`[-0,${text}]`)).toBe(JSON.stringify([0, JSON.parse(text)], null, 2).replace("0", "-0"));
+});
+
+test("names stand in the order in which they were written", () => {
+  expect(prettyJson('{"10":1,"2":2}')).toBe('{\n  "10": 1,\n  "2": 2\n}');
+});
 
 test("megabytes of escapes are laid out, too", () => {
-  const long = JSON.stringify({ text: '\\"'.repeat(1_000_000) });
+  const long = JSON.stringify({ text: '\\"'.repeat(1_000_000) }).replace("}", ',"id":9007199254740993}');
   expect(prettyJson(long).length).toBeGreaterThan(4_000_000);
 });
 

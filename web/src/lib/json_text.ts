@@ -2,31 +2,42 @@
 
 /** Strings, marks, and what stands between them: numbers, `true`, `false`, `null`. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+/** What JavaScript may write otherwise: numbers of many digits, with a 0 at their end or with an exponent, -0, and names
+ * that are numbers, which it puts in their order. */
+const DELICATE = /[\d.]{16}|\.\d*0(?!\d)|\d[eE][-+]?\d|-0(?![.\d])|"\d+"\s*:/;
 
 /** JSON laid out over several lines when it is JSON, else the text as it is. */
 export function prettyJson(text: string): string {
-  const tokens = tokensOf(text);
-  if (tokens === null) return text;
-  const laidOut: string[] = [];
+  try {
+    const value: unknown = JSON.parse(text);
+    return DELICATE.test(text) ? laidOut(text.match(TOKENS) ?? []) : JSON.stringify(value, null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function laidOut(tokens: readonly string[]): string {
+  const parts: string[] = [];
   let indent = "\n";
-  for (const [i, token] of tokens.entries()) {
+  for (let i = 0; i < tokens.length; i += 1) {
+    const token = tokens[i] ?? "";
     if (isOpening(token)) {
       indent += "  ";
-      laidOut.push(token, isClosing(tokens[i + 1]) ? "" : indent);
+      parts.push(token, isClosing(tokens[i + 1]) ? "" : indent);
     } else if (isClosing(token)) {
       indent = indent.slice(0, -2);
-      laidOut.push(isOpening(tokens[i - 1]) ? "" : indent, token);
-    } else {
-      laidOut.push({ ",": `,${indent}`, ":": ": " }[token] ?? plain(token));
-    }
+      parts.push(isOpening(tokens[i - 1]) ? "" : indent, token);
+    } else if (token === ",") parts.push(token, indent);
+    else parts.push(token === ":" ? ": " : plain(token));
   }
-  return laidOut.join("");
+  return parts.join("");
 }
 
 /** Arguments as `name: value` pairs when they are a flat object; null when they must be shown as JSON. */
 export function flatArguments(text: string): [string, string][] | null {
-  const tokens = tokensOf(text);
-  if (tokens === null || tokens[0] !== "{") return null;
+  if (!isJson(text)) return null;
+  const tokens = text.match(TOKENS) ?? [];
+  if (tokens[0] !== "{") return null;
   const inner = tokens.slice(1, -1);
   if (inner.some((token) => isOpening(token))) return null;
   const pairs: [string, string][] = [];
@@ -35,13 +46,13 @@ export function flatArguments(text: string): [string, string][] | null {
   return pairs;
 }
 
-function tokensOf(text: string): string[] | null {
+function isJson(text: string): boolean {
   try {
     JSON.parse(text);
+    return true;
   } catch {
-    return null;
+    return false;
   }
-  return text.match(TOKENS);
 }
 
 function isOpening(token: string | undefined): boolean {
@@ -54,7 +65,7 @@ function isClosing(token: string | undefined): boolean {
 
 /** A string without escapes that it does not need; anything else as it stands. */
 function plain(token: string): string {
-  return token.startsWith('"') ? JSON.stringify(JSON.parse(token)) : token;
+  return token.includes("\\") ? JSON.stringify(JSON.parse(token)) : token;
 }
 
 /** A string's text; anything else as it stands. */

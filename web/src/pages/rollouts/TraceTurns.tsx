@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { AttemptList } from "../../components/AttemptList";
 import type { Attempt } from "../../api/types";
 import { type CallBlock, isToolError, type TextBlock, type Turn } from "../../lib/conversation";
@@ -101,6 +101,8 @@ interface CallProps {
 
 function Call({ call, color, attempts, find, curlOf }: CallProps) {
   const [command, isError] = [curlOf(call), isToolError(call.output)];
+  // Not with every letter that is searched for.
+  const output = useMemo(() => (call.output === null ? null : prettyJson(call.output)), [call.output]);
   return (
     <article
       className={`call ${isError ? "is-error" : ""}`}
@@ -118,12 +120,12 @@ function Call({ call, color, attempts, find, curlOf }: CallProps) {
       </header>
       <Arguments text={call.arguments} find={find} />
       {attempts.length > 0 && <AttemptList attempts={attempts} />}
-      {call.output === null ? (
+      {output === null ? (
         <p className="no-output">No answer: the rollout broke off here.</p>
       ) : (
         <div className="output">
           <span className="label">Output</span>
-          <Folded text={prettyJson(call.output)} className="mono" find={find} />
+          <Folded text={output} className="mono" find={find} />
         </div>
       )}
     </article>
