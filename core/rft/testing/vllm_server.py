@@ -36,6 +36,8 @@ class ScriptedVllm(ScriptedEndpoint):
         """So many loads more find no directory, as on a shared disk that lags behind."""
         self.sampled: list[dict[str, Any]] = []
         """Bodies of the completions that were answered."""
+        self.loses_next = ""
+        """The path whose next call is answered with an error and does nothing."""
         self.can_sleep = True
         """Whether it was started so."""
         self._awake = asyncio.Event()
@@ -47,6 +49,9 @@ class ScriptedVllm(ScriptedEndpoint):
             return _refusal(401, "Unauthorized")
         if self.is_dead and call.path in ("/health", COMPLETIONS):
             return _refusal(503 if call.path == "/health" else 500, "EngineCore encountered an issue")
+        if call.path == self.loses_next:
+            self.loses_next = ""
+            return _refusal(502, "Bad Gateway")
         match call.path:
             case "/health":
                 return HttpAnswer(200, b"")

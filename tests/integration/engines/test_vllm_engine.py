@@ -358,3 +358,14 @@ async def test_who_asks_each_server_waits_until_one_is_up(tmp_path: Path) -> Non
             await asyncio.wait_for(asyncio.shield(waiting), 0.2)
         server.is_dead = False
         assert await waiting == first
+
+
+async def test_a_server_whose_answer_was_lost_is_woken_before_it_takes_requests(tmp_path: Path) -> None:
+    server = scripted()
+    async with serving([server], tmp_path) as engine:
+        await engine.publish(1, adapter(tmp_path / "c1"))
+        await engine.sleep()
+        server.loses_next = WAKE_UP
+        await engine.wake_up()
+        await engine.sample(ask(version=1))
+    assert [call.path for call in server.calls].count(WAKE_UP) >= 2

@@ -64,7 +64,7 @@ class ServerPool:
         self._admit, self._poll_s = admit, poll_s
         self._watches: list[asyncio.Task[None]] = []
         self._waiters: list[asyncio.Future[None]] = []
-        self._is_asleep = False
+        self._is_asleep = self._have_slept = False
         self.is_closed = False
 
     @property
@@ -95,7 +95,7 @@ class ServerPool:
     async def sleep(self) -> None:
         """Let all servers that are up give their memory up; until `wake_up`, none is started again. Raises
         ServerRefused, SamplerError."""
-        self._is_asleep = True
+        self._is_asleep = self._have_slept = True
         await self.at_each(lambda server: server.client.sleep())
 
     async def wake_up(self) -> None:
@@ -175,6 +175,8 @@ class ServerPool:
             else:
                 if server.ensure_running is not None:
                     server.ensure_running()
+                if self._have_slept:  # Its answer to a call to wake up may be what was lost.
+                    await server.client.wake_up()
                 await self._admit(server)
                 _log.info("vLLM server %s takes requests", server.name)
                 self.router.restored(server.name)
