@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from openai import APIError, AsyncOpenAI, InternalServerError
 
-from rft.core.messages import Message
+from rft.core.messages import Message, Role
 from rft.platform.serving.giving_way import give_way_to_trainer
 from rft.serving_wire.endpoint_file import read_endpoint
 from rft.serving_wire.lines import write_line
@@ -109,7 +109,7 @@ async def test_another_model_takes_no_place_from_who_is_answered_through_another
     await until(lambda: is_answered(client), "a free place")
     (endpoint,) = filter(None, map(read_endpoint, platform.api.settings.serving_dir.iterdir()))
     reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
-    question = Message(role="user", content=ENDLESS)
+    question = Message(role=Role.USER, content=ENDLESS)
     request = CompletionRequest(token=endpoint.token, model="tiny", messages=(question,), seed=1, is_streamed=True)
     await write_line(writer, request)
     assert await reader.readline()
