@@ -15,6 +15,7 @@ from jsonschema.exceptions import best_match
 from pydantic import JsonValue
 
 from rft.core.base import JsonObject
+from rft.core.foreign_json import encodable
 from rft.core.json_schema import LONGEST_COMPLAINT, compile_schema
 from rft.core.patternless import PatternlessValidator, without_patterns
 
@@ -88,5 +89,9 @@ def _refuse_remote(uri: str) -> NoReturn:
 
 def _misfit(message: str, path: Iterable[str | int]) -> Misfit:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-    shortened = message if len(message) <= LONGEST_COMPLAINT else f"{message[:LONGEST_COMPLAINT]}..."
-    return Misfit(shortened, place)
+    return Misfit(_told(message), _told(place))
+
+
+def _told(text: str) -> str:
+    """As it can be stored and shown: the model chooses the keys that a place is made of."""
+    return encodable(text if len(text) <= LONGEST_COMPLAINT else f"{text[:LONGEST_COMPLAINT]}...")

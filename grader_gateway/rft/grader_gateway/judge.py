@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from rft.core.base import JsonObject
 from rft.core.chat_completion import as_object, completions_url, first_choice, parse_completion, read_usage, text_of
 from rft.core.failure import Failure, FailureCode, Stage
+from rft.core.foreign_json import encodable
 from rft.core.grade import TokenUsage
 from rft.core.graders import JudgeMessage, JudgeServer, SamplingParams
 from rft.egress.endpoint import Endpoint, redact
@@ -195,7 +196,7 @@ def read_text(completion: Mapping[str, JsonValue]) -> str | Unreadable:
         return Unreadable(f"refused to judge: {show(refusal)}", REFUSED)
     if choice.get("finish_reason") == "content_filter":
         return Unreadable("refused to judge: its content filter stopped it", REFUSED)
-    text = text_of(message.get("content"))
+    text = encodable(text_of(message.get("content")))
     if choice.get("finish_reason") == "length":
         return Unreadable("ran out of tokens before its verdict; raise max_completions_tokens", CUT_OFF)
     return text if text.strip() else Unreadable("gave an empty answer")

@@ -81,6 +81,14 @@ async def test_what_a_thought_weighs_is_no_verdict(court: Court, answer: str, re
         assert graded.reply == answer, "people read it whole"
 
 
+async def test_half_of_a_surrogate_pair_in_an_answer_is_kept_as_one_that_can_be_stored(court: Court) -> None:
+    graded = await grade(court, ScriptedJudge('{"steps": ["\ud83d"], "result": "polite"}'))
+
+    assert isinstance(graded, Grade)
+    assert (graded.reward, graded.reply) == (1.0, '{"steps": ["\ufffd"], "result": "polite"}')
+    assert Grade.model_validate_json(graded.model_dump_json()) == graded
+
+
 @pytest.mark.parametrize("text", ['{"result": 1}', '{"label": "polite"}', "neither", "[]"])
 def test_what_names_no_label_is_unreadable(text: str) -> None:
     assert isinstance(read_label(text, SPEC.labels), Unreadable)

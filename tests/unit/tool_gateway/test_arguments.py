@@ -28,6 +28,15 @@ def test_fitting_arguments_pass(arguments: str) -> None:
     assert ArgumentChecker().problem(SEARCH, arguments) is None
 
 
+@pytest.mark.parametrize("key", ["\\ud800", "k" * 100_000])
+def test_what_is_wrong_can_be_stored_whatever_keys_the_model_makes_up(key: str) -> None:
+    counts = ToolSchema(name="count", parameters={"type": "object", "additionalProperties": {"type": "integer"}})
+    problem = ArgumentChecker().problem(counts, f'{{"{key}": "x"}}')
+    assert problem is not None
+    assert "'x' is not of type 'integer'" in problem or '"x" is not of type "integer"' in problem
+    assert len(problem.encode()) < 2000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
