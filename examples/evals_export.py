@@ -3,8 +3,9 @@
     pip install openai
     OPENAI_API_KEY=sk-... python evals_export.py my-evals
 
-Needs only the `openai` package and your own key (evals belong to a project: one key and one folder for each). Start it
-again after any interruption, kill -9 included: it verifies what it has by hash and fetches only what lacks.
+Needs only Python 3.9 or newer, the `openai` package and your own key (evals belong to a project: one key and one
+folder for each). Start it again after any interruption, kill -9 included: it verifies what it has by hash and fetches
+only what lacks.
 
     my-evals/evals/ID.json      an eval          my-evals/items/RUN.jsonl   the output items of a run, one per line
     my-evals/runs/ID.json       a run            my-evals/files/ID          a file they name, and ID.json about it
@@ -14,6 +15,8 @@ Exit codes: 0 all is here (what was deleted meanwhile is named), 1 something lac
 key, 3 the service refuses the key or has no evals, 4 all is here but files that the service hands out to nobody,
 130 interrupted by Ctrl-C: run it again.
 """
+
+from __future__ import annotations
 
 import argparse
 import contextlib
@@ -92,7 +95,7 @@ class Screen:
             self.say(text)
 
 
-@dataclass(slots=True)
+@dataclass
 class Element:
     """One object of a page: its id, its bytes as answered (on one line), and what they say."""
 
@@ -249,7 +252,7 @@ class Service:
         self._unanswered.clear()
         return True
 
-    def page(self, what: str, ask_list: Callable[..., Any], after: str | None, limit: int) -> "Page":
+    def page(self, what: str, ask_list: Callable[..., Any], after: str | None, limit: int) -> Page:
         """One page behind an id; where a page is too heavy for the service, a smaller one."""
 
         def call() -> Page:
@@ -282,7 +285,7 @@ class Service:
         self.ask(f"content of {file_id}", call)
 
 
-@dataclass(slots=True)
+@dataclass
 class Page:
     """A page of a list."""
 
@@ -290,7 +293,7 @@ class Page:
     has_more: bool
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """What is on disk, as the journal's lines add up."""
 

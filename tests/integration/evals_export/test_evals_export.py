@@ -1,5 +1,6 @@
 """`examples/evals_export.py` takes everything out of the hosted service, whatever happens meanwhile."""
 
+import ast
 import errno
 import fcntl
 import hashlib
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from examples import evals_export
 
@@ -48,6 +51,13 @@ def content(folder: Path) -> dict[str, bytes]:
     """All that an export is, by path; without what it keeps to go on with."""
     paths = [path for path in folder.rglob("*") if path.is_file() and path.name != ".journal.jsonl"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def test_it_needs_no_newer_python_than_the_one_of_a_mac() -> None:
+    source = SCRIPT.read_text()
+    ast.parse(source, feature_version=(3, 9))
+    assert "from __future__ import annotations" in source  # `str | None` is no value there.
+    assert "slots=" not in source
 
 
 def test_everything_is_written_as_it_was_answered(hosted: HostedEvals, tmp_path: Path) -> None:
@@ -244,13 +254,20 @@ def test_a_service_that_answers_nothing_is_told(hosted: HostedEvals, tmp_path: P
     assert (code, "does not answer" in shown, "Traceback" in shown) == (1, True, False)
 
 
-def test_a_crowded_service_is_waited_for_longer_than_it_asks(hosted: HostedEvals, tmp_path: Path) -> None:
-    hosted.trouble = lambda path, times: Trouble(429, {"Retry-After": "0"})
-    with start(hosted, tmp_path / "out") as process:
-        time.sleep(4)
-        process.kill()
-        process.communicate()
-    assert 2 <= len(hosted.requests) <= 5  # at 0, 0.5, 1.5 and 3.5 s
+def test_a_crowded_service_is_waited_for_longer_than_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, left = list[float](), [True] * 20
+    monkeypatch.setattr(evals_export.time, "sleep", waits.append)
+    reply: Any = httpx.Response(429, headers={"Retry-After": "1"}, request=httpx.Request("GET", "http://hosted"))
+
+    def answer() -> str:
+        if left:
+            left.pop()
+            raise openai.RateLimitError("slow down", response=reply, body=None)
+        return "answered"
+
+    service = evals_export.Service(openai.OpenAI(api_key=KEY), evals_export.Screen(KEY))
+    assert service.ask("evals", answer) == "answered"
+    assert waits == [1, 1, 2, 4, 8, 16, 32, *[60] * 13]
 
 
 @pytest.mark.parametrize("trouble", [Trouble(410), Trouble(401), Trouble(500, {"Retry-After": "0"})])
